@@ -10,8 +10,8 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from operator import attrgetter
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from types import NoneType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -57,6 +57,8 @@ _MOMENT: Final = re.compile(
 )
 
 
+_ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
+"""Names of columns that are escaped in JSON."""
 _EXACT: Final = Context(prec=100)
 
 
@@ -133,6 +135,8 @@ def _of_part(table: pa.Table, about: Field, read: Callable[[str], Any]) -> Found
 
 def _reader(about: Field) -> Callable[[str], Any]:
     """Decodes of a JSON text what is about one column, and skips the rest."""
+    if any(_ESCAPED.search(name) for name in about.recorded):
+        return _reader_of_all(about.recorded)
     # What Python's collector need not look at takes a third of the time.
     holder: Any = msgspec.defstruct("Value", [("v", Any, None)], rename={"v": about.recorded[-1]}, gc=False)
     for name in reversed(about.recorded[:-1]):
@@ -140,6 +144,27 @@ def _reader(about: Field) -> Callable[[str], Any]:
     names = ("minValues", "maxValues", "nullCount")
     fields: list[Any] = [("numRecords", Any, None), *((name, holder | None, None) for name in names)]
     return msgspec.json.Decoder(msgspec.defstruct("Statistics", fields, gc=False), float_hook=_Text).decode
+
+
+def _reader_of_all(path: Sequence[str]) -> Callable[[str], Any]:
+    """The same for a column with a name that JSON escapes, which no structure can have as that of a field."""
+    decode = msgspec.json.Decoder(dict[str, Any], float_hook=_Text).decode
+
+    def read(text: str) -> Any:
+        told = decode(text)
+        found = {name: _within(told.get(name), path) for name in ("minValues", "maxValues", "nullCount")}
+        return SimpleNamespace(numRecords=told.get("numRecords"), **found)
+
+    return read
+
+
+def _within(value: Any, path: Sequence[str]) -> Any:
+    """What stands at a path, in as many holders as the path has names."""
+    for name in path:
+        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    for _ in path:
+        value = SimpleNamespace(v=value)
+    return value
 
 
 class _Text(str):
