@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pruner import PinnedSnapshot
 
 NAMES = pytest.mark.parametrize("name", sorted(BUILDERS))
-CONDITIONS = 6
+CONDITIONS = 3
 """Conditions over each column of a version."""
 
 
