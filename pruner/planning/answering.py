@@ -24,7 +24,7 @@ from pruner.arrow import (
     positions,
     truth_array,
 )
-from pruner.evidence.focus import Focus
+from pruner.evidence.sources import Focus
 from pruner.expr.bound.fields import only_field, unknowns
 from pruner.expr.bound.predicates import CompareLeaf, IsNullLeaf, Point
 from pruner.expr.identifier import parse_column_path
@@ -36,8 +36,8 @@ from pruner.indexes.optional import ValuedEvidence
 from pruner.indexes.row_sets import Entries
 from pruner.planning.answer import Answer, FirstRows
 from pruner.planning.combining import CombinedEvidence
-from pruner.planning.row_bounds import RowNumbers
 from pruner.planning.row_level import entries_of
+from pruner.planning.rows import RowNumbers
 from pruner.showing.words import counted
 from pruner.verdict import Outcome
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.exact import ExactFacts, Facts
-    from pruner.evidence.focus import KnowsFields
+    from pruner.evidence.sources import KnowsFields
     from pruner.expr.bound.predicates import BoundExpr, Leaf, StorageValue
     from pruner.expr.semantics import Semantics
     from pruner.planning.row_level import RowLevel
@@ -228,15 +228,73 @@ class Answering:
         pairs = zip(table.column("value"), table.column("rows").to_pylist(), strict=True)
         return self._answer({_plain(value): count for value, count in pairs}, rest | left, table)
 
+    def grouped(self, column: str, calls: Sequence[tuple[str, str | None]]) -> Answer:
+        """Aggregates of the matching rows by the value of a column, of slices all of whose rows have one value in it.
+
+        Args:
+            column: by which rows are grouped.
+            calls: count, min or max, with the column; None for all rows, in a count alone.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        about = self._field(column)
+        facts = self._facts_of(about)
+        proved, nothing = self._single(facts) if facts is not None and self._is_shown(about) else (None, None)
+        found = [self._by_slice(kind, None if name is None else self._field(name)) for kind, name in calls]
+        if proved is None or nothing is None or facts is None:
+            proved = nothing = np.zeros(len(self._at), np.bool_)
+        gone = self._matching == 0
+        proved = proved & (self._whole if any(name is not None for _, name in calls) else self._matching > 0)
+        for known, _, _ in found:
+            proved = proved & known
+        at = positions(np.flatnonzero(proved & ~gone))
+        try:
+            table = _grouped(about, facts, nothing, found, [kind for kind, _ in calls], at)
+        except pa.ArrowInvalid:  # bytes that are no text
+            table, proved = (
+                _grouped(about, facts, nothing, found, [kind for kind, _ in calls], at[:0]),
+                ~proved & False,
+            )
+        return self._answer(None, ~(gone | proved), table)
+
+    def _single(self, facts: Facts) -> tuple[Mask, Mask]:
+        """Slices that have one value alone in a column, or NULL alone; and the latter."""
+        same = as_numpy(filled(compute.equal(facts.low, facts.high), False))
+        one = same & facts.low_is_value & facts.high_is_value & (facts.null_counts == 0)
+        nothing = (facts.null_counts == self._counts) & (self._counts >= 0)
+        return one | nothing, nothing
+
+    def _by_slice(self, kind: str, about: Field | None) -> tuple[Mask, Any, Field | None]:
+        """Where an aggregate of all matching rows of a slice is known, and what it is there."""
+        if about is None:
+            return self._matching >= 0, number_array(self._matching, pa.int64()), None
+        facts = self._facts_of(about)
+        if facts is None or (kind != "count" and not self._is_shown(about)):
+            unknown = np.zeros(len(self._at), np.bool_)
+            return unknown, pa.nulls(len(self._at), pa.int64() if kind == "count" else about.type), None
+        known = facts.null_counts >= 0
+        if kind == "count":
+            return known, number_array(self._counts - facts.null_counts, pa.int64()), None
+        nothing = facts.null_counts == self._counts
+        bounds: Any = facts.high if kind == "max" else facts.low
+        values = null_unless(truth_array(~nothing), bounds)
+        return (
+            known & (nothing | (facts.high_is_value if kind == "max" else facts.low_is_value)),
+            values,
+            about,
+        )
+
+    def _is_shown(self, about: Field) -> bool:
+        return is_written_one_way(about.type) and not self._is_read_otherwise(about)
+
     def _among(self, ordinals: Ordinals | None) -> Mask:
         return np.zeros(len(self._at), np.bool_) if ordinals is None else np.isin(self._at, ordinals)
 
     def _count_single(self, facts: Facts, rest: Mask, values: list[Any], rows: list[Integers]) -> Mask:
         """Count the slices each of which has one value alone; returns those that are left."""
-        same = as_numpy(filled(compute.equal(facts.low, facts.high), False))
-        one = same & facts.low_is_value & facts.high_is_value & (facts.null_counts == 0)
-        nothing = (facts.null_counts == self._counts) & (self._counts >= 0)
-        counted = rest & (self._matching > 0) & (one | nothing)
+        single, nothing = self._single(facts)
+        counted = rest & (self._matching > 0) & single
         at = np.flatnonzero(counted)
         low: Any = facts.low
         values.append(null_unless(truth_array(~nothing[at]), low.take(positions(at))))
@@ -378,6 +436,33 @@ def _summed(values: list[Any], rows: list[Integers], type_: pa.DataType) -> pa.T
     grouped: Any = together.group_by("value", use_threads=False).aggregate([("rows", "sum")])
     typed = from_storage(grouped.column("value").combine_chunks(), type_)
     return pa.Table.from_arrays([typed, grouped.column("rows_sum").combine_chunks()], names=names)
+
+
+def _grouped(
+    about: Field,
+    facts: Facts | None,
+    nothing: Mask,
+    found: Sequence[tuple[Mask, Any, Field | None]],
+    kinds: Sequence[str],
+    at: Any,
+) -> pa.Table:
+    """Aggregates of some slices put together by the value that all rows of each have: `value`, and one column for each
+    call, in their order.
+    """
+    names = ["value", *(f"call_{number}" for number in range(len(kinds)))]
+    nulls: Any = pa.nulls  # its types leave out some of Arrow's
+    low: Any = nulls(len(nothing), about.type) if facts is None else facts.low
+    values = null_unless(truth_array(~nothing), low).take(at)
+    parts = pa.Table.from_arrays([values, *(each.take(at) for _, each, _ in found)], names=names)
+    merging = [
+        (name, "sum" if kind == "count" else kind) for name, kind in zip(names[1:], kinds, strict=True)
+    ]
+    grouped: Any = parts.group_by("value", use_threads=False).aggregate(merging)
+    columns: list[Any] = [from_storage(grouped.column("value").combine_chunks(), about.type)]
+    for (name, function), (_, _, field) in zip(merging, found, strict=True):
+        column = grouped.column(f"{name}_{function}").combine_chunks()
+        columns.append(column if field is None else from_storage(column, field.type))
+    return pa.Table.from_arrays(columns, names=names)
 
 
 def _point(value: Any, about: Field) -> Point:

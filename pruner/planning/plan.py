@@ -62,6 +62,10 @@ class Answering(Protocol):
         """See `Plan.count_by`, and `count`."""
         ...
 
+    def grouped(self, column: str, calls: Sequence[tuple[str, str | None]]) -> Answer:
+        """See `Plan.grouped`."""
+        ...
+
     def among(self, ordinals: NDArray[np.intp]) -> Answering:
         """The same about some of the slices alone."""
         ...
@@ -317,6 +321,22 @@ class Plan:
         answered = len(self.snapshot) - len(rest)
         told = f"answered from metadata: {answered:,} of {counted(len(self.snapshot), self.snapshot.noun)}"
         return found, self._narrowed(FirstRows(rest, told), "the rest of the answer")
+
+    def grouped(self, column: str, calls: Sequence[tuple[str, str | None]]) -> tuple[Answer, Plan]:
+        """Aggregates by the value of a column, and the plan of what has to be read for the rest.
+
+        The proved part of the answer is a table of `value` and a column for each call; the rest may have the same
+        values.
+
+        Args:
+            column: by which rows are grouped.
+            calls: what is asked for (count, min, max), and of which column; None for all rows, in a count alone.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        found = self._answering.grouped(column, calls)
+        return found, self.unanswered(found)
 
     def limited(self, rows: int, *, fewest: bool = False) -> Plan:
         """The plan of the first slices, in their order, that surely hold so many matching rows; itself without any.

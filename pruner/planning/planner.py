@@ -17,7 +17,7 @@ import numpy as np
 from pruner.evidence.file_filters import MOST_VALUES
 from pruner.evidence.file_filters import NAME as FILE_FILTERS
 from pruner.evidence.file_filters import USING as FILE_FILTERS_USING
-from pruner.evidence.focus import Focus
+from pruner.evidence.sources import Focus
 from pruner.expr.bound.fields import leaves, unknowns
 from pruner.expr.bound.predicates import (
     BoundAnd,

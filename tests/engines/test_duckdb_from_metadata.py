@@ -17,7 +17,9 @@ import pytest
 
 import pruner
 import pruner_duckdb
+from pruner_duckdb.catalog.pinned import Pinned
 from pruner_duckdb.decode.gets import whole_predicate
+from pruner_duckdb.rewrite.shortcuts import Shortcuts
 from pruner_duckdb.shadow.shadow import Relation, Shadow
 from tests.soundness.kinds import KINDS
 from tests.soundness.predicates import draw_predicate
@@ -111,6 +113,11 @@ def both(root: Path) -> Iterator[Both]:
         ),
         ("SELECT day, count(*) FROM t GROUP BY day ORDER BY count(*) DESC, day LIMIT 2", [0]),
         ("SELECT a.day d, -count(*) FROM t a WHERE a.city = 'b' GROUP BY d", [0]),
+        ("SELECT day, max(ts), min(x), count(*), count(y), max(y) FROM t GROUP BY day ORDER BY day", [0]),
+        ("SELECT b, max(x) AS m FROM t WHERE x >= 15 GROUP BY b HAVING max(x) > 3 ORDER BY m", [1]),
+        ("SELECT day, max(s), max(f) FROM t GROUP BY day", [1]),
+        ("SELECT day, max(y) FROM t WHERE y > 0 GROUP BY day", [2]),
+        ("SELECT city, max(x) FROM t GROUP BY city", [6]),
         ("SELECT count(DISTINCT city), count(DISTINCT day) FROM t", [0]),
         ("SELECT count(DISTINCT city) FROM t WHERE x > 5", [1]),
         ("SELECT max(x) FROM t WHERE x > 1000", [0]),
@@ -311,6 +318,29 @@ def test_explain_describes_the_statement_that_runs(both: Both) -> None:
     assert told.is_unread
 
 
+def test_what_is_left_to_duckdb_is_not_looked_at_closer(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is gained by it, so the statement costs what it costs without answers."""
+    planned: list[str] = []
+    plan = Pinned.plan
+
+    def counted(self: Pinned, *arguments: Any) -> Any:
+        scan = plan(self, *arguments)
+        planned.append(scan.plan.predicate)
+        return scan
+
+    monkeypatch.setattr(Pinned, "plan", counted)
+    monkeypatch.setattr(
+        Shortcuts, "_condition", lambda *_: pytest.fail("the condition was planned once more")
+    )
+    assert both.read("SELECT count(*) FROM t WHERE x % 7 = 1") == [6]
+    assert planned == ["%(x, 7) = 1"]
+    monkeypatch.undo()
+    monkeypatch.setattr(Pinned, "plan", counted)
+    planned.clear()
+    assert both.read("SELECT count(*) FROM t WHERE x >= 15") == [1]
+    assert planned == ["x >= 15"]
+
+
 def test_random_statements_equal_plain_duckdb(
     tmp_path: Path, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:
@@ -366,6 +396,7 @@ def _statement(rng: random.Random, columns: list[str], where: str) -> str:
             f"SELECT min({column}) AS m FROM t {where}",
             f"SELECT count(DISTINCT {column}) FROM t {where}",
             f"SELECT {column}, count(*) FROM t {where} GROUP BY {column}",
+            f"SELECT {column}, max({other}), min({column}), count({other}) FROM t {where} GROUP BY {column}",
             f"SELECT {column} FROM t {where} ORDER BY {column} {direction} LIMIT {rng.choice([1, 3, 10])}",
             f"SELECT count(*) FROM (SELECT {column} FROM t {where} LIMIT {rng.choice([1, 5, 30])})",
         ]

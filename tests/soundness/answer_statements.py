@@ -11,7 +11,7 @@ from typing import Any
 
 Row = dict[str, Any]
 
-KINDS = ("count", "several", "max", "min", "distinct", "by", "values", "top", "limit")
+KINDS = ("count", "several", "max", "min", "distinct", "by", "extremes by", "values", "top", "limit")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,9 @@ class Query:
                 return f"SELECT count(DISTINCT {column}) {source}"
             case "by":
                 return f"SELECT {column}, count(*) {source} GROUP BY {column}"
+            case "extremes by":
+                calls = f"max({other}), min({other}), count({other})"
+                return f"SELECT {column}, {calls}, count(*) {source} GROUP BY {column}"
             case "values":
                 return f"SELECT DISTINCT {column} {source}"
             case "limit":
@@ -95,7 +98,14 @@ class Query:
                 return [(min(self.rows, len(rows)),)]
             case _:
                 groups = Counter(_key(row[self.column]) for row in rows)
+                if self.kind == "extremes by":
+                    return [(key, *self._of_group(rows, key), count) for key, count in groups.items()]
                 return [(key,) if self.kind == "values" else (key, count) for key, count in groups.items()]
+
+    def _of_group(self, rows: Sequence[Row], key: Any) -> tuple[Any, ...]:
+        group = (row[self.other] for row in rows if _key(row[self.column]) == key)
+        others = [value for value in group if value is not None]
+        return max(others, key=_key, default=None), min(others, key=_key, default=None), len(others)
 
 
 def draw_query(rng: random.Random, columns: Sequence[str], where: str) -> Query:

@@ -118,6 +118,7 @@ class _Asked:
             tally[f"{which} of"] += 1
         by = self.plan.count_by(name)
         self._check_groups(name, by)
+        self._check_extremes_by_group(name)
         for which, answer in (("count", count), ("count of a column", of_column), ("by", by)):
             tally[which] += answer.exact
             tally[f"{which} of"] += 1
@@ -159,6 +160,24 @@ class _Asked:
         for value, count in self.rows(f"{name}, count(*)", self._all, "GROUP BY 1"):
             truth[_key(value)] += count
         assert found == truth, f"counts by {name}{self.repeat}"
+
+    def _check_extremes_by_group(self, name: str) -> None:
+        calls = [("count", None), ("count", name), ("min", name), ("max", name)]
+        answer, rest = self.plan.grouped(name, calls)
+        select = f"{name}, count(*), count({name}), min({name}), max({name})"
+        found: dict[Any, list[Any]] = {}
+        proved = [answer.proved.column(each).to_pylist() for each in answer.proved.column_names[1:3]]
+        extremes = [answer.proved.column(each).combine_chunks() for each in ("value", "call_2", "call_3")]
+        shown = [self._scan.connection.execute("SELECT ?", [each.as_py()]).fetchone() for each in extremes[0]]
+        for row, value in enumerate(shown):
+            assert value is not None
+            found[_key(value[0])] = [proved[0][row], proved[1][row]]
+            assert extremes[1][row] == extremes[2][row] == extremes[0][row]
+        for value, rows, values, _, _ in self.rows(select, list(rest.files), "GROUP BY 1"):
+            before = found.get(_key(value), [0, 0])
+            found[_key(value)] = [before[0] + rows, before[1] + values]
+        truth = {_key(row[0]): [row[1], row[2]] for row in self.rows(select, self._all, "GROUP BY 1")}
+        assert found == truth, f"aggregates by {name}{self.repeat}"
 
     def check_order(self, rng: random.Random, tally: Counter[str]) -> None:
         """First rows in any order of the column, with ties: as values, those of the whole table."""

@@ -195,7 +195,7 @@ class _Reading:
             if not self._take(part, group, found):
                 return None
         aggregates = tuple(found.values())
-        if not aggregates or (group is not None and any(each.column is not None for each in aggregates)):
+        if not aggregates or (group is not None and any(each.kind == "distinct" for each in aggregates)):
             return None
         return Aggregation(aggregates, group)
 

@@ -153,14 +153,20 @@ def _whole(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
 
 
 def _grouped(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
-    """Numbers of rows by one column."""
+    """Aggregates by one column; numbers of rows alone are known by bitmaps, too."""
     assert asks.group is not None
-    (answer,), rest = plan.answers([("by", quote(asks.group))])
+    kinds = [each.kind for each in asks.aggregates]
+    if any(each.column is not None for each in asks.aggregates):
+        calls = [(each.kind, None if each.column is None else quote(each.column)) for each in asks.aggregates]
+        answer, rest = plan.grouped(quote(asks.group), calls)
+        values: list[Any] = [
+            answer.proved.column(f"call_{number}").combine_chunks() for number in range(len(kinds))
+        ]
+    else:
+        (answer,), rest = plan.answers([("by", quote(asks.group))])
+        values = [answer.proved.column("rows").combine_chunks()] * len(kinds)
     groups: Any = answer.proved.column("value").combine_chunks()
-    if len(groups) > MOST_GROUPS:
-        return None
-    rows = answer.proved.column("rows").to_pylist()
-    return Constants([rows] * len(asks.aggregates), ["count"] * len(asks.aggregates), groups), rest
+    return None if len(groups) > MOST_GROUPS else (Constants(values, kinds, groups), rest)
 
 
 def edits(
@@ -213,10 +219,8 @@ def _proved(asks: Aggregation, constants: Constants, types: Mapping[str, str], b
         data_type = (
             types[aggregate.column] if aggregate.column and kind in ("min", "max", "distinct") else "BIGINT"
         )
-        if kind == "distinct":
+        if kind == "distinct" or constants.groups is not None:
             written = _listed(value, data_type, bind)
-        elif constants.groups is not None:
-            written = f"system.main.unnest({bind(value)}::BIGINT[])"
         else:
             plain = _plain(value)
             written = f"NULL::{data_type}" if plain is None else f"{bind(plain)}::{data_type}"

@@ -178,10 +178,13 @@ class Rewriter:
         latest = max(now or 0, time.time_ns()) + BEGINS_WITHIN if bounded else None
         markers = Markers(form.select, parameters, literal=form.literal or _stays_lazy(statement))
         semantics = replace(SEMANTICS, zone=state.zone, now=now, latest=latest)
+        scans = _planned(pinned, expressions, reason, semantics, full_scan)
         shortcuts: Mapping[Reference, Shortcut] = {}
         if reason is None and full_scan is None and form.asks and may_have_blocks(select.text):
-            shortcuts = self._shortcuts.of(form.select, parameters, pinned, expressions, semantics, seen)
-        rewritten = self._splice(form, markers, pinned, expressions, reason, semantics, full_scan, shortcuts)
+            shortcuts = self._shortcuts.of(
+                form.select, parameters, pinned, expressions, scans, semantics, seen
+            )
+        rewritten = self._splice(form, markers, pinned, reason, full_scan, scans, shortcuts)
         named = all(not each.function or _stays(each) for each in select.references)
         understood = all(
             scan.reason in (None, LEFT_OUT) for scan in rewritten.scans
@@ -315,10 +318,9 @@ class Rewriter:
         form: Form,
         markers: Markers,
         pinned: Mapping[tuple[str, ...], Pinned],
-        expressions: Mapping[Reference, Expr | None],
         reason: str | None,
-        semantics: Semantics,
         full_scan: FullScan | None,
+        planned: Mapping[Reference, Scan],
         shortcuts: Mapping[Reference, Shortcut],
     ) -> Rewritten:
         select = form.select
@@ -335,10 +337,7 @@ class Rewriter:
         surely = reason is None and form.is_select
         for reference in chosen:
             table, shorter = by_reference[reference], shortcuts.get(reference)
-            if full_scan is None:
-                scan = table.plan(expressions.get(reference, TRUE), reason, semantics)
-            else:
-                scan = table.plan(None, full_scan.reason, semantics)
+            scan = planned[reference]
             if shorter is not None:
                 scan = replace(scan, left=shorter.plan)
             scans.append(scan)
@@ -385,6 +384,23 @@ class Rewriter:
     def _described(self, uri: str, names: list[str]) -> FileColumns | None:
         """What DuckDB reads of a file."""
         return self._shadow.with_connection(lambda run: described(run, uri, names))
+
+
+def _planned(
+    pinned: Mapping[tuple[str, ...], Pinned],
+    expressions: Mapping[Reference, Expr | None],
+    reason: str | None,
+    semantics: Semantics,
+    full_scan: FullScan | None,
+) -> dict[Reference, Scan]:
+    """The scans of a statement, in the order in which they stand in it."""
+    by_reference = of_references(pinned)
+    return {
+        each: by_reference[each].plan(expressions.get(each, TRUE), reason, semantics)
+        if full_scan is None
+        else by_reference[each].plan(None, full_scan.reason, semantics)
+        for each in sorted(by_reference, key=_name_start)
+    }
 
 
 def _name_span(reference: Reference) -> Span:

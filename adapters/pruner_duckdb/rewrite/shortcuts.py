@@ -19,7 +19,7 @@ from pruner_duckdb.rewrite.from_metadata import (
     shortcut,
 )
 from pruner_duckdb.rewrite.markers import named_values
-from pruner_duckdb.scans import LOGGER
+from pruner_duckdb.scans import LOGGER, Scan
 from pruner_duckdb.sql.result_names import without_places
 
 if TYPE_CHECKING:
@@ -53,16 +53,23 @@ class Shortcuts:
         parameters: Parameters,
         pinned: Mapping[tuple[str, ...], Pinned],
         expressions: Mapping[Reference, Expr | None],
+        scans: Mapping[Reference, Scan],
         semantics: Semantics,
         seen: Observations,
     ) -> dict[Reference, Shortcut]:
-        """What metadata answers of a statement, by the table that it is about."""
+        """What metadata answers of a statement, by the table that it is about.
+
+        `scans` have been planned by `expressions`. Where a part of these is left to DuckDB nothing is gained, and the
+        statement is not looked at any closer.
+        """
         found: dict[Reference, Shortcut] = {}
         by_reference = {
             each: table
             for each, table in of_references(pinned).items()
-            if names_columns(table.shape) and expressions.get(each) is not None
+            if names_columns(table.shape) and expressions.get(each) is not None and _may_gain(scans[each])
         }
+        if not by_reference:
+            return {}
         try:
             columns = {
                 each: [name for name, _, _ in table.shape.columns] for each, table in by_reference.items()
@@ -76,7 +83,8 @@ class Shortcuts:
                 condition = self._condition(select, block, parameters, table, semantics.zone or "UTC")
                 if condition is None:
                     continue
-                plan = table.plan(condition, None, semantics).plan
+                known = condition == expressions[block.reference]
+                plan = (scans[block.reference] if known else table.plan(condition, None, semantics)).plan
                 each = shortcut(block, plan, table.shape, partial(seen.ask, DEFAULT_ORDER, []))
                 if each is not None and not loses_parameters(each, select):
                     found[block.reference] = each
@@ -99,3 +107,10 @@ class Shortcuts:
         (reference,) = alone.references
         draft = self._drafted(alone, {reference: table.shape.relation}, [reference], parameters)
         return self._predicates.whole(self._meaning.with_macros(draft), zone)
+
+
+def _may_gain(scan: Scan) -> bool:
+    """Tell whether metadata may answer for the rows of a scan: not where nothing is read, nor by a condition that is
+    not understood.
+    """
+    return scan.plan.kept > 0 and scan.plan.is_understood

@@ -124,7 +124,7 @@ final class Aggregation {
       // Beside other calls the distinct values would have to be joined with them.
       return column != null && group == null && calls.isEmpty() && add(call, "distinct", column);
     }
-    if (kinds.contains("distinct") || call.isDistinct() || (group != null && !ofRows)) {
+    if (kinds.contains("distinct") || call.isDistinct()) {
       return false;
     }
     if (function instanceof Count) {
@@ -205,12 +205,13 @@ final class Aggregation {
       return rows;
     }
     JsonNode groups = (JsonNode) answer.path("groups");
-    JsonNode counts = (JsonNode) answer.path("rows");
+    JsonNode found = (JsonNode) answer.path("calls");
     for (int row = 0; row < groups.size(); row++) {
       Object[] values = new Object[output.size()];
       values[0] = value((JsonNode) groups.path(row), ((Attribute) output.get(0)).dataType());
       for (int k = 1; k < values.length; k++) {
-        values[k] = value((JsonNode) counts.path(row), LongType$.MODULE$);
+        JsonNode of = (JsonNode) found.path(k - 1);
+        values[k] = value((JsonNode) of.path(row), ((Attribute) output.get(k)).dataType());
       }
       rows.add(new GenericInternalRow(values));
     }

@@ -14,7 +14,10 @@ import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.Inner$;
+import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
@@ -23,6 +26,7 @@ import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import scala.collection.Iterator;
@@ -44,6 +48,77 @@ final class Chain {
 
   /** The chain that a plan is; null where it is something else, or holds what is not known to be about one row. */
   static Chain of(LogicalPlan plan) {
+    Chain chain = over(plan);
+    boolean open = chain != null && !(chain.index() instanceof SettledFileIndex);
+    return open && chain.isAboutRows() ? chain : null;
+  }
+
+  /**
+   * The chain in a plan that a column comes from, whose rows are all dropped that have another value in it than is
+   * asked for above the plan: through filters, projections and joins that only drop and multiply rows. Its own filters
+   * serve as far as they are known. Null where there is none.
+   */
+  static Chain within(LogicalPlan plan, Attribute column) {
+    Chain chain = over(plan);
+    if (chain != null) {
+      return chain.knownFilters() && chain.isOwn(column) ? chain : null;
+    }
+    boolean passes = plan.outputSet().contains((NamedExpression) column);
+    if (!passes) {
+      return null;
+    }
+    if (plan instanceof Project || plan instanceof Filter) {
+      return isSure(plan) ? within((LogicalPlan) plan.children().head(), column) : null;
+    }
+    if (plan instanceof Join) {
+      Object type = ((Join) plan).joinType();
+      Chain left = type == Inner$.MODULE$ || type == LeftSemi$.MODULE$ ? within(((Join) plan).left(), column) : null;
+      return left == null && type == Inner$.MODULE$ ? within(((Join) plan).right(), column) : left;
+    }
+    return null;
+  }
+
+  private static boolean isSure(LogicalPlan plan) {
+    Iterator each = plan.expressions().iterator();
+    while (each.hasNext()) {
+      if (!((Expression) each.next()).deterministic()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Keeps the filters that are known, where the projections are. */
+  private boolean knownFilters() {
+    for (LogicalPlan each = top; each != leaf; each = (LogicalPlan) each.children().head()) {
+      if (!isSure(each) || (each instanceof Project && !showsRows((Project) each))) {
+        return false;
+      }
+    }
+    for (int k = filters.size() - 1; k >= 0; k--) {
+      Expression filter = (Expression) filters.get(k);
+      if (filter.containsPattern(TreePattern.PLAN_EXPRESSION()) || !isOwn(filter)) {
+        filters.remove(k);
+      }
+    }
+    return true;
+  }
+
+  /** The bytes of the files of the relation. */
+  long bytes() {
+    return index().sizeInBytes();
+  }
+
+  /** Whether the files were settled by all of these conditions already. */
+  boolean isSettledBy(List conditions) {
+    return index() instanceof SettledFileIndex && ((SettledFileIndex) index()).isSettledBy(conditions);
+  }
+
+  private FileIndex index() {
+    return ((HadoopFsRelation) leaf.relation()).location();
+  }
+
+  private static Chain over(LogicalPlan plan) {
     List filters = new ArrayList();
     LogicalPlan each = plan;
     while (each instanceof Project || each instanceof Filter) {
@@ -65,7 +140,7 @@ final class Chain {
     }
     Chain chain = new Chain(plan, leaf);
     chain.filters.addAll(filters);
-    return chain.isAboutRows() ? chain : null;
+    return chain;
   }
 
   private static void split(Expression condition, List filters) {
@@ -102,11 +177,19 @@ final class Chain {
   private boolean isOfLeaf(Expression filter) {
     Iterator each = filter.references().iterator();
     while (each.hasNext()) {
+      DataType type = ((Attribute) each.next()).dataType();
+      if (type instanceof DoubleType || type instanceof FloatType) {
+        return false;
+      }
+    }
+    return isOwn(filter);
+  }
+
+  private boolean isOwn(Expression filter) {
+    Iterator each = filter.references().iterator();
+    while (each.hasNext()) {
       Attribute attribute = (Attribute) each.next();
-      if (renamed.containsKey(attribute.exprId())
-          || column(attribute) == null
-          || attribute.dataType() instanceof DoubleType
-          || attribute.dataType() instanceof FloatType) {
+      if (renamed.containsKey(attribute.exprId()) || column(attribute) == null) {
         return false;
       }
     }
@@ -141,19 +224,23 @@ final class Chain {
     return own && !attribute.metadata().contains("__metadata_col") ? attribute.name() : null;
   }
 
-  /** See Pruning; null where that cannot be. */
-  SettledFileIndex settled(Map question) throws java.io.IOException {
+  /** The files that are left, see Pruning; `more` are conditions on its columns that hold besides its filters. */
+  SettledFileIndex settled(Map question, List more) throws java.io.IOException {
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
+    List all = new ArrayList(filters);
+    all.addAll(more);
     $SEQ$ normalized =
-        ($SEQ$) DataSourceStrategy$.MODULE$.normalizeExprs(PythonUtils.toSeq(filters), leaf.output());
+        ($SEQ$) DataSourceStrategy$.MODULE$.normalizeExprs(PythonUtils.toSeq(all), leaf.output());
     scala.collection.Seq columns = leaf.resolve(relation.partitionSchema(), SQLConf.get().resolver());
     // As Spark's strategy for scans of files finds them, which relies on them.
     $SEQ$ partitions =
         ($SEQ$)
             DataSourceStrategy$.MODULE$.getPushedDownFilters(($SEQ$) columns, normalized).toSeq();
-    FileIndex index = relation.location();
+    Listed listed = (Listed) index();
     Asking asking = new Asking(question, beyond(normalized, AttributeSet$.MODULE$.apply(columns)));
-    return ((Listed) index).pruning().settle(index, (Listed) index, partitions, normalized, asking);
+    SettledFileIndex made = listed.pruning().settle(listed.index(), listed, partitions, normalized, asking);
+    made.settledBy(more, listed);
+    return made;
   }
 
   /** What the filters demand beyond those on partitions alone, which the listing has seen to; null for nothing. */

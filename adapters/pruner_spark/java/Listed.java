@@ -1,5 +1,7 @@
 package pruner.spark;
 
+import org.apache.spark.sql.execution.datasources.FileIndex;
+
 /** A file index as it is without pruning. */
 interface Listed {
   /** The files that Spark or Hudi itself finds for these filters. */
@@ -7,6 +9,9 @@ interface Listed {
 
   /** What settles its files before a scan asks for them; null where that is the format's own business. */
   Pruning pruning();
+
+  /** The index that prunes itself; another one where files of it are settled. */
+  FileIndex index();
 
   /** The version of the table that they are of, where a scan is of one; otherwise null. */
   String pinned();

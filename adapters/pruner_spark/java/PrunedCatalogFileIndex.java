@@ -1,6 +1,7 @@
 package pruner.spark;
 
 import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 
 /**
@@ -31,6 +32,10 @@ public final class PrunedCatalogFileIndex extends CatalogFileIndex implements Li
 
   public Pruning pruning() {
     return pruning;
+  }
+
+  public FileIndex index() {
+    return this;
   }
 
   public String pinned() {

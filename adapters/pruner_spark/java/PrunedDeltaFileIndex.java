@@ -2,6 +2,7 @@ package pruner.spark;
 
 import org.apache.spark.sql.delta.Snapshot;
 import org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 
 /**
  * The index of a scan that Delta has prepared, pruned. It is one of Delta's own class, by which Delta finds its scans,
@@ -26,6 +27,10 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
   /** Delta itself answers from its log, and asks again whether deletion vectors apply: nothing is settled before it. */
   public Pruning pruning() {
     return null;
+  }
+
+  public FileIndex index() {
+    return this;
   }
 
   /** The table's id and the version that is scanned: plans are of no other. */

@@ -3,6 +3,7 @@ package pruner.spark;
 import java.util.ArrayList;
 import org.apache.hudi.HoodieFileIndex;
 import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.collection.immutable.Map;
@@ -38,6 +39,10 @@ public final class PrunedHoodieFileIndex extends HoodieFileIndex implements List
 
   public Pruning pruning() {
     return pruning;
+  }
+
+  public FileIndex index() {
+    return this;
   }
 
   public String pinned() {

@@ -2,6 +2,7 @@ package pruner.spark;
 
 import java.util.ArrayList;
 import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.NoopCache$;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
@@ -41,6 +42,10 @@ public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements 
 
   public Pruning pruning() {
     return pruning;
+  }
+
+  public FileIndex index() {
+    return this;
   }
 
   public String pinned() {

@@ -16,13 +16,14 @@ import scala.collection.Iterator;
 import scala.runtime.AbstractPartialFunction;
 
 /** Files that were listed, and planned over, while the query was optimized: no others are read, whatever comes. */
-public final class SettledFileIndex implements FileIndex {
+public final class SettledFileIndex implements FileIndex, Listed {
   private final FileIndex base;
   private final Pruning pruning;
   private final long number;
   private final $SEQ$ files;
   private final $SEQ$ partitionFilters;
   private final String answer;
+  private final List conditions = new ArrayList();
 
   SettledFileIndex(
       FileIndex base, Pruning pruning, long number, $SEQ$ files, $SEQ$ partitionFilters, String answer) {
@@ -37,6 +38,32 @@ public final class SettledFileIndex implements FileIndex {
   /** What is proved of the rows of all other files, as JSON; null where nothing is. */
   String answer() {
     return answer;
+  }
+
+  /** Takes note of conditions besides filters, and of those of files that were settled before. */
+  void settledBy(List conditions, Listed before) {
+    if (before instanceof SettledFileIndex) {
+      this.conditions.addAll(((SettledFileIndex) before).conditions);
+    }
+    this.conditions.addAll(conditions);
+  }
+
+  boolean isSettledBy(List asked) {
+    for (int k = 0; k < asked.size(); k++) {
+      if (!isAmong((Expression) asked.get(k), conditions.iterator())) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private static boolean isAmong(Expression condition, java.util.Iterator known) {
+    while (known.hasNext()) {
+      if (((Expression) known.next()).semanticEquals(condition)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   boolean isEmpty() {
@@ -55,6 +82,28 @@ public final class SettledFileIndex implements FileIndex {
       }
     }
     return more.isEmpty() ? files : among(more);
+  }
+
+  /** For keys of a join, which may leave fewer of the files. */
+  public $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    List filters = new ArrayList();
+    Iterator each = partitionFilters.iterator();
+    while (each.hasNext()) {
+      filters.add(each.next());
+    }
+    return filters.isEmpty() ? files : among(filters);
+  }
+
+  public Pruning pruning() {
+    return pruning;
+  }
+
+  public FileIndex index() {
+    return base;
+  }
+
+  public String pinned() {
+    return ((Listed) base).pinned();
   }
 
   private boolean isKnown(Expression filter) {

@@ -3,6 +3,7 @@ package pruner.spark;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.api.python.PythonUtils;
@@ -12,6 +13,8 @@ import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.expressions.Descending$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -25,13 +28,19 @@ import scala.collection.Iterator;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * A rule of the optimizer, behind all of Spark's: what metadata answers of a query is not read. The planner is asked
- * where an aggregate, a limit, or an order with a limit stands over a relation that prunes itself, and nothing but
- * filters and projections between them. The files of that relation are settled then, whether anything is gained or
+ * A rule of the optimizer, behind all of Spark's: what metadata answers of a query is not read, nor what a small side
+ * of a join leaves out (see SmallSides). The planner is asked where an aggregate, a limit, or an order with a limit
+ * stands over a relation that prunes itself, and nothing but filters and projections between them. The files of that relation are settled then, whether anything is gained or
  * not: each scan is planned once, and the rule finds nothing more when it runs again.
  */
 public final class Shortcuts extends Rule {
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
+
+  private final SparkSession session;
+
+  private Shortcuts(SparkSession session) {
+    this.session = session;
+  }
 
   /** Have the rule among those of a session, once. */
   static void into(SparkSession session) throws ReflectiveOperationException {
@@ -46,22 +55,31 @@ public final class Shortcuts extends Rule {
         }
         rules.add(rule);
       }
-      rules.add(new Shortcuts());
+      rules.add(new Shortcuts(session));
       ((org.apache.spark.sql.ExperimentalMethods) methods).extraOptimizations_$eq(PythonUtils.toSeq(rules));
     }
   }
 
   public TreeNode apply(TreeNode plan) {
-    boolean may = plan.containsPattern(TreePattern.LIMIT()) || plan.containsPattern(TreePattern.AGGREGATE());
-    return may ? plan.transformUp(new Shortened()) : plan;
+    boolean may =
+        plan.containsPattern(TreePattern.LIMIT())
+            || plan.containsPattern(TreePattern.AGGREGATE())
+            || plan.containsPattern(TreePattern.JOIN())
+            || plan.containsPattern(TreePattern.SCALAR_SUBQUERY());
+    return may ? plan.transformUp(new Shortened(new SmallSides(session))) : plan;
   }
 
   /** The node with less to read; itself where nothing is asked, or where asking fails. */
-  private static LogicalPlan shortened(LogicalPlan node) {
+  private static LogicalPlan shortened(LogicalPlan node, SmallSides small) {
     try {
-      return node instanceof Aggregate ? answered((Aggregate) node) : first((LocalLimit) node);
-    } catch (Exception error) {
-      LOGGER.warn("nothing is answered from metadata: {}", error.toString());
+      if (node instanceof Aggregate) {
+        return answered((Aggregate) node);
+      } else if (node instanceof LocalLimit) {
+        return first((LocalLimit) node);
+      }
+      return node instanceof Join ? small.joined((Join) node) : small.filtered((Filter) node);
+    } catch (Throwable error) {
+      LOGGER.warn("nothing is answered beforehand: {}", error.toString());
       return node;
     }
   }
@@ -69,7 +87,7 @@ public final class Shortcuts extends Rule {
   private static LogicalPlan answered(Aggregate node) throws IOException {
     Chain chain = Chain.of((LogicalPlan) node.child());
     Aggregation aggregation = chain == null ? null : Aggregation.of(node, chain);
-    SettledFileIndex index = aggregation == null ? null : chain.settled(aggregation.question());
+    SettledFileIndex index = aggregation == null ? null : chain.settled(aggregation.question(), new ArrayList());
     return index == null ? node : aggregation.over(index);
   }
 
@@ -85,9 +103,11 @@ public final class Shortcuts extends Rule {
     if (question == null) {
       return node;
     }
-    SettledFileIndex index = chain.settled(question);
+    SettledFileIndex index = chain.settled(question, new ArrayList());
     LogicalPlan settled = chain.over(index);
-    return (LogicalPlan) node.transformUp(new Replaced(chain.top, settled));
+    Map replaced = new IdentityHashMap();
+    replaced.put(chain.top, settled);
+    return (LogicalPlan) node.transformUp(new SmallSides.Replaced(replaced));
   }
 
   /** So many rows, in an order or in any; null where that is not known, or not of a column. */
@@ -111,31 +131,21 @@ public final class Shortcuts extends Rule {
   }
 
   private static final class Shortened extends AbstractPartialFunction {
-    public boolean isDefinedAt(Object node) {
-      return node instanceof Aggregate || node instanceof LocalLimit;
-    }
+    private final SmallSides small;
 
-    public Object apply(Object node) {
-      return shortened((LogicalPlan) node);
-    }
-  }
-
-  /** Puts a part of a plan in the place of another, which is known by itself. */
-  private static final class Replaced extends AbstractPartialFunction {
-    private final LogicalPlan old;
-    private final LogicalPlan other;
-
-    Replaced(LogicalPlan old, LogicalPlan other) {
-      this.old = old;
-      this.other = other;
+    Shortened(SmallSides small) {
+      this.small = small;
     }
 
     public boolean isDefinedAt(Object node) {
-      return node == old;
+      return node instanceof Aggregate
+          || node instanceof LocalLimit
+          || node instanceof Join
+          || node instanceof Filter;
     }
 
     public Object apply(Object node) {
-      return other;
+      return shortened((LogicalPlan) node, small);
     }
   }
 }

@@ -148,7 +148,7 @@ public final class Subqueries extends AbstractPartialFunction {
   }
 
   /** Joins take -0.0 and NaN for equal to others of their kind. */
-  private static boolean isComparedAsItIs(DataType type) {
+  static boolean isComparedAsItIs(DataType type) {
     return type instanceof AtomicType
         && !(type instanceof DoubleType || type instanceof FloatType || type instanceof BinaryType);
   }

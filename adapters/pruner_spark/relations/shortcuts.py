@@ -12,7 +12,7 @@ import pyarrow as pa
 from pruner.expr.types import is_written_one_way
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pruner import Plan
 
@@ -56,7 +56,7 @@ def shortcut(
     ):
         return None
     if group is not None or any(kind == "distinct" for kind, _ in calls):
-        return _grouped(plan, calls[0][1] if group is None else group)
+        return _grouped(plan, str(calls[0][1]), []) if group is None else _grouped(plan, group, calls)
     answers, rest = plan.answers([(kind, None if name is None else quoted(name)) for kind, name in calls])
     if rest.kept == plan.kept and plan.kept:
         return None
@@ -94,13 +94,20 @@ def _first_rows(
     return None if found.kept == plan.kept else Shortcut(found)
 
 
-def _grouped(plan: Plan, column: str) -> Shortcut | None:
-    (answer,), rest = plan.answers([("by", quoted(column))])
-    groups: Any = answer.proved.column("value").combine_chunks()
+def _grouped(plan: Plan, column: str, calls: Sequence[tuple[str, str | None]]) -> Shortcut | None:
+    """Aggregates by one column; numbers of rows alone are known by bitmaps, too."""
+    if any(name is not None for _, name in calls):
+        answer, rest = plan.grouped(
+            quoted(column), [(kind, None if name is None else quoted(name)) for kind, name in calls]
+        )
+        found = [_texts(answer.proved.column(f"call_{number}")) for number in range(len(calls))]
+    else:
+        (answer,), rest = plan.answers([("by", quoted(column))])
+        found = [_texts(answer.proved.column("rows"))] * len(calls)
+    groups = _texts(answer.proved.column("value"))
     if len(groups) > MOST_GROUPS or (rest.kept == plan.kept and plan.kept):
         return None
-    proved = {"groups": _texts(groups), "rows": answer.proved.column("rows").to_pylist()}
-    return Shortcut(rest, json.dumps(proved))
+    return Shortcut(rest, json.dumps({"groups": groups, "calls": found}))
 
 
 def _texts(values: Any) -> list[str | None]:

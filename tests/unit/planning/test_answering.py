@@ -230,3 +230,60 @@ def test_a_step_of_the_report_tells_what_was_not_needed(days: pruner.Table) -> N
     assert left.kept == 0
     assert "the rest of the answer: answered from metadata: 6 of 6 files" in left.explain()
     assert "answered from metadata" in left.to_html()
+
+
+def test_extremes_are_known_by_group_where_files_have_one_value(tmp_path: Path) -> None:
+    table = _table(
+        tmp_path,
+        a={"g": ["x"] * 3, "v": [1, 2, 3], "w": [None, 5, 6]},
+        b={"g": ["x"] * 2, "v": [7, 8], "w": pa.array([None, None], pa.int64())},
+        c={"g": ["y"] * 2, "v": [4, 4], "w": [1, 2]},
+        d={"g": ["x", "y"], "v": [0, 100], "w": [0, 100]},
+        e={"g": pa.array([None, None], pa.string()), "v": [5, 6], "w": [3, 4]},
+        f={"g": ["z"] * 2, "v": [3, 30], "w": ["a", "b" * 2000]},
+    )
+    table.create_index("stats", on=["g", "v"])
+    calls = [("count", None), ("max", "v"), ("min", "v"), ("count", "v")]
+    answer, rest = table.plan("true").grouped("g", calls)
+    assert _rest(answer) == ["d.parquet"]
+    assert [names(rest.snapshot)[each] for each in rest.ordinals] == ["d.parquet"]
+    proved = {row["value"]: list(row.values())[1:] for row in answer.proved.to_pylist()}
+    assert proved == {"x": [5, 8, 1, 5], "y": [2, 4, 4, 2], None: [2, 6, 5, 2], "z": [2, 30, 3, 2]}
+    # Of a file whose rows match in part no extreme is known.
+    answer, _ = table.plan("v > 2").grouped("g", calls)
+    assert _rest(answer) == ["a.parquet", "d.parquet"]
+    assert table.plan("v > 1000").grouped("g", calls)[0].exact
+
+
+def test_a_cut_text_is_no_extreme_of_a_group(tmp_path: Path) -> None:
+    table = _table(tmp_path, a={"g": [1, 1], "s": ["a", "b" * 2000]}, b={"g": [2, 2], "s": ["c", "d"]})
+    table.create_index("stats", on="*")
+    assert _rest(table.plan("true").grouped("g", [("max", "s")])[0]) == ["a.parquet"]
+    assert table.plan("true").grouped("g", [("min", "s"), ("count", "s")])[0].exact
+
+
+def test_a_limit_in_any_order_takes_the_files_that_hold_most(tmp_path: Path) -> None:
+    table = _table(tmp_path, a={"x": [1, 50]}, b={"x": [20, 21]}, c={"x": [30, 31, 32, 33]})
+    table.create_index("stats", on="x")
+    plan = table.plan("x >= 20")
+    assert plan.kept == 3
+    assert [names(plan.snapshot)[each] for each in plan.limited(3).ordinals] == [
+        "a.parquet",
+        "b.parquet",
+        "c.parquet",
+    ]
+    assert [names(plan.snapshot)[each] for each in plan.limited(3, fewest=True).ordinals] == ["c.parquet"]
+    assert plan.limited(7, fewest=True).kept == 3
+
+
+def test_answers_are_about_what_an_engine_lists(days: pruner.Table) -> None:
+    plan = days.plan("x < 45")
+    listed = ~plan.snapshot.has_logs
+    assert plan.among(listed) is plan
+    listed[[0, 4]] = False
+    some = plan.among(listed)
+    assert (some.kept, some.count().value, some.count().exact) == (3, 30, True)
+    assert (some.min("x").value, some.max("x").value) == (10, 39)
+    assert some.count_by("city").value == {"a": 15, "b": 15}
+    assert some.top("x", 3, descending=True).ordinals.tolist() == [3]
+    assert "the engine lists 3 files" in some.explain()

@@ -1,0 +1,312 @@
+package pruner.spark;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.ScalarSubquery;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
+import org.apache.spark.sql.catalyst.plans.Inner$;
+import org.apache.spark.sql.catalyst.plans.LeftSemi$;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
+import org.apache.spark.sql.execution.CommandExecutionMode$;
+import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.sql.types.AtomicType;
+import scala.collection.Iterator;
+import scala.collection.JavaConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Joins of a pruned relation with a small side, and conditions with one value of a small subquery. What is small is
+ * fetched while the query is optimized, once: its rows stand in its place, and its keys tell which files of the pruned
+ * relation can hold rows that are joined. It has to be the same whenever it is read: files, few of them, and nothing
+ * but what follows from their rows.
+ */
+final class SmallSides {
+  /** Bytes of the files of a small side: reading them costs less than a query over many. */
+  private static final long MOST_BYTES = 2L << 20;
+
+  /** Rows of a small side, as many as there are keys that are asked about one by one (key_lists.py). */
+  private static final int MOST_ROWS = 16_384;
+
+  private static final int LISTED = 10;
+
+  /** Marks what was fetched, or was found to be too large: the rule runs until nothing changes. */
+  private static final TreeNodeTag TRIED = new TreeNodeTag("pruner.tried");
+
+  private final SparkSession session;
+
+  SmallSides(SparkSession session) {
+    this.session = session;
+  }
+
+  /** The join with a small side that is here, and the files that its keys leave; itself where nothing is shown. */
+  LogicalPlan joined(Join join) throws Throwable {
+    boolean semi = join.joinType() == LeftSemi$.MODULE$;
+    boolean known = semi || join.joinType() == Inner$.MODULE$;
+    if (!known || !join.condition().isDefined() || !join.hint().equals(JoinHint.NONE())) {
+      return join;
+    }
+    LogicalPlan pruned = joined(join, join.left(), join.right());
+    return pruned == null && !semi ? orSame(joined(join, join.right(), join.left()), join) : orSame(pruned, join);
+  }
+
+  private static LogicalPlan orSame(LogicalPlan made, LogicalPlan old) {
+    return made == null ? old : made;
+  }
+
+  private LogicalPlan joined(Join join, LogicalPlan large, LogicalPlan small) throws Throwable {
+    long bytes = small.getTagValue(TRIED).isDefined() ? -1L : cheapBytes(small);
+    if (bytes < 0L) {
+      return null;
+    }
+    List equal = new ArrayList();
+    split((Expression) join.condition().get(), equal);
+    Map keys = new HashMap();
+    Chain chain = null;
+    for (int k = 0; k < equal.size(); k++) {
+      EqualTo each = (EqualTo) equal.get(k);
+      boolean turned = !large.outputSet().contains(named(each.left()));
+      Expression column = turned ? each.right() : each.left();
+      Expression key = turned ? each.left() : each.right();
+      Chain found = isKey(column, key, large, small) ? Chain.within(large, (Attribute) column) : null;
+      if (found != null && (chain == null || chain.top == found.top) && found.bytes() > bytes) {
+        chain = found;
+        keys.put(column, key);
+      }
+    }
+    if (chain == null) {
+      return null;
+    }
+    InternalRow[] rows = rows(small);
+    Object[] columns = keys.keySet().toArray();
+    List conditions = new ArrayList();
+    for (int k = 0; rows != null && k < columns.length; k++) {
+      conditions.add(among((Expression) columns[k], index(small, (Attribute) keys.get(columns[k])), rows));
+    }
+    if (rows == null) {
+      small.setTagValue(TRIED, Boolean.TRUE);
+      return null;
+    }
+    if (chain.isSettledBy(conditions)) {
+      return null;
+    }
+    LogicalPlan local = Subqueries.local(small, rows);
+    local.setTagValue(TRIED, Boolean.TRUE);
+    Map replaced = new IdentityHashMap();
+    replaced.put(chain.top, chain.over(chain.settled(null, conditions)));
+    replaced.put(small, local);
+    return (LogicalPlan) join.transformUp(new Replaced(replaced));
+  }
+
+  private static NamedExpression named(Expression expression) {
+    return expression instanceof AttributeReference ? (NamedExpression) expression : null;
+  }
+
+  private static boolean isKey(Expression column, Expression key, LogicalPlan large, LogicalPlan small) {
+    return column instanceof AttributeReference
+        && key instanceof AttributeReference
+        && large.outputSet().contains((NamedExpression) column)
+        && small.outputSet().contains((NamedExpression) key)
+        && column.dataType().equals(key.dataType())
+        && Subqueries.isComparedAsItIs(column.dataType());
+  }
+
+  private static void split(Expression condition, List equal) {
+    if (condition instanceof And) {
+      split(((And) condition).left(), equal);
+      split(((And) condition).right(), equal);
+    } else if (condition instanceof EqualTo) {
+      equal.add(condition);
+    }
+  }
+
+  private static int index(LogicalPlan plan, Attribute attribute) {
+    int place = 0;
+    Iterator each = plan.output().iterator();
+    while (each.hasNext() && !((Attribute) each.next()).exprId().equals(attribute.exprId())) {
+      place++;
+    }
+    return place;
+  }
+
+  /** A condition that holds of every row that is joined with one of the rows. */
+  private static Expression among(Expression column, int place, InternalRow[] rows) {
+    Set values = new HashSet();
+    for (int k = 0; k < rows.length; k++) {
+      if (!rows[k].isNullAt(place)) {
+        values.add(rows[k].copy().get(place, column.dataType()));
+      }
+    }
+    if (values.isEmpty() || values.size() > LISTED) {
+      return new InSet(column, JavaConverters.asScalaSet(values).toSet());
+    }
+    List literals = new ArrayList();
+    Object[] each = values.toArray();
+    for (int k = 0; k < each.length; k++) {
+      literals.add(new Literal(each[k], column.dataType()));
+    }
+    return new In(column, PythonUtils.toSeq(literals));
+  }
+
+  /** The rows of a plan; null of more than are fetched. */
+  private InternalRow[] rows(LogicalPlan plan) throws Throwable {
+    if (plan instanceof LocalRelation) {
+      List rows = new ArrayList();
+      Iterator each = ((LocalRelation) plan).data().iterator();
+      while (each.hasNext() && rows.size() <= MOST_ROWS) {
+        rows.add(each.next());
+      }
+      return rows.size() > MOST_ROWS ? null : (InternalRow[]) rows.toArray(new InternalRow[rows.size()]);
+    }
+    SessionState state = (SessionState) Sources.call(session, "sessionState");
+    InternalRow[] rows =
+        state
+            .executePlan(plan, CommandExecutionMode$.MODULE$.SKIP())
+            .executedPlan()
+            .executeTake(MOST_ROWS + 1);
+    return rows.length > MOST_ROWS ? null : rows;
+  }
+
+  /** A filter with the values of its cheap subqueries, if it is one over a pruned relation. */
+  LogicalPlan filtered(Filter filter) throws Throwable {
+    if (!filter.condition().containsPattern(TreePattern.SCALAR_SUBQUERY()) || !readsPruned(filter.child())) {
+      return filter;
+    }
+    Map values = new IdentityHashMap();
+    answer(filter.condition(), values);
+    if (values.isEmpty()) {
+      return filter;
+    }
+    Object condition = filter.condition().transformUp(new Replaced(values));
+    return (LogicalPlan) filter.makeCopy(new Object[] {condition, filter.child()});
+  }
+
+  private static boolean readsPruned(LogicalPlan plan) {
+    LogicalPlan each = plan;
+    while (each instanceof Project || each instanceof Filter) {
+      each = (LogicalPlan) each.children().head();
+    }
+    return each instanceof LogicalRelation
+        && ((LogicalRelation) each).relation() instanceof HadoopFsRelation
+        && isOpen(((HadoopFsRelation) ((LogicalRelation) each).relation()).location());
+  }
+
+  private void answer(Expression part, Map values) throws Throwable {
+    if (part instanceof ScalarSubquery) {
+      LogicalPlan plan = (LogicalPlan) ((ScalarSubquery) part).plan();
+      boolean known = part.children().isEmpty() && part.dataType() instanceof AtomicType;
+      if (known && !plan.getTagValue(TRIED).isDefined() && cheapBytes(plan) >= 0L) {
+        InternalRow[] rows = rows(plan);
+        // Of more rows than one Spark makes an error when the query runs.
+        if (rows != null && rows.length < 2) {
+          Object value = rows.length == 0 ? null : rows[0].copy().get(0, part.dataType());
+          values.put(part, new Literal(value, part.dataType()));
+        }
+        plan.setTagValue(TRIED, Boolean.TRUE);
+      }
+      return;
+    }
+    Iterator each = part.children().iterator();
+    while (each.hasNext()) {
+      answer((Expression) each.next(), values);
+    }
+  }
+
+  /** The bytes of the files that a plan reads, if it is cheap and always the same; -1 else. */
+  private static long cheapBytes(LogicalPlan plan) {
+    boolean known = plan instanceof Project || plan instanceof Filter || plan instanceof Aggregate;
+    if (plan.isStreaming() || !isSteady(plan)) {
+      return -1L;
+    }
+    if (plan instanceof LocalRelation) {
+      return 0L;
+    }
+    if (plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
+      FileIndex index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
+      long bytes = isOfFiles(index) ? index.sizeInBytes() : MOST_BYTES + 1L;
+      return bytes > MOST_BYTES ? -1L : bytes;
+    }
+    return known ? cheapBytes((LogicalPlan) plan.children().head()) : -1L;
+  }
+
+  /** Whether an index lists files as they are: what a format does with its own is its own business. */
+  private static boolean isOfFiles(FileIndex index) {
+    return index instanceof InMemoryFileIndex || index instanceof CatalogFileIndex || isOpen(index);
+  }
+
+  /** Whether it is a pruned index whose files may be settled. */
+  private static boolean isOpen(FileIndex index) {
+    return index instanceof Listed && ((Listed) index).pruning() != null;
+  }
+
+  private static boolean isSteady(LogicalPlan plan) {
+    Iterator each = plan.expressions().iterator();
+    while (each.hasNext()) {
+      if (!isSteady((Expression) each.next())) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private static boolean isSteady(Expression expression) {
+    if (!expression.deterministic()
+        || expression instanceof UserDefinedExpression
+        || expression.containsPattern(TreePattern.PLAN_EXPRESSION())) {
+      return false;
+    }
+    Iterator each = expression.children().iterator();
+    while (each.hasNext()) {
+      if (!isSteady((Expression) each.next())) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Puts other nodes in the places of some, which are known by themselves. */
+  static final class Replaced extends AbstractPartialFunction {
+    private final Map others;
+
+    Replaced(Map others) {
+      this.others = others;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return others.containsKey(node);
+    }
+
+    public Object apply(Object node) {
+      return others.get(node);
+    }
+  }
+}
