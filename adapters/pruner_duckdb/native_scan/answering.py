@@ -222,6 +222,7 @@ class TableAnswers:
 
 def _seconds_served(scan: Scan, parts: Iterable[Expr]) -> float:
     """How long the extension may give the same answer to the same question about the same snapshot."""
+    # DuckDB's binder makes a constant of now(), so that the question is another one each time; nothing promises that.
     if any(is_moment(node) for part in parts for node in nodes_of(part)):
         return 0
     # What kept a predicate from being used may be gone the next time.

@@ -76,7 +76,7 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
         return "the table has no files"
     if not data.has_base.all() or (data.any_logs and not known.read_optimized):
         return "the native scan does not merge log files"
-    if data.any_changes:
+    if data.has_deletes.any():
         return "the native scan does not leave out rows that deletion vectors delete"
     if _has_int96(pinned):
         return "the native scan does not read INT96 as Delta does"
