@@ -63,8 +63,8 @@ def _session(spark: SparkSession, own: Any, settings: Mapping[str, str]) -> Spar
     """A new session of the same context with the extensions of one format alone."""
     from pyspark.sql import SparkSession
 
-    context = spark.sparkContext
-    jvm: Any = context._jvm
+    context: Any = spark.sparkContext
+    jvm = context._jvm
     extensions = jvm.org.apache.spark.sql.SparkSessionExtensions()
     own.apply(extensions)
     java: Any = spark._jsparkSession

@@ -42,7 +42,7 @@ class SparkFormat:
         as_of_option: the option of the reader that travels back in time.
         as_of_version: whether it takes a version, and a scan says of which version it is.
         switch: a setting without which no scan is pruned, and why.
-        needs: the class without which Spark cannot read it, and what to do then.
+        needs: a class without which Spark cannot read it, the package that has it, and the extension that it is.
         keeps_files: whether a relation reads the files of the moment at which it was resolved, and not of its scan.
         types_folders: whether Spark itself decides the types of values in folder names.
     """
@@ -54,7 +54,7 @@ class SparkFormat:
     as_of_option: str | None = None
     as_of_version: bool = False
     switch: tuple[str, str] | None = None
-    needs: tuple[str, str] | None = None
+    needs: tuple[str, str, str] | None = None
     keeps_files: bool = False
     types_folders: bool = False
 
@@ -85,8 +85,8 @@ DELTA: Final = SparkFormat(
     ),
     needs=(
         f"{_DELTA}.DeltaLog",
-        "is a Delta table, and this Spark session has no Delta: add io.delta:delta-spark_2.12:3.3.2 to "
-        "spark.jars.packages and io.delta.sql.DeltaSparkSessionExtension to spark.sql.extensions",
+        "io.delta:delta-spark_2.12:3.3.2",
+        "io.delta.sql.DeltaSparkSessionExtension",
     ),
 )
 _ALL = (HUDI, PARQUET, DELTA)

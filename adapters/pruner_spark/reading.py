@@ -147,6 +147,12 @@ def _resolved(
     """
     found, refusal = _format(spark, settings)
     read_as = spark_format(found)
+    if read_as.needs is not None and not java_side(spark).has_class(read_as.needs[0]):
+        _, package, extension = read_as.needs
+        raise TableError(
+            f"{settings.uris[0]} is a {found} table, which this Spark session has no classes for: add {package} to "
+            f"spark.jars.packages and {extension} to spark.sql.extensions"
+        )
     reader = spark.read.format(found)
     if read_optimized:
         reader = reader.option("hoodie.datasource.query.type", "read_optimized")
@@ -163,8 +169,6 @@ def _resolved(
     try:
         return reader.load([first, *others] if others else first)
     except Exception:
-        if read_as.needs is not None and not java_side(spark).has_class(read_as.needs[0]):
-            raise TableError(f"{first} {read_as.needs[1]}") from None
         if refusal is not None:
             raise refusal from None
         opened(settings).snapshot()  # says in one sentence that nothing there is Parquet, where that is why

@@ -51,7 +51,7 @@ PLAIN_ROW = (
     "CAST(id * 1.25 AS DECIMAL(10, 2))",
     "TIMESTAMP '2024-03-01 00:00:00' + make_dt_interval(0, id, 0, 0.123456)",
 )
-VECTORS = {"enableDeletionVectors": True}
+VECTORS: dict[str, Any] = {"enableDeletionVectors": True}
 
 
 # Appending and replacing

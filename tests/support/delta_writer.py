@@ -169,7 +169,8 @@ def keep_truth(writer: DeltaWriter, first: int, kept: Path) -> None:
         }
         # Without a filter nothing is skipped.
         rows = _collected(frame, writer.path)
-        files = [each.replace(scratch, str(kept)) for each in rows.column(FILE).to_pylist()]
+        named: list[Any] = rows.column(FILE).to_pylist()
+        files = [each.replace(scratch, str(kept)) for each in named]
         rows = rows.set_column(rows.num_columns - 1, FILE, pa.array(files, pa.string()))
         metadata = {_TOLD: json.dumps(told).replace(scratch, str(kept)).encode()}
         pq.write_table(rows.replace_schema_metadata(metadata), folder / f"{version}.parquet")
@@ -182,7 +183,8 @@ def _collected(frame: DataFrame, root: Path) -> pa.Table:
     batches = named.coalesce(1)._collect_as_arrow()
     schema = to_arrow_schema(named.schema)
     rows = pa.Table.from_batches(batches, schema if not batches else None)
-    files = pa.array([placed(each, root) for each in rows.column(FILE).to_pylist()], pa.string())
+    named_files: list[Any] = rows.column(FILE).to_pylist()
+    files = pa.array([placed(each, root) for each in named_files], pa.string())
     return rows.set_column(rows.num_columns - 1, FILE, files)
 
 

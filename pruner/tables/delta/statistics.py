@@ -108,6 +108,8 @@ def found_of(state: DeltaState, about: Field) -> tuple[Found, list[str]]:
         except (TableError, StorageError) as error:
             notes.append(str(error))
             continue
+        if not table.num_columns:
+            continue  # a checkpoint without statistics, whose table has no columns and so no number of rows
         rows: Any = arrow.array(row_of[at])
         told = _of_part(table.take(rows), about, read)
         if len(at) == count:
