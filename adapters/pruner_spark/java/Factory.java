@@ -94,7 +94,7 @@ public final class Factory {
 
   /** See Asked. */
   public String settings(SparkSession session) throws IOException {
-    return Asked.of(session, null, null);
+    return Asked.of(session, null, null, null);
   }
 
   /** See Sources. */
