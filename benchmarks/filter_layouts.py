@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as Grid
 
+from pruner.indexes.columns.canonical import hash_words
 from pruner.indexes.columns.split_blocks import WORDS, block_of, blocks_for, filter_of, masks_of
-from pruner.indexes.columns.xxh64 import hash_words
 
 Hashes = NDArray[np.uint64]
 

@@ -1,16 +1,17 @@
-"""Starts Spark with Delta beside Hudi: one Java machine, and sessions with the extensions of one of them each.
+"""Starts Spark with Delta and Iceberg beside Hudi: one Java machine, and sessions with the extensions of one of them.
 
-Both want to be the session catalog, so each gets a session of its own: they share the context and its executors, and
-neither has rules of the other in its plans.
+They share the context and its executors, and none has rules of another in its plans. Delta and Hudi both want to be the
+session catalog.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.jars import delta_jars, hudi_bundle, s3a_jars
+from tools.jars import delta_jars, hudi_bundle, iceberg_jar, s3a_jars
 from tools.spark import hudi_session
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ ALL_SESSIONS = {"spark.databricks.delta.snapshotPartitions": "1"}
 SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
@@ -32,19 +34,39 @@ def session_with_jars(scratch: Path, *, memory: str = "2g", s3a: bool = False) -
     """Start Spark with Hudi as `hudi_session` does, with Delta's classes on its path; see `delta_session`."""
     extra = dict(ALL_SESSIONS)
     if version("pyspark").startswith("3.5."):
-        jars = [hudi_bundle(), *(s3a_jars() if s3a else ()), *delta_jars()]
+        jars = [hudi_bundle(), *(s3a_jars() if s3a else ()), *delta_jars(), iceberg_jar()]
         extra["spark.jars"] = ",".join(map(str, jars))
     return hudi_session(scratch, memory=memory, s3a=s3a, extra=extra)
 
 
 def delta_session(spark: SparkSession) -> SparkSession:
     """Return a new session with Delta's extensions and catalog, and none of Hudi's, in the same Java machine."""
+    jvm: Any = spark.sparkContext._jvm
+    return _session(spark, jvm.io.delta.sql.DeltaSparkSessionExtension(), SETTINGS)
+
+
+def iceberg_session(spark: SparkSession, warehouse: Path) -> SparkSession:
+    """Return a new session with Iceberg's extensions, and a catalog `ice` that keeps its tables in a folder."""
+    jvm: Any = spark.sparkContext._jvm
+    catalog = {
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.ice.type": "hadoop",
+        "spark.sql.catalog.ice.warehouse": str(warehouse),
+        "spark.sql.catalog.ice.cache-enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    extensions = jvm.org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions()
+    return _session(spark, extensions, catalog)
+
+
+def _session(spark: SparkSession, own: Any, settings: Mapping[str, str]) -> SparkSession:
+    """A new session of the same context with the extensions of one format alone."""
     from pyspark.sql import SparkSession
 
     context = spark.sparkContext
     jvm: Any = context._jvm
     extensions = jvm.org.apache.spark.sql.SparkSessionExtensions()
-    jvm.io.delta.sql.DeltaSparkSessionExtension().apply(extensions)
+    own.apply(extensions)
     java: Any = spark._jsparkSession
     option = jvm.scala.Option
     none = jvm.scala.Predef.Map().empty()
@@ -52,6 +74,6 @@ def delta_session(spark: SparkSession) -> SparkSession:
         context._jsc.sc(), option.apply(java.sharedState()), option.empty(), extensions, none
     )
     session = SparkSession(context, made)
-    for key, value in SETTINGS.items():
+    for key, value in settings.items():
         session.conf.set(key, value)
     return session

@@ -94,9 +94,23 @@ DELTA_JARS = (
 """What Spark 3.5 reads and writes Delta tables with."""
 
 
+ICEBERG_JAR = Jar(
+    "org.apache.iceberg",
+    "iceberg-spark-runtime-3.5_2.12",
+    "1.11.0",
+    "94b8e36fc329f0293d44ba9e01b784a56e9501affec1842d898144c51f6e486a",
+)
+"""What Spark 3.5 reads and writes Iceberg tables with."""
+
+
 def delta_jars() -> list[Path]:
     """Return the paths of Delta's jars, fetching them the first time (7 MB)."""
     return [fetched_jar(jar) for jar in DELTA_JARS]
+
+
+def iceberg_jar() -> Path:
+    """Return the path of Iceberg's jar, fetching it the first time (50 MB)."""
+    return fetched_jar(ICEBERG_JAR)
 
 
 def s3a_jars() -> list[Path]:

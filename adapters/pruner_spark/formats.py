@@ -41,6 +41,7 @@ class SparkFormat:
         queries: types of queries that are pruned; empty where the format knows no types.
         as_of_option: the option of the reader that travels back in time.
         as_of_version: whether it takes a version, and a scan says of which version it is.
+        switch: a setting without which no scan is pruned, and why.
         needs: the class without which Spark cannot read it, and what to do then.
         keeps_files: whether a relation reads the files of the moment at which it was resolved, and not of its scan.
         types_folders: whether Spark itself decides the types of values in folder names.
@@ -52,6 +53,7 @@ class SparkFormat:
     queries: tuple[str, ...] = ()
     as_of_option: str | None = None
     as_of_version: bool = False
+    switch: tuple[str, str] | None = None
     needs: tuple[str, str] | None = None
     keeps_files: bool = False
     types_folders: bool = False
@@ -77,6 +79,10 @@ DELTA: Final = SparkFormat(
     indexes=(f"{_DELTA}.files.TahoeLogFileIndex",),
     as_of_option="versionAsOf",
     as_of_version=True,
+    switch=(
+        "spark.databricks.delta.stats.skipping",
+        "is off, and Delta prepares no scan that could be pruned: set it to true",
+    ),
     needs=(
         f"{_DELTA}.DeltaLog",
         "is a Delta table, and this Spark session has no Delta: add io.delta:delta-spark_2.12:3.3.2 to "

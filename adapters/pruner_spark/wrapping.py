@@ -185,6 +185,8 @@ class Wrapper:
             raise NotPrunableError(
                 f"{table.uri} is a {table.format} table, which Spark reads as something else"
             )
+        if read_as.switch is not None and self._spark.conf.get(read_as.switch[0], "true") == "false":
+            raise NotPrunableError(" ".join(read_as.switch))
         shape = self._shape(read_as, leaf)
         notes = _notes(leaf)
         pruned = PrunedRelation(_name(settings), table, shape, session, self._side.slices, notes, keys)

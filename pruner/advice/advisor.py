@@ -253,7 +253,7 @@ def _is_asked_about(field: Field) -> bool:
 
 
 class _Nothing:
-    """No evidence at all: see `pruner.evidence.focus.KnowsFields`."""
+    """No evidence at all: see `pruner.evidence.sources.KnowsFields`."""
 
     def sources(self, about: Field) -> Sources:
         """See `KnowsFields.sources`."""

@@ -95,7 +95,7 @@ class Trial:
 
 
 class _Chosen:
-    """What is known of fields with some indexes and no others: see `pruner.evidence.focus.KnowsFields`."""
+    """What is known of fields with some indexes and no others: see `pruner.evidence.sources.KnowsFields`."""
 
     def __init__(
         self,

@@ -95,7 +95,7 @@ def _plan_of_one(table: Table) -> Plan | None:
 
 
 class _Nothing:
-    """No evidence at all: see `pruner.evidence.focus.KnowsFields`."""
+    """No evidence at all: see `pruner.evidence.sources.KnowsFields`."""
 
     def sources(self, about: Field) -> Sources:
         """See `KnowsFields.sources`."""

@@ -178,7 +178,7 @@ def _place_of(master: str | None) -> Generator[Run]:
     if master is None:
         yield LOCAL
         return
-    from pruner.pipeline.spark_session import spark_session
+    from pruner.pipeline.spark import spark_session
 
     with spark_session(master) as session:
         yield session

@@ -1,16 +1,116 @@
-"""What a log of statements says, in the forms in which engines write one."""
+"""What a log of statements says, in the forms in which engines write one.
+
+What an event log of Spark says that was asked: the filters that each scan of a statement was given.
+
+Spark writes no SQL there. Texts stand in the filters without quotes, so that one with a comma or a bracket in it may be
+read as another. That is good enough for advice, and nothing else is made of it.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from pruner.cli.spark_logs import is_spark_event, predicates_of
+_STARTED = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
+_PLACE = re.compile(r"\[(?:file:)?([^\],]+)")
+_CALL = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
+_OPERATORS = {
+    "EqualTo": "=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+}
+_QUOTED = {"string": "", "date": "DATE ", "timestamp": "TIMESTAMP ", "timestamp_ntz": "TIMESTAMP_NTZ "}
+"""How values of a type begin that stand in quotes."""
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+
+def is_spark_event(record: Mapping[str, Any]) -> bool:
+    """Tell whether a line is one of Spark's event log."""
+    return str(record.get("Event", "")).startswith(("SparkListener", "org.apache.spark."))
+
+
+def predicates_of(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The place of each table that a statement scans with filters, and the filters as a predicate in Spark's SQL."""
+    if event["Event"] != _STARTED:
+        return
+    for metadata in _scans(event["sparkPlanInfo"]):
+        place = _PLACE.search(metadata.get("Location", ""))
+        types = _types(metadata.get("ReadSchema", ""))
+        pushed = _split(metadata.get("PushedFilters", "[]")[1:-1])
+        clauses = [
+            clause for each in pushed if (clause := _clause(each, types)) and "IS NOT NULL" not in clause
+        ]
+        if place is not None and clauses:
+            yield place[1], " AND ".join(clauses)
+
+
+def _scans(node: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
+    if "PushedFilters" in node["metadata"]:
+        yield node["metadata"]
+    for child in node["children"]:
+        yield from _scans(child)
+
+
+def _types(schema: str) -> dict[str, str]:
+    """The columns of `struct<name:type,…>`."""
+    named = (each.partition(":") for each in _split(schema.removeprefix("struct<").removesuffix(">")))
+    return {name: type_ for name, _, type_ in named}
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas outside of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([<") - (letter in ")]>")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _clause(filter_: str, types: Mapping[str, str]) -> str | None:
+    """One filter in SQL; None for a form that is not known."""
+    call = _CALL.fullmatch(filter_)
+    if call is None:
+        return None
+    function, inner = call.groups()
+    if function in ("And", "Or", "Not"):
+        return _combined(function, [_clause(each, types) for each in _split(inner)])
+    column, _, value = inner.partition(",")
+    literal = _literal_of(types.get(column, ""))
+    name = "`" + column.replace("`", "``") + "`"
+    match function:
+        case "IsNull":
+            return f"{name} IS NULL"
+        case "IsNotNull":
+            return f"{name} IS NOT NULL"
+        case "In":
+            return f"{name} IN ({', '.join(map(literal, _split(value.strip()[1:-1])))})"
+        case "StringStartsWith":
+            return f"{name} LIKE {literal(value + '%')}"
+        case _ if function in _OPERATORS:
+            return f"{name} {_OPERATORS[function]} {literal(value)}"
+        case _:
+            return None
+
+
+def _combined(function: str, parts: list[str | None]) -> str | None:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return known[0] if function == "And" and known else None
+    return f"NOT ({known[0]})" if function == "Not" else f"({f' {function.upper()} '.join(known)})"
+
+
+def _literal_of(type_: str) -> Callable[[str], str]:
+    if type_ not in _QUOTED:
+        return str.strip
+    return lambda value: f"{_QUOTED[type_]}'" + value.replace("'", "''") + "'"
+
 
 _READS_FILES = re.compile(
     r"(?:read_parquet|parquet_scan)\s*\(\s*'([^']+)'[^()]*\)|(?<=\bfrom)\s+'([^']+)'|(?<=\bjoin)\s+'([^']+)'",

@@ -4,6 +4,9 @@ The planner asks every source the same questions. What an index type gives (`pru
 nothing of engines that read a column from elsewhere, nor of records that are read when they are asked for; sources do.
 There is one kind of source: what differs is by what it answers (`Answers`), and what it can do besides
 (`Capabilities`).
+
+What is known of the fields of one predicate is its `Focus`: sources that read what that predicate asks for, and keep
+it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from pruner.expr.bound.fields import leaves
 from pruner.indexes.optional import (
     CountingEvidence,
     FocusingEvidence,
@@ -23,13 +27,14 @@ from pruner.indexes.optional import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from pruner.evidence.grouped import GroupedEvidence
     from pruner.evidence.partitions import PartitionEvidence
+    from pruner.expr.bound.fields import Path
     from pruner.expr.bound.predicates import BoundExpr, InLeaf, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
@@ -304,3 +309,22 @@ class OwnIndexes(Protocol):
     def described(self) -> dict[str, str]:
         """What plans make of each index, by its name. Some indexes are read for it."""
         ...
+
+
+class Focus:
+    """Evidence for one predicate, in which every field is read in one way.
+
+    `known` has the sources of each of its fields, by path and in the order in which the predicate names them.
+    """
+
+    def __init__(self, evidence: KnowsFields, predicate: BoundExpr) -> None:
+        asked: dict[Path, list[Leaf]] = {}
+        for leaf in leaves(predicate):
+            asked.setdefault(leaf.field.path, []).append(leaf)
+        self.known: Mapping[Path, Sources] = {
+            path: evidence.sources(about[0].field).focused(about) for path, about in asked.items()
+        }
+
+    def sources(self, about: Field) -> Sources:
+        """Everything that is known of one field of the predicate, for this predicate."""
+        return self.known[about.path]

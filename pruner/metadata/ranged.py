@@ -16,7 +16,7 @@ import xxhash
 
 from pruner.errors import FormatError
 from pruner.metadata.log import checksum_of
-from pruner.metadata.partial_file import PartialFile
+from pruner.metadata.pages import PartialFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,10 +1,13 @@
 """Builds on Spark: the slices are cut into parts, executors run the kernel over them and write the segments.
 
-The session is the user's or one of ours; only its public interface is used, so pyspark is not imported here.
+The session is the user's, of which only the public interface is used, or one of ours, for `pruner refresh --spark
+MASTER`: pyspark is imported for that one alone.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +20,7 @@ import pyarrow as pa
 
 from pruner.arrow import compute
 from pruner.errors import PrunerError, StorageError
+from pruner.extras import SPARK_EXTRA, installing
 from pruner.metadata import receipts
 from pruner.metadata.receipts import Receipt
 from pruner.metadata.segments import read_segment
@@ -30,8 +34,39 @@ from pruner.storage.local import STAGING
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from pyspark.sql import SparkSession
+
     from pruner.pipeline.batches import BuildJob
     from pruner.pipeline.requests import Progress
+
+
+@contextmanager
+def spark_session(master: str) -> Generator[SparkSession]:
+    """Start a session at a master, otherwise as `spark-defaults.conf` says, and stop it at the end.
+
+    Raises:
+        PrunerError: pyspark is not installed, or the session cannot be started.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise PrunerError(f"pyspark is not installed: {installing(SPARK_EXTRA)}") from None
+    # Executors on this machine must not take the system's Python, which lacks this package.
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.Builder().master(master).appName("pruner refresh")
+    try:
+        session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    # The gateway may raise anything: no Java, no such master, no memory.
+    except Exception as error:
+        raise PrunerError(f"Spark cannot be started at {master!r}: {reason_of(error)}") from error
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
+
 
 PARTS_PER_CORE = 3
 """Parts for each core of the cluster, so that a slow one does not hold up the others."""

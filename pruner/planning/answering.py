@@ -24,7 +24,7 @@ from pruner.arrow import (
     positions,
     truth_array,
 )
-from pruner.evidence.focus import Focus
+from pruner.evidence.sources import Focus
 from pruner.expr.bound.fields import only_field, unknowns
 from pruner.expr.bound.predicates import CompareLeaf, IsNullLeaf, Point
 from pruner.expr.identifier import parse_column_path
@@ -36,8 +36,8 @@ from pruner.indexes.optional import ValuedEvidence
 from pruner.indexes.row_sets import Entries
 from pruner.planning.answer import Answer, FirstRows
 from pruner.planning.combining import CombinedEvidence
-from pruner.planning.row_bounds import RowNumbers
 from pruner.planning.row_level import entries_of
+from pruner.planning.rows import RowNumbers
 from pruner.showing.words import counted
 from pruner.verdict import Outcome
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.exact import ExactFacts, Facts
-    from pruner.evidence.focus import KnowsFields
+    from pruner.evidence.sources import KnowsFields
     from pruner.expr.bound.predicates import BoundExpr, Leaf, StorageValue
     from pruner.expr.semantics import Semantics
     from pruner.planning.row_level import RowLevel

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.focus import Focus
-    from pruner.evidence.sources import Source, Sources
+    from pruner.evidence.sources import Focus, Source, Sources
     from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.indexes.optional import FocusedEvidence

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from pruner.evidence.file_filters import MOST_VALUES
 from pruner.evidence.file_filters import NAME as FILE_FILTERS
 from pruner.evidence.file_filters import USING as FILE_FILTERS_USING
-from pruner.evidence.focus import Focus
+from pruner.evidence.sources import Focus
 from pruner.expr.bound.fields import leaves, unknowns
 from pruner.expr.bound.predicates import (
     BoundAnd,
@@ -30,6 +30,7 @@ from pruner.expr.bound.predicates import (
     UnknownKind,
 )
 from pruner.expr.bound.short_ranges import conditions, listed, with_lists
+from pruner.expr.bound.spans import with_spans
 from pruner.expr.nodes import Constant
 from pruner.expr.show import describe
 from pruner.planning import row_level
@@ -188,7 +189,8 @@ class Planner:
             schema: as the engine reads the table; that of the snapshot unless given.
         """
         started = time.perf_counter()
-        asked = with_lists(predicate, partial(self._longest_range, semantics=semantics))
+        longest = cache(partial(self._longest_range, semantics=semantics))
+        asked = with_lists(with_spans(predicate, longest), longest)
         evidence = Focus(self._evidence, asked)
         progress = _Progress(
             Survivors(len(self._snapshot)), fallbacks=dict.fromkeys((*notes, *self._uncoverable_notes))

@@ -20,16 +20,14 @@ from pruner.expr.nodes import Constant
 from pruner.indexes.optional import RowCountingEvidence
 from pruner.indexes.row_sets import Entries, all_rows, counts_in, slices_in
 from pruner.planning.combining import CombinedEvidence
-from pruner.planning.row_bounds import RowBounds, RowNumbers
-from pruner.planning.rows import RowBlock
+from pruner.planning.rows import RowBlock, RowBounds, RowNumbers
 from pruner.showing.words import counted
 from pruner.verdict import Outcome, evaluate, possible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.evidence.focus import Focus
-    from pruner.evidence.sources import Source
+    from pruner.evidence.sources import Focus, Source
     from pruner.expr.bound.fields import Path
     from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics

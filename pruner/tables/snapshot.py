@@ -186,9 +186,10 @@ class Snapshot:
     completed nor older than all of them is unfinished, and everything is while it is None. `descent` is there where the
     snapshot was made from the one before. `deletes` is there where rows of base files are removed by what is no log
     file: then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice.
-    `version` is what the format itself calls the snapshot, where it numbers them: the identity of the table, a space, the
-    number. `hides_nan` tells that writers of the format may leave NaN out of the statistics in a file, so that an engine
-    that believes them has to be told (trap S1). `nested` is there where files may call fields of structs otherwise.
+    `version` is what the format itself calls the snapshot, where it numbers them: the identity of the table, a space,
+    the number. `hides_nan` tells that writers of the format may leave NaN out of the statistics in a file, so that an
+    engine that believes them has to be told (trap S1). `nested` is there where files may call fields of structs
+    otherwise.
     """
 
     id: str

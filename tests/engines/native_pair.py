@@ -22,6 +22,10 @@ from tests.engines.random_tables import without_sign_of_zero, write_random_table
 from tests.engines.tape import BYTES, Tape
 
 FAILED_INSIDE = "InternalException"
+READS = ("SELECT", "WITH", "FROM", "EXECUTE", "(")
+"""How statements begin that are run twice: the second time the extension remembers what it asked."""
+
+SCRIPTS_UNMOVED = 9
 Outcome = tuple[Any, ...]
 
 
@@ -37,6 +41,7 @@ class NativePair:
         self._roots = roots
         self._tables = {name: indexed(root) for name, root in roots.items()}
         self.seen: Counter[str] = Counter()
+        self._moved: Path | None = None
         self._connect()
 
     def _connect(self) -> None:
@@ -67,9 +72,13 @@ class NativePair:
                 # DuckDB fails for a value, or over files, that are not read here.
                 self.seen["run where plain DuckDB fails"] += 1
                 return None
-            if found != expected:
+            again = (
+                _outcome(self.native, step) if found == expected and step.sql.startswith(READS) else expected
+            )
+            if found != expected or again != expected:
                 self._connect()
-                return f"{step}\n  native: {_short(found)}\n  plain:  {_short(expected)}"
+                times = "" if found != expected else ", the second time"
+                return f"{step}\n  native{times}: {_short(again if times else found)}\n  plain:  {_short(expected)}"
             self.seen["statements"] += 1
             self.seen["fail alike"] += found[0] != "rows"
             self.seen["have rows"] += found[0] == "rows" and bool(found[2])
@@ -81,6 +90,16 @@ class NativePair:
         self.seen["prune"] += any(scan.kept < scan.total for scan in scans)
         self.seen["not planned"] += any(scan.reason is not None for scan in scans)
         return None
+
+    def move(self, number: int) -> None:
+        """Give a file of a table another name, which is taken back the next time: a change that no row shows."""
+        if self._moved is None:
+            files = sorted(path for root in self._roots.values() for path in root.rglob("*.parquet"))
+            chosen = files[number % len(files)]
+            self._moved = chosen.rename(chosen.with_name(f"moved-{chosen.name}"))
+        else:
+            self._moved.rename(self._moved.with_name(self._moved.name.removeprefix("moved-")))
+            self._moved = None
 
     def _undo(self, steps: Script) -> None:
         if any(step.sql == "BEGIN" for step in steps):
@@ -144,6 +163,8 @@ def main() -> None:
         pair = NativePair(write_tables(Path(folder)), threads=chosen.threads)
         numbers = range(chosen.scripts) if chosen.only is None else [chosen.only]
         for number in numbers:
+            if number % SCRIPTS_UNMOVED == 0:
+                pair.move(number)
             told = pair.difference(script(tape_of(chosen.seed, number), folder))
             if told is not None:
                 failed += 1

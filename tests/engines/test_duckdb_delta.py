@@ -1,4 +1,4 @@
-"""Delta tables in DuckDB: the rows of the table, of whatever its log says, and no file that a statement needs left out."""
+"""Delta tables in DuckDB: the rows of the table, whatever its log says, and no file left out that a statement needs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import pruner
 import pruner_duckdb
+from pruner.arrow import compute
 from tests.support.delta_logs import Column, DeltaLog, moment, write_checkpoint
 
 ZONES = pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
@@ -87,7 +88,7 @@ def test_deleted_rows_are_not_counted_from_indexes(deleted: DeltaLog):
         "SELECT id FROM t WHERE id >= 100 ORDER BY id LIMIT 2",
         "SELECT v FROM t WHERE id = 150",
     )
-    deleted.delete({list(deleted.files)[0]: range(100)})
+    deleted.delete({next(iter(deleted.files)): range(100)})
     same(deleted, *queries)
 
 
@@ -185,11 +186,8 @@ def test_instants_are_the_same_in_every_zone(tmp_path: Path, zone: str, int96: b
             rows |= {"n": local, "s": pa.array(values, struct.arrow().type)}
         (path,) = table.append(pa.table(rows))
     table.int96 = False
-    table.append(
-        pa.table(
-            {name: column.slice(0, 3) for name, column in zip(rows, pa.table(rows).columns, strict=True)}
-        )
-    )
+    of_both: Any = pa.table(rows)
+    table.append(of_both.slice(0, 3))
     if not int96:
         same(table, "SELECT s.t, s.n FROM t WHERE n > TIMESTAMP '2024-07-01 12:00:00'", zone=zone)
     queries = (
@@ -317,7 +315,9 @@ def test_the_native_scan_leaves_alone_what_it_does_not_read(deleted: DeltaLog, t
     for table in (deleted, mapped(tmp_path / "m")):
         rows = table.rows()
         with pruner_duckdb.connect({"t": str(table.root)}, native="auto") as con:
-            assert con.execute(queries).fetchall() == [(rows.num_rows, sum(rows.column("id").to_pylist()))]
+            assert con.execute(queries).fetchall() == [
+                (rows.num_rows, compute.sum(rows.column("id")).as_py())
+            ]
 
 
 OPERATIONS = ("append", "append", "delete", "rename", "add", "drop", "remove", "checkpoint", "widen")
@@ -431,7 +431,8 @@ def condition(of: random.Random, column: Column) -> str:
         literal = f"'{value}'"
     else:
         literal = f"CAST('{value}' AS DOUBLE)" if column.type in ("double", "float") else str(value)
-    return f"{'NOT ' if of.random() < 0.1 else ''}({column.name} {of.choice(['=', '<', '>', '<=', '>=', '<>'])} {literal})"
+    sign = of.choice(["=", "<", ">", "<=", ">=", "<>"])
+    return f"{'NOT ' if of.random() < 0.1 else ''}({column.name} {sign} {literal})"
 
 
 @pytest.mark.parametrize("seed", range(8))

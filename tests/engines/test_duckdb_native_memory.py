@@ -300,7 +300,8 @@ def test_a_moment_of_the_statement_is_never_remembered(tmp_path: Path, asked: As
     sql = "SELECT count(DISTINCT seen) FROM t WHERE seen > now() - INTERVAL 5 DAY"
     until(lambda: "_bind" not in asked.of(lambda: con.execute(sql).fetchall()))
     for _ in range(3):
-        assert "_static" in asked.of(lambda: con.execute(sql).fetchall())
+        # As it is written, and once more as DuckDB's optimizer leaves it, with a moment in the place of now().
+        assert asked.of(lambda: con.execute(sql).fetchall()) == ["_static", "_static"]
     assert con.execute(sql).fetchall() == [(5,)]
     assert con.last_plans[-1].kept == 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from tests.engines.native_pair import NativePair, write_tables
+from tests.engines.native_pair import SCRIPTS_UNMOVED, NativePair, write_tables
 from tests.engines.random_scripts import script
 from tests.engines.tape import Tape, tapes
 from tests.support import profiles
@@ -37,6 +37,8 @@ def pair(folder: Path) -> Iterator[NativePair]:
 @settings(max_examples=profiles.examples(SCRIPTS))
 @given(tape=tapes())
 def test_scripts_come_to_what_plain_duckdb_makes_of_them(pair: NativePair, folder: Path, tape: Tape) -> None:
+    if pair.seen["scripts"] % SCRIPTS_UNMOVED == 0:
+        pair.move(pair.seen["scripts"])
     told = pair.difference(script(tape, str(folder)))
     assert told is None, told
 

@@ -49,7 +49,7 @@ def test_a_glob_that_matches_all_files_names_their_folder(spark: SparkSession, n
     before = pruner_spark.last_plans(spark)
     assert ids_of(pruner_spark.read(spark, f"{numbers}/**/*.parquet"), "id = 5") == [5]
     assert [(scan.kept, scan.reason) for scan in new_scans(spark, before)] == [(1, None)]
-    with pytest.raises(pruner.TableError, match="a table has them all"):
+    with pytest.raises(pruner.TableError, match="a table has all of them"):
         pruner_spark.read(spark, f"{numbers}/**/*0.parquet")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.faults import ROOT, SUITES, Fault, is_noticed, read_faults
 
-RULES = [f"R{number}" for number in range(1, 13)]
+RULES = [f"R{number}" for number in range(1, 14)]
 ALL_FAULTS = read_faults()
 OF_A_RULE = [fault for fault in ALL_FAULTS if fault.rule is not None]
 

@@ -133,6 +133,6 @@ def test_wall_clocks_in_plain_tables(spark: SparkSession, tmp_path: Path, inferr
         type_ = "TIMESTAMP_NTZ" if inferred == "true" else "TIMESTAMP"
         check(spark, tmp_path, {f"x = {type_} '{as_read}'": (1, 1 if inferred == "true" else 3)})
         scan = pruner_spark.last_plans(spark)[-1]
-    assert any("Spark reads the column otherwise" in reason for reason in scan.fallbacks) == (
+    assert any("Spark reads the column differently" in reason for reason in scan.fallbacks) == (
         inferred == "false"
     )

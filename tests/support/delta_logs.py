@@ -1,4 +1,4 @@
-"""Writes Delta tables by hand, action by action, as the protocol has them: what no writer at hand does, or only Spark."""
+"""Writes Delta tables by hand, action by action, as the protocol has them: also what no writer at hand does."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class DeltaLog:
         return {"path": add["path"], "deletionTimestamp": 1, "dataChange": True, **vector}
 
     def delete(self, positions: Mapping[str, Iterable[int]], kind: str = "u") -> None:
-        """Delete rows of files by vectors: in a file of the table (`u`), by its whole path (`p`) or in the log (`i`)."""
+        """Delete rows by vectors: in a file of the table (`u`), by its whole path (`p`) or in the log (`i`)."""
         actions: list[dict[str, Any]] = []
         file, data = uuid.uuid4(), bytearray(b"\x01")
         for path, rows in positions.items():
@@ -332,7 +332,7 @@ def _of_values(values: list[Any], column: Column) -> tuple[Any, Any, Any]:
     nulls = len(values) - len(given)
     if not given or column.type in ("boolean", "binary"):
         return None, None, nulls
-    ordered = sorted(given, key=lambda value: (value != value, value))
+    ordered = sorted(given, key=lambda value: (isinstance(value, float) and np.isnan(value), value))
     return _bound(ordered[0], high=False), _bound(ordered[-1], high=True), nulls
 
 

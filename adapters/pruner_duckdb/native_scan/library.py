@@ -73,7 +73,12 @@ class Library:
         self.settle.argtypes = [ctypes.c_double]
         self.open: Any = library.pruner_open
         self.close: Any = library.pruner_close
-        for function, arguments in ((self.open, [ctypes.c_double]), (self.close, [])):
+        self.forget: Any = library.pruner_forget
+        for function, arguments in (
+            (self.open, [ctypes.c_double]),
+            (self.close, []),
+            (self.forget, []),
+        ):
             function.restype = None
             function.argtypes = arguments
         library.pruner_sources.restype = ctypes.c_char_p
@@ -124,6 +129,11 @@ def load(con: duckdb.DuckDBPyConnection) -> Library:
     if library.sources != fingerprint():
         raise NoExtensionError("the extension was built from other sources: run `make setup`")
     return library
+
+
+def forget_answers() -> None:
+    """Let every question of the loaded extension be a new one: for measurements."""
+    Library(place(duckdb.__version__, platform())).forget()
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +83,7 @@ class StoredColumn:
         return quote_text(self.name) if self.field_id is None else str(self.field_id)
 
     def as_in_table(self, value: str, held: str | None) -> str:
-        """The value of the column by the names of the table; `held` is the type that a file has, where it is known."""
+        """The value by the names of the table; `held` is the type that a file has, where it is known."""
         if self.table_type.equals(self.held_type):
             return value
         whole = value if held == self.type else f"({value})::{self.type}"
@@ -93,8 +93,8 @@ class StoredColumn:
 def stored_columns(fields: tuple[Field, ...], *, int96: bool = False) -> Mapping[str, StoredColumn]:
     """The columns that files have otherwise than the table, by their names in the table.
 
-    With `int96` they have instants as INT96, of which DuckDB makes a wall clock of UTC: cast from that, an instant would
-    be another one wherever the session is in another zone.
+    With `int96` they have instants as INT96, of which DuckDB makes a wall clock of UTC: cast from that, an instant
+    would be another one wherever the session is in another zone.
     """
     found: dict[str, StoredColumn] = {}
     for each in fields:
@@ -128,7 +128,7 @@ def _renamed(value: str, wanted: Any, held: Any, depth: int) -> str:
         return f"system.main.timezone('UTC', {value})"
     each = f"pruner_{depth}"
     if types.is_struct(wanted):
-        pairs = zip(cast("Any", wanted), cast("Any", held), strict=True)
+        pairs: Any = list(zip(wanted, held, strict=True))
         parts = (
             f"{quote(one.name)} := {_renamed(f'({value}).{quote(other.name)}', one.type, other.type, depth)}"
             for one, other in pairs

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import compute
-from pruner.tables.partitions import DEFAULT_PARTITION
 from pruner_duckdb.read.native import folded
 from pruner_duckdb.sql.engine_faults import NULL_IS_NO_TEXT
 from pruner_duckdb.types import file_name, sql_type
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 _TEXT = "VARCHAR"
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _NO_PARTITION = r"=[^/]*=|[?\n]"
 """What stands in a path that holds a folder with `=` which DuckDB takes for no partition."""
 
@@ -124,7 +124,7 @@ def as_in_folders(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> b
         for folder, text in zip(folders, column.to_pylist(), strict=True):
             parts = [part for part in folder.split("/") if _key(part) == path[0]]
             value = unquote(parts[0].partition("=")[2]) if len(parts) == 1 else ""
-            if value != (DEFAULT_PARTITION if text is None else text) or value.lower() in ("null", ""):
+            if value != (_NULL_FOLDER if text is None else text) or value.lower() in ("null", ""):
                 return False
     return True
 

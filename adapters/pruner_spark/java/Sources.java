@@ -66,7 +66,12 @@ final class Sources {
       boolean merge =
           part instanceof MergeIntoTable
               && (((MergeIntoTable) part).sourceTable() == old || ((MergeIntoTable) part).targetTable() == old);
-      parts[k] = part == old ? source : merge ? replace((LogicalPlan) part, old, source) : part;
+      // What writes by Spark's V2 interface has its query twice: Delta reads the one that was kept when it was analysed.
+      boolean kept = part instanceof scala.Option && ((scala.Option) part).contains(old);
+      parts[k] =
+          part == old
+              ? source
+              : kept ? scala.Option.apply(source) : merge ? replace((LogicalPlan) part, old, source) : part;
     }
     return (LogicalPlan) plan.makeCopy(parts);
   }

@@ -184,7 +184,7 @@ class PrunedRelation:
         slices = self._java_slices(plan.snapshot)
         once = java_scan.listedOnce(slices)
         if once is None:
-            raise TooLateError("the plan came after Spark had stopped waiting for it")
+            raise TooLateError("the plan arrived after the timeout")
         bits = np.frombuffer(bytes(once), np.uint8)
         listed = np.unpackbits(bits, count=plan.total, bitorder="little").astype(np.bool_)
         found = shortcut(question, asked.among(listed), self._is_as_indexed(plan))

@@ -50,7 +50,8 @@ def sql(
     """Run a statement; each scan of a table that has an index prunes itself.
 
     These are pruned: queries, what INSERT, CREATE TABLE AS and MERGE read from, what MERGE joins with it, and what
-    Hudi's UPDATE and DELETE read; the targets of Delta's UPDATE, DELETE and MERGE are Delta's own to read. Other commands run as in `spark.sql`. `prune` says how a table's index is found. The
+    Hudi's UPDATE and DELETE read. Delta itself looks for what its UPDATE, DELETE and MERGE change. Other commands run
+    as in `spark.sql`. `prune` says how a table's index is found. The
     subqueries of UPDATE and DELETE run first, so that their answers prune. CREATE INDEX, DROP INDEX, REFRESH INDEX and
     SHOW INDEXES are pruner's own (docs/statements.md). They take a table's name in the catalog or in `pruner.toml`, or
     its location.

@@ -18,11 +18,13 @@ from pruner.expr.binding.resolve import Resolver, unknown, unknown_function
 from pruner.expr.binding.subjects import ColumnValue, FunctionValue
 from pruner.expr.bound.combine import all_of, any_of, flat, negation, null_test, same
 from pruner.expr.bound.predicates import (
+    AlwaysNull,
     BoundAnd,
     BoundExpr,
     CompareLeaf,
     InLeaf,
     IsNullLeaf,
+    NotComparable,
     NotNullLeaf,
     Point,
     PrefixLeaf,
@@ -30,7 +32,6 @@ from pruner.expr.bound.predicates import (
 )
 from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes
 from pruner.expr.exact.coerce import coerce_constant
-from pruner.expr.exact.coerced import AlwaysNull, NotComparable
 from pruner.expr.exact.patterns import split_pattern
 from pruner.expr.functions.inverse import NotInvertible
 from pruner.expr.functions.now import coerce_moving, is_moving

@@ -3,6 +3,8 @@
 Binding (`pruner.expr.binding.bind`) resolves names, coerces literals without loss and turns whatever cannot be decided
 from one column's values into `Unknown`. What is left is what indexes give evidence on. As in the expression form there
 are And, Or, Not and IsNull over leaves. NOT is not pushed down: the verdict's algebra handles it (`pruner.verdict`).
+
+What becomes of a literal that is compared with a column: a `Point`, or one of the two results here.
 """
 
 from __future__ import annotations
@@ -181,3 +183,19 @@ ValueLeaf: TypeAlias = "CompareLeaf | InLeaf | PrefixLeaf | RecurringLeaf"
 
 Leaf: TypeAlias = "ValueLeaf | IsNullLeaf | NotNullLeaf"
 BoundExpr: TypeAlias = "Leaf | Unknown | Constant | BoundAnd | BoundOr | BoundNot | BoundIsNull"
+
+
+@dataclass(frozen=True, slots=True)
+class NotComparable:
+    """Nothing can be said; `reason` says why. With `mismatch` the engine itself refuses the comparison."""
+
+    reason: str
+    mismatch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlwaysNull:
+    """The literal is NULL: no comparison with it is ever true or false."""
+
+
+Coerced: TypeAlias = Point | NotComparable | AlwaysNull

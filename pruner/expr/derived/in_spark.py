@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pruner.expr.derived.canonical import parsed, shown
-from pruner.expr.functions.formats import in_letters
 from pruner.expr.functions.registry import FUNCTIONS
+from pruner.expr.functions.shapes import in_letters
 from pruner.expr.nodes import Call, Column, Expr, Literal
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from pruner.expr.bound.predicates import Point
+from pruner.expr.bound.predicates import AlwaysNull, Coerced, NotComparable, Point
 from pruner.expr.engines import Mixing, TextCoercion, Times
 from pruner.expr.exact.clock import nanoseconds, parse_time
-from pruner.expr.exact.coerced import AlwaysNull, Coerced, NotComparable
 from pruner.expr.exact.floats import Width, around, nearest
 from pruner.expr.exact.numeric import CAST_SLACK, DECIMAL_DIGITS, coerce_number, hull
 from pruner.expr.exact.temporal import coerce_iso_text, coerce_session_timestamp, coerce_temporal

@@ -23,9 +23,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from pruner.expr.bound.predicates import Point
+from pruner.expr.bound.predicates import Coerced, NotComparable, Point
 from pruner.expr.engines import Traits
-from pruner.expr.exact.coerced import Coerced, NotComparable
 from pruner.expr.exact.floats import Width, around, first_where, nearest, span
 from pruner.expr.nodes import Literal
 from pruner.expr.semantics import NanOrder, Semantics

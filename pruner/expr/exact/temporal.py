@@ -13,7 +13,7 @@ import datetime
 
 import pyarrow as pa
 
-from pruner.expr.bound.predicates import Point
+from pruner.expr.bound.predicates import Coerced, NotComparable, Point
 from pruner.expr.engines import TextCoercion
 from pruner.expr.exact.clock import (
     DAY,
@@ -24,7 +24,6 @@ from pruner.expr.exact.clock import (
     parse_iso,
     walls_of_instant,
 )
-from pruner.expr.exact.coerced import Coerced, NotComparable
 from pruner.expr.nodes import Literal
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import is_instant, unit_of

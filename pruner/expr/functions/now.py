@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.bound.predicates import Point
+from pruner.expr.bound.predicates import Coerced, NotComparable, Point
 from pruner.expr.exact.clock import DAY, SECOND, instants_of_wall, walls_of_instant
-from pruner.expr.exact.coerced import Coerced, NotComparable
 from pruner.expr.exact.temporal import coerce_temporal
 from pruner.expr.functions.calendar import DAY as MICROSECONDS_OF_DAY
 from pruner.expr.functions.calendar import FIRST, LAST, TRUNCATED_TO, shifted, start_of

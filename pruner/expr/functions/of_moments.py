@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.functions import cycles, moments, periods, rising, shapes, written
+from pruner.expr.functions import cycles, moments, rising, shapes, written
 from pruner.expr.functions.function import (
     BIGINT,
     DATE,
@@ -157,7 +157,7 @@ _PARTS: Final = (
         form="quarter",
         own=own(duckdb="quarter", trino="quarter"),
         evaluations=_by_clock("quarter({0})", compared=everywhere("quarter(ts)")),
-        preimages=(Preimage(rule=periods.quarter, domain=_PERIOD, compared=everywhere("quarter(x)")),),
+        preimages=(Preimage(rule=cycles.quarter, domain=_PERIOD, compared=everywhere("quarter(x)")),),
         in_spark="quarter({0})",
     ),
     Function(
@@ -165,7 +165,7 @@ _PARTS: Final = (
         form="month",
         own=own(duckdb="month", trino="month"),
         evaluations=_by_clock("month({0})", compared=everywhere("month(ts)")),
-        preimages=(Preimage(rule=periods.month, domain=_PERIOD, compared=everywhere("month(x)")),),
+        preimages=(Preimage(rule=cycles.month, domain=_PERIOD, compared=everywhere("month(x)")),),
         in_spark="month({0})",
     ),
     Function(
@@ -179,7 +179,7 @@ _PARTS: Final = (
         evaluations=_by_clock("day({0})", compared=everywhere("day(ts)")),
         preimages=(
             Preimage(
-                rule=periods.day,
+                rule=cycles.day,
                 domain="dates, timestamps, instants by the session's zone; years 1970 to 2069",
                 compared=everywhere("day(x), extract(day FROM x)"),
             ),

@@ -66,9 +66,6 @@ _WRITTEN_NAME: Final = "written_name"
 def _parser(name: str) -> Dialect:
     """A dialect of sqlglot, loaded when it is first used."""
     dialect = Dialect.get_or_raise(name)
-    usual: Any = dialect.parser_class
-    functions = {key: build for key, build in usual.FUNCTIONS.items() if key not in _AS_WRITTEN}
-    dialect.parser_class = type(usual.__name__, (usual,), {"FUNCTIONS": functions})
     dialect.ORIGINAL_NAME_META_KEY = _WRITTEN_NAME
     return dialect
 
@@ -77,7 +74,7 @@ def function_name(node: Any) -> str:
     """The name of a function: the parser's, by which rules know it; of those without rules the one that is written."""
     match node:
         case exp.Anonymous():
-            return node.name
+            return as_written(node.name)
         case exp.ArrayContains() | exp.Rand():
             return str(node.meta.get(_WRITTEN_NAME, node.sql_name()))
         case exp.Func():
@@ -92,6 +89,16 @@ _AS_WRITTEN: Final = frozenset(
 """Functions that stay as they are written: the parser takes Spark's pattern `YYYY` for `yyyy`, and adds to others. It
 takes a path of JSON without `$` for one with it.
 """
+
+_UNKNOWN: Final = "\ue000"
+"""A sign before the name of a function, by which the parser does not know it. The parser cannot be told otherwise: its
+class may be compiled (`sqlglot[c]`), and is everybody's.
+"""
+
+
+def as_written(text: str) -> str:
+    """Text that came from the parser, with functions by their own names."""
+    return text.replace(_UNKNOWN, "")
 
 
 _DIALECTS: Final = {
@@ -230,12 +237,18 @@ def _mended(tokens: list[Token], scanned: ScannedText, dialect: SqlDialect) -> l
                 raise PredicateError(
                     f"the predicate has a hexadecimal number at {place}: write it in decimal"
                 )
+            case TokenType.VAR if token.text.upper() in _AS_WRITTEN and _is_call(tokens, position):
+                token.text = _UNKNOWN + token.text
             case TokenType.PLACEHOLDER | TokenType.PARAMETER | TokenType.COLON:
                 _refuse_parameter(tokens[position : position + 2], scanned, dialect)
             case _:
                 pass
         mended.append(token)
     return mended
+
+
+def _is_call(tokens: list[Token], position: int) -> bool:
+    return position + 1 < len(tokens) and tokens[position + 1].token_type is TokenType.L_PAREN
 
 
 def _mend_decimal(before: list[Token], token: Token) -> None:

@@ -38,11 +38,10 @@ from pruner.expr.nodes import (
     disjunction,
 )
 from pruner.expr.semantics import Semantics
-from pruner.expr.text.dialects import dialect_of, function_name
+from pruner.expr.text.dialects import as_written, dialect_of, function_name
 from pruner.expr.text.literals import NULL_LITERAL, STRING, fold_cast, in_one_type, negated, number
 from pruner.expr.text.sqltypes import arrow_type, fraction_digits
-from pruner.expr.text.translate_calls import Calls
-from pruner.expr.text.translate_lists import like_each
+from pruner.expr.text.translate_calls import Calls, like_each
 from pruner.expr.truth import as_predicate, is_false, is_predicate, is_true, same_truth
 from pruner.expr.types import timestamp
 from pruner.limits import PREDICATE_DEPTH
@@ -369,7 +368,7 @@ class Translator:
 
     def _text(self, node: Node) -> str:
         with contextlib.suppress(SqlglotError, RecursionError, ValueError, TypeError, AttributeError):
-            text = node.sql(self._dialect.parser, comments=False)
+            text = as_written(node.sql(self._dialect.parser, comments=False))
             return text if len(text) <= _TEXT_LIMIT else text[:_TEXT_LIMIT] + "…"
         return node.key
 

@@ -2,11 +2,17 @@
 
 sqlglot gives functions of several dialects one class. What it takes for alike need not be: whether an engine is one by
 which a rule was proved, binding asks. Whatever stands in another shape than the ones here is left to the caller.
+
+Signs that an engine binds otherwise than the parser.
+
+sqlglot takes `&`, `^`, `|`, `<<` and `>>` from left to right, as DuckDB does. In Spark `n | 4 & 1` is `n | (4 & 1)`.
+
+Forms of text that hold a list of constants: whether a value is in it, whether a text is like one of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
@@ -35,12 +41,36 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner.expr.text.literals import in_one_type
-from pruner.expr.text.precedence import binds_otherwise
 from pruner.expr.text.translate_duckdb import duckdb_form, moved
-from pruner.expr.text.translate_lists import contained
 from pruner.expr.truth import chosen, is_predicate
 from pruner.expr.types import timestamp
 from pruner.expr.values import Interval
+
+_RANKS: Final[Mapping[str, Mapping[type[Any], int]]] = {
+    SqlEngine.SPARK: {
+        exp.BitwiseLeftShift: 4,
+        exp.BitwiseRightShift: 4,
+        exp.BitwiseAnd: 3,
+        exp.BitwiseXor: 2,
+        exp.BitwiseOr: 1,
+    }
+}
+"""How tightly the signs of an engine bind, from left to right among those of one rank."""
+
+
+def binds_otherwise(node: Any, engine: str) -> bool:
+    """Tell whether an engine would give a node of sqlglot's tree other operands than it has there."""
+    ranks = _RANKS.get(engine, {})
+    rank = ranks.get(_type_of(node))
+    if rank is None:
+        return False
+    left, right = (ranks.get(_type_of(each), rank + 1) for each in (node.this, node.expression))
+    return left < rank or right <= rank
+
+
+def _type_of(node: Any) -> type[Any]:
+    return cast("type[Any]", type(node))
+
 
 Node: TypeAlias = Any
 """A node of sqlglot's tree, which is not typed closely enough to be checked."""
@@ -390,3 +420,35 @@ def _folded(name: str, left: Literal, right: Literal) -> Literal | None:
     result = first + second if name == "add" else first - second if name == "subtract" else first * second
     small = max(abs(first), abs(second), abs(result)) < _INTEGER_LIMIT
     return Literal(result, left.type) if small and left.type == right.type else None
+
+
+def contained(operand: Expr, options: Sequence[Expr]) -> In | None:
+    """`list_contains([…], value)`: without NULL in the list it is IN."""
+    literals = tuple(each for each in options if isinstance(each, Literal) and each.value is not None)
+    if not literals or len(literals) < len(options) or not of_one_type(list(options)):
+        return None
+    return In(operand, literals)
+
+
+def like_each(node: Node, like: Callable[[Node], Expr]) -> Expr | None:
+    """`LIKE ANY (…)` and `LIKE ALL (…)` as Spark has them; None for any other LIKE.
+
+    `NOT LIKE ANY` is true where one pattern does not match, and `NOT LIKE ALL` where none does.
+
+    Args:
+        node: the LIKE.
+        like: translates one with a single pattern.
+    """
+    patterns = node.expression
+    if not isinstance(patterns, exp.Any | exp.All):
+        return None
+    listed: list[Node] = (
+        patterns.this.expressions if isinstance(patterns.this, exp.Tuple) else [patterns.this.this]
+    )
+    if not isinstance(patterns.this, exp.Tuple | exp.Paren) or not all(
+        isinstance(each, exp.Literal) and each.is_string for each in listed
+    ):
+        return None
+    negate = node.args.get("negate")
+    parts = tuple(like(exp.Like(this=node.this, expression=each, negate=negate)) for each in listed)
+    return disjunction(parts) if isinstance(patterns, exp.Any) else conjunction(parts)

@@ -3,23 +3,24 @@
 Every row stands in one entry (a value, NaN or NULL), so a leaf comes down to the entries on which it can come to the
 outcome, and so does every AND, OR and NOT of leaves on the same column. Slices are found by their postings, without a
 bitmap being looked at; bitmaps are read for slices that somebody asks for by number.
+
+Recorded values as text, for people.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from pruner.arrow import as_numpy
+from pruner.arrow import as_numpy, from_storage
 from pruner.errors import FormatError, StorageError
-from pruner.indexes.bitmap.decoding import decoded
+from pruner.indexes.bitmap.blobs import decoded
 from pruner.indexes.bitmap.entries import LeafEntries
-from pruner.indexes.bitmap.texts import texts
-from pruner.indexes.columns.moments import may_overflow
-from pruner.indexes.columns.unread import UnreadSlices
+from pruner.indexes.columns.reading import UnreadSlices, may_overflow
 from pruner.indexes.row_sets import Entries, Rows, all_rows
 
 if TYPE_CHECKING:
@@ -35,6 +36,26 @@ if TYPE_CHECKING:
     from pruner.verdict import Outcome
 
     Mask = NDArray[np.bool_]
+
+
+def texts(values: pa.Array[Any], type_: pa.DataType) -> list[str]:
+    """Write values of a stored type as those of a table type are usually written.
+
+    Bytes of text that is not UTF-8 are written as escapes.
+    """
+    types = pa.types
+    listed: list[Any] = values.to_pylist()
+    if types.is_binary(values.type):
+        return [value.decode("utf-8", "backslashreplace") for value in listed]
+    if types.is_decimal(type_):
+        sign_and_digits = (Decimal(value).as_tuple() for value in listed)
+        return [f"{Decimal((sign, digits, -type_.scale)):f}" for sign, digits, _ in sign_and_digits]
+    if types.is_boolean(type_):
+        return ["true" if value else "false" for value in listed]
+    moment = types.is_date(type_) or types.is_time(type_) or types.is_timestamp(type_)
+    plain: Any = from_storage(values, type_) if moment else values
+    return plain.cast(pa.string()).to_pylist()
+
 
 _PART = 1 << 16
 """Slices that are made positions at a time."""

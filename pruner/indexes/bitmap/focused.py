@@ -18,8 +18,8 @@ from pyroaring import BitMap64
 
 from pruner.arrow import as_numpy, positions
 from pruner.errors import FormatError, StorageError
+from pruner.indexes.bitmap.blobs import decoded
 from pruner.indexes.bitmap.cells import Cells
-from pruner.indexes.bitmap.decoding import decoded
 from pruner.indexes.bitmap.entries import LeafEntries
 from pruner.indexes.bitmap.paged import table_values
 from pruner.indexes.bitmap.record import NAN, VALUE, stored_type

@@ -4,24 +4,268 @@ Roaring's portable format without runs is a header (a magic number, the number o
 upper 16 bits of its positions and its number of rows less one, then where each container starts) and the containers
 (RoaringFormatSpec.md). All of it comes in units of 16 bits. Where rows stand in runs, which make a blob shorter,
 `pyroaring` writes that blob.
+
+The containers of Roaring bitmaps for every value of a slice: the rows of one value with the same upper 16 bits.
+
+A container is the lower 16 bits of up to 4,096 rows, ascending, or 65,536 bits for more rows (RoaringFormatSpec.md).
+They are made in two ways. Values that at least one row in sixteen has are found one by one: all rows are compared with
+the value. Their containers are mostly bits, for which nothing needs to be sorted. The rows of all other values are
+brought together by sorting, a million rows at a time. Touching memory for the first time costs more than the work on
+it, so temporary arrays are small or used again.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pruner.indexes.bitmap.blobs import encode_runs
-from pruner.indexes.bitmap.containers import binary_parts, found_containers, frequent_codes, sorted_containers
 from pruner.indexes.row_sets import encode_all
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from pruner.indexes.bitmap.containers import Codes, Containers, Integers
+    Codes = NDArray[np.integer[Any]]
+    Integers = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+    Units = NDArray[np.uint16]
+
+_BITS = 16
+_ROWS = 1 << _BITS
+_COUNTED_CODES = 4096
+"""Arrow sorts so many values by counting them, in 2 to 3 ns a row. It compares more of them, in 70."""
+
+_SORTED_ROWS = 16 * _ROWS
+"""Rows that are sorted at a time: their positions are numbers of 64 bits."""
+
+SPARSE_ROWS = 4096
+"""Most rows of a container that is a list; bits take as many units of 16 bits."""
+
+
+class Runs(NamedTuple):
+    """Rows of a value that are shorter as runs: the first row of each run, and the row behind it."""
+
+    code: int
+    starts: Integers
+    behinds: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """Containers by code and upper bits, and what each holds; the rows of the codes in `runs` are there alone."""
+
+    codes: Integers
+    uppers: Integers
+    cardinalities: Integers
+    contents: pa.Array[Any]
+    runs: Sequence[Runs]
+
+
+def frequent_codes(sizes: Integers, rows: int) -> Integers:
+    """The codes whose containers are mostly bits."""
+    return np.flatnonzero((sizes > SPARSE_ROWS) & (sizes * (_ROWS // SPARSE_ROWS) >= rows))
+
+
+def binary_parts(content: NDArray[np.uint16], ends: Integers) -> pa.Array[Any]:
+    """Units of 16 bits as binary values, none of which is copied; `ends` begins with 0.
+
+    Raises:
+        ValueError: they are more than an Arrow array of binary values holds.
+    """
+    if 2 * int(ends[-1]) > np.iinfo(np.int32).max:
+        raise ValueError("its bitmaps have more than 2 GiB")
+    offsets: Any = (2 * ends).astype(np.int32)
+    units: Any = content
+    buffers: Any = [None, pa.py_buffer(offsets), pa.py_buffer(units)]
+    return pa.Array.from_buffers(pa.binary(), len(ends) - 1, buffers)
+
+
+def found_containers(codes: Codes, wanted: Integers) -> Containers:
+    """The containers of ascending codes, each of which is looked for among all rows."""
+    chunks = np.arange(0, len(codes), _ROWS)
+    cardinalities = np.zeros((len(wanted), len(chunks)), np.int64)
+    pieces: list[Units] = [np.empty(0, "<u2")]
+    in_runs: list[int] = []
+    holds, begins = np.empty(len(codes), np.bool_), np.empty(len(codes), np.bool_)
+    for number, code in enumerate(wanted.tolist()):
+        np.equal(codes, code, out=holds)
+        begins[0] = holds[0]
+        np.greater(holds[1:], holds[:-1], out=begins[1:])
+        sizes = _counts(holds, chunks)
+        # A run that goes on in the next container begins there once more.
+        runs = _counts(begins, chunks) + (holds[chunks] & ~begins[chunks])
+        if _shorter_as_runs(runs, sizes).any():
+            in_runs.append(code)
+        else:
+            cardinalities[number] = sizes
+            pieces += _pieces(holds, sizes)
+    present = cardinalities.ravel() > 0
+    ends = np.cumsum([0, *map(len, pieces[1:])])
+    return Containers(
+        codes=np.repeat(wanted, len(chunks))[present],
+        uppers=np.tile(np.arange(len(chunks)), len(wanted))[present],
+        cardinalities=cardinalities.ravel()[present],
+        contents=binary_parts(np.concatenate(pieces), ends),
+        runs=_runs(codes, in_runs),
+    )
+
+
+def _counts(flags: Mask, chunks: Integers) -> Integers:
+    """How many flags are set in each chunk."""
+    return np.array([np.count_nonzero(flags[start : start + _ROWS]) for start in chunks.tolist()], np.int64)
+
+
+def _pieces(holds: Mask, sizes: Integers) -> list[Units]:
+    """What the containers of one value hold, of those with rows."""
+    found: list[Units] = []
+    for chunk, size in enumerate(sizes.tolist()):
+        flags = holds[chunk * _ROWS : (chunk + 1) * _ROWS]
+        if size > SPARSE_ROWS:
+            found.append(_bits(flags))
+        elif size:
+            found.append(np.flatnonzero(flags).astype("<u2"))
+    return found
+
+
+def _bits(flags: Mask) -> Units:
+    """A container as bits."""
+    packed = np.packbits(flags, bitorder="little")
+    if len(packed) < 2 * SPARSE_ROWS:
+        packed = np.pad(packed, (0, 2 * SPARSE_ROWS - len(packed)))
+    return packed.view("<u2")
+
+
+def _shorter_as_runs(runs: Integers, rows: Integers) -> Mask:
+    """Containers that are shorter as runs: two bytes and four for each run, against two for each row or 8,192."""
+    return 2 + 4 * runs < 2 * np.minimum(rows, SPARSE_ROWS)
+
+
+def _runs(codes: Codes, wanted: Sequence[int]) -> list[Runs]:
+    """The runs of ascending codes."""
+    if not len(wanted):
+        return []
+    starts = np.concatenate([[0], np.flatnonzero(codes[1:] != codes[:-1]) + 1])
+    behinds = np.append(starts[1:], len(codes))
+    owners = codes[starts]
+    chosen = np.flatnonzero(np.isin(owners, wanted))
+    chosen = chosen[np.argsort(owners[chosen], kind="stable")]
+    cuts = np.flatnonzero(np.diff(owners[chosen])) + 1
+    return [
+        Runs(code, starts[part], behinds[part])
+        for code, part in zip(wanted, np.split(chosen, cuts), strict=True)
+    ]
+
+
+def sorted_containers(codes: Codes, sizes: Integers, others: Integers) -> Containers:
+    """The containers of all codes (`sizes` has the number of rows of each) but the `others`, from sorts of rows."""
+    chosen = np.ones(len(sizes), np.bool_)
+    chosen[others] = False
+    parts: list[_Part] = []
+    for start in range(0, len(codes), _SORTED_ROWS):
+        block = codes[start : start + _SORTED_ROWS]
+        counts = sizes if len(block) == len(codes) else np.bincount(block, minlength=len(sizes))
+        parts.append(_sorted_part(block, start >> _BITS, np.where(chosen, counts, 0)))
+    together = parts[0] if len(parts) == 1 else _Part(*map(np.concatenate, zip(*parts, strict=True)))
+    in_runs = np.unique(together.codes[_shorter_as_runs(together.runs, together.sizes)])
+    units = np.minimum(together.sizes, SPARSE_ROWS)
+    contents: Any = binary_parts(together.content, np.concatenate([[0], np.cumsum(units)]))
+    codes_of, uppers, cardinalities = together.codes, together.uppers, together.sizes
+    if len(parts) > 1 or len(in_runs):
+        order = np.argsort(codes_of, kind="stable")
+        order = order[~np.isin(codes_of[order], in_runs)]
+        contents = contents.take(pa.array(order))
+        codes_of, uppers, cardinalities = codes_of[order], uppers[order], cardinalities[order]
+    return Containers(codes_of, uppers, cardinalities, contents, _runs(codes, in_runs.tolist()))
+
+
+class _Part(NamedTuple):
+    """The containers of some neighbouring rows, by code and upper bits, and what they hold, one behind the other."""
+
+    codes: Integers
+    uppers: Integers
+    sizes: Integers
+    runs: Integers
+    content: Units
+
+
+def _sorted_part(codes: Codes, upper: int, sizes: Integers) -> _Part:
+    """Sort rows that begin with such upper bits; codes of which `sizes` has no row are left out."""
+    positions = _by_code(codes, sizes)
+    ends = np.cumsum(sizes)
+    lower, starts, followed = _looked_through(positions, (ends - sizes)[sizes > 0])
+    behinds = np.append(starts, len(lower))[1:]
+    joined = np.searchsorted(followed, behinds - 1) - np.searchsorted(followed, starts)
+    counts = behinds - starts
+    owners = np.repeat(np.arange(len(sizes)), np.diff(np.searchsorted(starts, ends), prepend=0))
+    uppers = upper + (positions[starts] >> _BITS).astype(np.int64)
+    return _Part(owners, uppers, counts, counts - joined, _with_bits(lower, starts, behinds))
+
+
+def _looked_through(
+    positions: NDArray[np.uint64], of_codes: Integers
+) -> tuple[Units, NDArray[np.intp], NDArray[np.intp]]:
+    """The lower bits of sorted positions, where containers start, and after which position its neighbour follows.
+
+    `of_codes` is where the positions of each code start. A part of all is looked through at a time, in memory that was
+    used before.
+    """
+    count = len(positions)
+    uppers = positions.view("<u2")[1 :: positions.itemsize // 2]
+    lower = np.empty(count, "<u2")
+    lower[:1] = positions[:1]
+    starts, followed = [np.arange(min(count, 1))], [np.arange(0)]
+    flags, steps = np.empty(_ROWS, np.bool_), np.empty(_ROWS, "<u2")
+    for begin in range(1, count, _ROWS):
+        end = min(begin + _ROWS, count)
+        flag, step = flags[: end - begin], steps[: end - begin]
+        lower[begin:end] = positions[begin:end]
+        np.not_equal(uppers[begin:end], uppers[begin - 1 : end - 1], out=flag)
+        first, last = np.searchsorted(of_codes, [begin, end])
+        flag[of_codes[first:last] - begin] = True
+        # NumPy finds what is set among flags six times faster than among numbers.
+        starts.append(np.flatnonzero(flag) + begin)
+        np.subtract(lower[begin:end], lower[begin - 1 : end - 1], out=step)
+        np.equal(step, 1, out=flag)
+        followed.append(np.flatnonzero(flag) + (begin - 1))
+    return lower, np.concatenate(starts), np.concatenate(followed)
+
+
+def _by_code(codes: Codes, sizes: Integers) -> NDArray[np.uint64]:
+    """The positions of the codes of which there are `sizes`, by code; those of one code ascend."""
+    if int(sizes.sum()) == len(codes):
+        return _order(codes, len(sizes))
+    rows = np.flatnonzero((sizes > 0)[codes])
+    return rows.view(np.uint64)[_order(codes[rows], len(sizes))]
+
+
+def _order(codes: Codes, count: int) -> NDArray[np.uint64]:
+    """Positions in ascending order of codes below `count`; those of one code ascend."""
+    if count <= _COUNTED_CODES:
+        return cast("Any", pc).sort_indices(pa.array(codes)).to_numpy()
+    # NumPy sorts 16 bits at a time by radix.
+    order = np.argsort(codes.astype(np.uint16, copy=False), kind="stable")
+    if count > _ROWS:
+        order = order[np.argsort((codes[order] >> _BITS).astype(np.uint16), kind="stable")]
+    return order.view(np.uint64)
+
+
+def _with_bits(lower: Units, starts: Integers, behinds: Integers) -> Units:
+    """What containers hold, in which those with too many rows for a list are bits."""
+    pieces: list[Units] = []
+    done = 0
+    for number in np.flatnonzero(behinds - starts > SPARSE_ROWS).tolist():
+        flags = np.zeros(_ROWS, np.bool_)
+        flags[lower[starts[number] : behinds[number]]] = True
+        pieces += (lower[done : starts[number]], _bits(flags))
+        done = int(behinds[number])
+    return np.concatenate([*pieces, lower[done:]]) if pieces else lower
+
 
 _MAGIC = 12346
 _HEADER_UNITS = 4

@@ -18,8 +18,7 @@ from pruner.errors import FormatError, StorageError
 from pruner.indexes.bitmap.load import conversion_of, load_headers, rescaled
 from pruner.indexes.bitmap.record import NULL, SLICE, VALUE, stored_type
 from pruner.indexes.bitmap.values import value_list
-from pruner.indexes.columns.moments import may_overflow
-from pruner.indexes.columns.unread import UnreadSlices
+from pruner.indexes.columns.reading import UnreadSlices, may_overflow
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.indexes.columns.unread import UnreadSlices
+    from pruner.indexes.columns.reading import UnreadSlices
     from pruner.indexes.optional import RecordPart
     from pruner.schema import Field
 

@@ -2,14 +2,18 @@
 
 Every method that returns a mask returns what is possible; False is a proof. The proofs are of one kind (R1): the bounds
 are known, and they leave no room for the outcome.
+
+Bounds for people: what stands behind a key of an order.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
+import pyarrow as pa
 
 from pruner.expr.bound.predicates import (
     CompareLeaf,
@@ -22,13 +26,10 @@ from pruner.expr.bound.predicates import (
 from pruner.expr.exact.patterns import successor
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder
-from pruner.indexes.column_stats.intervals import Intervals, also
-from pruner.indexes.column_stats.recurring import meet, possible_remainders
-from pruner.indexes.column_stats.runs import Runs
-from pruner.indexes.column_stats.shown import bound_text
+from pruner.indexes.column_stats.comparisons import Intervals, Runs, also, meet, possible_remainders
 from pruner.indexes.columns.answerable import is_answerable
-from pruner.indexes.columns.moments import is_rounded, may_overflow
-from pruner.indexes.columns.reading import union
+from pruner.indexes.columns.ordering import RankOrder
+from pruner.indexes.columns.reading import is_rounded, may_overflow, union
 from pruner.indexes.ranges import Ranges
 from pruner.verdict import Outcome
 
@@ -40,9 +41,43 @@ if TYPE_CHECKING:
     from pruner.expr.bound.predicates import Leaf, Point, StorageValue, ValueLeaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.column_stats.load import Statistics
+    from pruner.indexes.columns.ordering import Order
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]
+
+SHOWN_CHARACTERS = 40
+"""Of a text or of bytes."""
+
+
+def bound_text(key: Any, order: Order, type_: pa.DataType) -> str:
+    """The value at a key of the order, as the type shows it."""
+    if isinstance(order, RankOrder):
+        return _of_bytes(order.value(int(key)), type_)
+    if pa.types.is_decimal(type_):
+        return _decimal(int(key), type_)
+    if pa.types.is_floating(type_):
+        return f"{float(key):g}"
+    if not pa.types.is_temporal(type_):
+        return str(bool(key) if pa.types.is_boolean(type_) else int(key))
+    stored = pa.int32() if type_.bit_width == 32 else pa.int64()
+    try:
+        value: Any = pa.array([int(key)], stored).cast(type_)
+        return value.cast(pa.string())[0].as_py()
+    except pa.ArrowException:
+        return str(int(key))  # no date that the calendar of Python and Arrow has
+
+
+def _of_bytes(value: bytes | int, type_: pa.DataType) -> str:
+    if isinstance(value, int):
+        return _decimal(value, type_)
+    if pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_) or pa.types.is_large_binary(type_):
+        return "0x" + value[: SHOWN_CHARACTERS // 2].hex()
+    return value.decode(errors="replace")[:SHOWN_CHARACTERS]
+
+
+def _decimal(unscaled: int, type_: Any) -> str:
+    return str(Decimal(unscaled).scaleb(-type_.scale))
 
 
 class ColumnStatsEvidence:

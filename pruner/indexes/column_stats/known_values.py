@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +43,7 @@ def records_of_values(values: pa.Array[Any]) -> pa.Table | None:
     return table.append_column(SLICE_COLUMN, number_array(np.arange(count, dtype=np.int32), pa.int32()))
 
 
-def _storage(values: pa.Array[Any], kind: Kind) -> pa.Array[Any]:
+def _storage(values: Any, kind: Kind) -> pa.Array[Any]:
     if kind is Kind.BYTES:
         return values.cast(pa.binary())
     if kind is Kind.DECIMAL:

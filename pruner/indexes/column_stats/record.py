@@ -1,4 +1,10 @@
-"""What column statistics record of one slice: one row for each field. Unknown is null, never 0."""
+"""What column statistics record of one slice: one row for each field. Unknown is null, never 0.
+
+Bounds of byte strings: shortened, and as upper bounds raised so that nothing lies above them.
+
+All text is compared as UTF-8 bytes, unsigned, which is the order of its code points. A bound is no text itself and need
+not be valid UTF-8, so raising its last byte is enough; surrogates and U+10FFFF need no rule of their own (trap S7).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from pruner.expr.exact.patterns import successor
 from pruner.indexes.base import UndecodableError
 from pruner.indexes.column_stats.summary import summarize
-from pruner.indexes.columns.bounds import shortened_high, shortened_low
 from pruner.indexes.columns.kinds import Kind, kind_of
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
 from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from, zone_is_open
@@ -19,6 +25,16 @@ if TYPE_CHECKING:
     from pruner.indexes.base import LeafColumn, ParquetFooter, SliceReader
     from pruner.indexes.column_stats.summary import Summary
     from pruner.schema import Field
+
+
+def shortened_low(value: bytes, limit: int) -> bytes:
+    """Return a lower bound of `value` of at most `limit` bytes: its prefix is never greater."""
+    return value[:limit]
+
+
+def shortened_high(value: bytes, limit: int) -> bytes | None:
+    """Return an upper bound of `value` of at most `limit` bytes, None when there is none (only 0xFF in front)."""
+    return value if len(value) <= limit else successor(value[:limit])
 
 
 class ColumnRecord(NamedTuple):

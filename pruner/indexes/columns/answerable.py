@@ -9,7 +9,7 @@ import pyarrow as pa
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf, PrefixLeaf, RecurringLeaf
 from pruner.expr.semantics import BINARY_COLLATION
 from pruner.indexes.columns.kinds import Kind, is_text, kind_of
-from pruner.indexes.columns.moments import is_rounded
+from pruner.indexes.columns.reading import is_rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

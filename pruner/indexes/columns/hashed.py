@@ -16,10 +16,14 @@ from pruner.errors import IndexDefinitionError
 from pruner.indexes.base import UndecodableError
 from pruner.indexes.columns.equality import require_in_files, unknown_calendar, why_not_equal
 from pruner.indexes.columns.kinds import Conversion, conversion, kind_of
-from pruner.indexes.columns.moments import may_overflow
-from pruner.indexes.columns.reading import READING_COLUMNS, reading_of, recorded_types
+from pruner.indexes.columns.reading import (
+    READING_COLUMNS,
+    UnreadSlices,
+    may_overflow,
+    reading_of,
+    recorded_types,
+)
 from pruner.indexes.columns.unknown import partly_absent, why_unknown
-from pruner.indexes.columns.unread import UnreadSlices
 from pruner.metadata.segments import SLICE_COLUMN
 from pruner.showing.words import not_indexed
 

@@ -37,13 +37,15 @@ VECTOR: Final = pa.struct(
     ]
 )
 
+_TEXTS: Final = pa.map_(pa.string(), pa.string())
+
 FILE_COLUMNS: Final = pa.schema(
     [
         pa.field(
             "path", pa.string(), nullable=False
         ),  # decoded; relative to the root, or a URI as the log has it
         pa.field("size", pa.int64(), nullable=False),
-        pa.field("partitionValues", pa.map_(pa.string(), pa.string())),
+        pa.field("partitionValues", _TEXTS),
         pa.field("deletionVector", VECTOR),
         pa.field("part", pa.int32(), nullable=False),  # where its statistics are: `Statistics.parts`
         pa.field("row", pa.int64(), nullable=False),  # and in which row of that
@@ -109,9 +111,7 @@ def unread(files: Iterable[Add], part: int) -> tuple[pa.Table, CommitPart]:
     columns: list[Any] = [
         arrow.array([add.path for add in adds], pa.string()),
         arrow.array([add.size for add in adds], pa.int64()),
-        arrow.array(
-            [list(add.partition_values.items()) for add in adds], FILE_COLUMNS.field("partitionValues").type
-        ),
+        arrow.array([list(add.partition_values.items()) for add in adds], _TEXTS),
         arrow.array(vectors, VECTOR),
         number_array(np.full(len(adds), part, np.int32), pa.int32()),
         number_array(np.arange(len(adds), dtype=np.int64), pa.int64()),
@@ -196,8 +196,9 @@ def read_columns(file: pq.ParquetFile, columns: Sequence[str], uri: str) -> pa.T
         TableError: the file is damaged.
         StorageError: it cannot be read.
     """
+    parquet: Any = file  # whose stubs leave types open
     try:
-        return file.read(columns=list(columns))
+        return parquet.read(columns=list(columns))
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(uri, error) from None
 
@@ -228,7 +229,8 @@ def _files(columns: pa.Table, part: int, uri: str) -> pa.Table:
         arrays: list[Any] = [
             _decoded(found.field("path")),
             found.field("size").cast(pa.int64()),
-            *(_or_null(found, names, name) for name in ("partitionValues", "deletionVector")),
+            _or_null(found, names, "partitionValues", _TEXTS),
+            _or_null(found, names, "deletionVector", VECTOR),
             number_array(np.full(count, part, np.int32), pa.int32()),
             number_array(rows, pa.int64()),
         ]
@@ -239,8 +241,7 @@ def _files(columns: pa.Table, part: int, uri: str) -> pa.Table:
         ) from None
 
 
-def _or_null(found: Any, names: set[str], name: str) -> Any:
-    type_: Any = FILE_COLUMNS.field(name).type
+def _or_null(found: Any, names: set[str], name: str, type_: Any) -> Any:
     if name not in names:
         return arrow.nulls(len(found), type_)
     column = found.field(name)
@@ -249,13 +250,14 @@ def _or_null(found: Any, names: set[str], name: str) -> Any:
     if not pa.types.is_struct(type_):
         return column.cast(type_)
     given = {field.name for field in column.type}
+    fields: list[Any] = list(type_)
     children = [
         column.field(each.name).cast(each.type) if each.name in given else arrow.nulls(len(column), each.type)
-        for each in type_
+        for each in fields
     ]
     # Spark writes a struct of nulls for what is not there, others a null.
     there = compute.and_(column.is_valid(), children[0].is_valid())
-    return arrow.StructArray.from_arrays(children, fields=list(type_), mask=compute.invert(there))
+    return arrow.StructArray.from_arrays(children, fields=fields, mask=compute.invert(there))
 
 
 def _decoded(paths: Any) -> Any:
@@ -279,10 +281,9 @@ def _one(table: pa.Table, name: str, type_: Any, uri: str) -> Any:
     rows = _rows(table, name, required)
     if not rows:
         return None
-    row = rows[-1]
-    for key, value in row.items():
-        if isinstance(value, list) and all(isinstance(each, tuple) for each in value):
-            row[key] = dict(value) if key in ("configuration", "options") else value
+    row: dict[str, Any] = rows[-1]
+    if row.get("configuration") is not None:
+        row["configuration"] = dict(row["configuration"])
     if isinstance(row.get("format"), dict):
         row["format"] = {"provider": row["format"].get("provider") or "parquet"}
     return _converted(row, type_, uri)

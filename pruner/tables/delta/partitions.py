@@ -69,8 +69,8 @@ def _distinct(files: pa.Table, fields: Sequence[Field]) -> tuple[NDArray[np.int3
         size = len(encoded.dictionary) + 1
         _, combined = np.unique(combined * size + codes, return_inverse=True)
     _, first, codes = np.unique(combined, return_index=True, return_inverse=True)
-    some = maps.take(arrow.array(first, pa.int64())).to_pylist()
-    rows = [dict(each or ()) for each in some]
+    some: list[Any] = maps.take(arrow.array(first, pa.int64())).to_pylist()
+    rows: list[dict[str, str | None]] = [dict(each or ()) for each in some]
     return codes.astype(np.int32), [[row.get(field.recorded[-1]) for row in rows] for field in fields]
 
 
@@ -89,7 +89,7 @@ def _folders(files: pa.Table, codes: NDArray[np.int32], count: int) -> list[str]
 
 
 def _path(fields: Sequence[Field], texts: Sequence[str | None]) -> str:
-    """The partition as Hive would call it, for people: the folders of a table have other names where it maps columns."""
+    """The partition as Hive would call it, for people: a table that maps columns has folders of other names."""
     parts = (
         f"{field.path[0]}={DEFAULT_PARTITION if text is None else quote(text, safe=' :,')}"
         for field, text in zip(fields, texts, strict=True)

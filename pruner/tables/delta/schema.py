@@ -101,12 +101,22 @@ def became_double(metadata: Metadata) -> frozenset[tuple[str, ...]]:
 def _were_floats(of: _Struct, stored: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for column in of.fields:
         names = {_name(column, mapped=mapped) for mapped in (False, True)}
-        changes = column.metadata.get("delta.typeChanges") or ()
+        changes: list[Any] = column.metadata.get("delta.typeChanges") or []
+        inner = _struct(column.type)
         for name in names:
-            if any(isinstance(each, dict) and each.get("fromType") == "float" for each in changes):
+            if any("float" in str(each) for each in changes):
                 yield (*stored, name)
-            if isinstance(column.type, dict) and column.type.get("type") == "struct":
-                yield from _were_floats(msgspec.convert(column.type, _Struct), (*stored, name))
+            if inner is not None:
+                yield from _were_floats(inner, (*stored, name))
+
+
+class _Nested(msgspec.Struct):
+    """An array or a map as the JSON has it."""
+
+    type: str
+    element: Any = msgspec.field(name="elementType", default=None)
+    key: Any = msgspec.field(name="keyType", default=None)
+    value: Any = msgspec.field(name="valueType", default=None)
 
 
 class _UnknownTypeError(Exception):
@@ -145,8 +155,15 @@ def _fields(of: _Struct, path: tuple[str, ...], stored: tuple[str, ...], *, mapp
             stored=there if there != here else None,
             stored_type=None if held.equals(type_) else held,
         )
-        if isinstance(column.type, dict) and column.type.get("type") == "struct":
-            yield from _fields(msgspec.convert(column.type, _Struct), here, there, mapped=mapped)
+        inner = _struct(column.type)
+        if inner is not None:
+            yield from _fields(inner, here, there, mapped=mapped)
+
+
+def _struct(type_: Any) -> _Struct | None:
+    """The struct that a type is; None for others."""
+    is_struct = isinstance(type_, dict) and "fields" in type_
+    return msgspec.convert(type_, _Struct) if is_struct else None
 
 
 def _name(column: _Column, *, mapped: bool) -> str:
@@ -156,7 +173,7 @@ def _name(column: _Column, *, mapped: bool) -> str:
 
 
 def _type(type_: Any, path: tuple[str, ...], *, mapped: bool = False) -> pa.DataType:
-    """The Arrow type of a column of the table; with `mapped` fields of structs have the names that they have in files."""
+    """The Arrow type of a column; with `mapped`, fields of structs have the names that they have in files."""
     if isinstance(type_, str):
         known = _TYPES.get(type_)
         if known is not None:
@@ -164,18 +181,23 @@ def _type(type_: Any, path: tuple[str, ...], *, mapped: bool = False) -> pa.Data
         decimal = _DECIMAL.fullmatch(type_)
         if decimal is not None and int(decimal[1]) <= 38:
             return pa.decimal128(int(decimal[1]), int(decimal[2]))
-    elif isinstance(type_, dict):
-        kind = type_.get("type")
-        if kind == "struct":
-            return pa.struct(
-                [
-                    pa.field(_name(each, mapped=mapped), _type(each.type, (*path, each.name), mapped=mapped))
-                    for each in msgspec.convert(type_, _Struct).fields
-                ]
-            )
-        if kind == "array":
-            return pa.list_(_type(type_.get("elementType"), (*path, "element"), mapped=mapped))
-        if kind == "map":
-            key = _type(type_.get("keyType"), (*path, "key"), mapped=mapped)
-            return pa.map_(key, _type(type_.get("valueType"), (*path, "value"), mapped=mapped))
-    raise _UnknownTypeError(f"column {'.'.join(path)} of type {type_}, which this reader does not know")
+        raise _UnknownTypeError(_unknown(path, type_))
+    inner = _struct(type_)
+    if inner is not None:
+        return pa.struct(
+            [
+                pa.field(_name(each, mapped=mapped), _type(each.type, (*path, each.name), mapped=mapped))
+                for each in inner.fields
+            ]
+        )
+    nested = msgspec.convert(type_, _Nested)
+    if nested.type == "array":
+        return pa.list_(_type(nested.element, (*path, "element"), mapped=mapped))
+    if nested.type == "map":
+        key = _type(nested.key, (*path, "key"), mapped=mapped)
+        return pa.map_(key, _type(nested.value, (*path, "value"), mapped=mapped))
+    raise _UnknownTypeError(_unknown(path, type_))
+
+
+def _unknown(path: tuple[str, ...], type_: Any) -> str:
+    return f"column {'.'.join(path)} of type {type_}, which this reader does not know"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,17 +13,17 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import arrow, as_numpy, compute, number_array, truth_array
-from pruner.errors import StorageError, TableError
-from pruner.storage.opening import normalize_uri, open_store
-from pruner.storage.store import check_path
-from pruner.tables.delta.actions import commit_time, is_uri
+from pruner.arrow import nulls, number_array, truth_array
+from pruner.errors import TableError
+from pruner.storage.opening import open_store
+from pruner.tables.delta.actions import commit_time
 from pruner.tables.delta.log import Commit, Segment, commit_path, list_log
 from pruner.tables.delta.partitions import delta_partitions
+from pruner.tables.delta.places import place_of
 from pruner.tables.delta.schema import delta_schema
 from pruner.tables.delta.state import DeltaState, follow, read_commit, read_state
 from pruner.tables.delta.vectors import DeletionVectors
-from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, Snapshot, key_array
+from pruner.tables.snapshot import SLICE_COLUMNS, Snapshot
 from pruner.tables.source import WriteOnceSource
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _milliseconds(instant: str) -> int:
         found = datetime.fromisoformat(instant)
     except ValueError:
         raise TableError(
-            f"{instant!r} is neither a version of a Delta table nor a moment: give a number, or a date and time such as "
+            f"{instant!r} is neither a version of a Delta table nor a moment: give a number, or date and time such as "
             "2026-11-27T08:30:00Z"
         ) from None
     found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
@@ -176,21 +177,15 @@ def _snapshot(state: DeltaState, root: str, options: Mapping[str, str], suffix: 
     schema = delta_schema(state.metadata, state.protocol, root)
     files = state.files
     partitions, codes = delta_partitions(files, state.metadata.partition_columns, schema)
-    paths: Any = _column(files, "path")
-    keys = slice_keys(paths)
-    if len({keys[at : at + SLICE_KEY_BYTES] for at in range(0, len(keys), SLICE_KEY_BYTES)}) != len(paths):
-        raise TableError(
-            f"the log of {root} adds a file twice, so that its rows would count twice: restore the log"
-        )
-    vectors = _column(files, "deletionVector")
+    vectors: Any = files.column("deletionVector")
     deletes = None
     if vectors.null_count < len(vectors):
-        deletes = DeletionVectors(vectors, root, options, lambda path: place_of(root, path))
+        deletes = DeletionVectors(vectors.combine_chunks(), root, options, partial(place_of, root))
     return Snapshot(
         id=_id(state) + suffix,
         schema=schema,
-        columns=_columns(files, root, codes),
-        keys=key_array(keys),
+        columns=_columns(files, codes),
+        keys=files.column("key").combine_chunks(),
         partitions=partitions,
         root=root,
         deletes=deletes,
@@ -205,74 +200,17 @@ def _id(state: DeltaState) -> str:
     return f"delta {state.metadata.id} {state.version} {xxhash.xxh3_64_hexdigest(stamp.encode())}"
 
 
-def _columns(files: pa.Table, root: str, codes: np.ndarray[Any, np.dtype[np.int32]]) -> pa.Table:
-    paths: Any = _column(files, "path")
-    count = len(paths)
+def _columns(files: pa.Table, codes: np.ndarray[Any, np.dtype[np.int32]]) -> pa.Table:
+    count = files.num_rows
     columns: dict[str, Any] = {
         "partition": number_array(codes, pa.int32()),
-        "file_id": compute.replace_substring_regex(paths, r"(?s)^.*/", ""),
-        "base_file": _uris(paths, root),
-        "base_size": _column(files, "size"),
-        "base_version": pa.nulls(count, pa.string()),
-        "base_instant": pa.nulls(count, pa.string()),
+        "file_id": files.column("name"),
+        "base_file": files.column("uri"),
+        "base_size": files.column("size"),
+        "base_version": nulls(count, pa.string()),
+        "base_instant": nulls(count, pa.string()),
         "log_files": pa.nulls(count, pa.list_(pa.string())),
-        "log_size": pa.nulls(count, pa.int64()),
+        "log_size": nulls(count, pa.int64()),
         "unsettled": truth_array(np.zeros(count, np.bool_)),
     }
     return pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS)
-
-
-def _uris(paths: Any, root: str) -> Any:
-    """Where the files lie: below the root, but for those of a clone, which are named by their URIs."""
-    unusual = as_numpy(
-        compute.match_substring_regex(paths, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:/|(^|/)\.{0,2}(/|$)|\x00")
-    )
-    uris = compute.binary_join_element_wise(f"{root}/", paths, "")
-    if not unusual.any():
-        return uris
-    placed = [place_of(root, path) for path in paths.filter(pa.array(unusual)).to_pylist()]
-    return compute.replace_with_mask(uris, pa.array(unusual), arrow.array(placed, pa.string()))
-
-
-def place_of(root: str, path: str) -> str:
-    """Return where a file of the log lies.
-
-    Args:
-        root: of the table.
-        path: relative to it, or a URI; only that may lead out of the table, and only to the same kind of store.
-
-    Raises:
-        TableError: it leads elsewhere.
-    """
-    try:
-        if not is_uri(path):
-            return f"{root}/{check_path(path)}"
-        place = normalize_uri(path)
-    except StorageError:
-        raise TableError(
-            f"the log of {root} names a file {path!r}, which is no place: restore the log"
-        ) from None
-    if _scheme(place) != _scheme(root):
-        raise TableError(
-            f"the log of {root} names a file {path!r} in another kind of store, which is not read"
-        )
-    return place
-
-
-def _scheme(place: str) -> str:
-    return place.partition("://")[0] if "://" in place else ""
-
-
-def slice_keys(paths: Any) -> bytes:
-    """The slice keys of files, one behind the other: a path is never given to a second file, deletes are no part."""
-    offsets = np.frombuffer(paths.buffers()[1], np.int32)[
-        paths.offset : paths.offset + len(paths) + 1
-    ].tolist()
-    data = memoryview(paths.buffers()[2] or b"")
-    digest = xxhash.xxh3_128_digest
-    return b"".join([digest(data[start:end]) for start, end in zip(offsets, offsets[1:], strict=False)])
-
-
-def _column(files: pa.Table, name: str) -> Any:
-    combined: Any = files.column(name).combine_chunks()
-    return combined.cast(pa.string()) if name == "path" else combined

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from pruner.storage.store import NotFoundError
 from pruner.tables.delta.actions import Seen, actions_of
 from pruner.tables.delta.checkpoint import FILE_COLUMNS, CommitPart, load_checkpoint, unread
 from pruner.tables.delta.log import MOST_BYTES
+from pruner.tables.delta.places import placed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,13 +31,13 @@ if TYPE_CHECKING:
 _THREADS: Final = 16
 """Commits that are read at once of a store."""
 
-_MOST_PARTS: Final = 64
-"""Parts of statistics up to which each look adds one; the ones of commits are put together then."""
+_MOST_CHUNKS: Final = 256
+"""Chunks up to which each look adds one, and copies nothing that was there."""
 
 
 @dataclass(frozen=True)
 class DeltaState:
-    """A version of a table. `files` are as `FILE_COLUMNS`; `newest` is the commit that made the version."""
+    """A version of a table. `files` are as `FILE_COLUMNS`, `placed`; `newest` is the commit that made the version."""
 
     version: int
     newest: ObjectInfo | None
@@ -64,11 +66,12 @@ def read_state(store: Store, options: Mapping[str, str], segment: Segment) -> De
     if seen.metadata is None or seen.protocol is None:
         lacking = "action metaData, which has the schema" if seen.metadata is None else "action protocol"
         raise TableError(
-            f"{store.uri} is a Delta table whose log up to version {segment.version} has no {lacking}: restore its files"
+            f"{store.uri} is a Delta table whose log up to version {segment.version} has no {lacking}: restore it"
         )
-    files = arrow.concat_tables([FILE_COLUMNS.empty_table(), *tables])
+    files = placed(arrow.concat_tables([FILE_COLUMNS.empty_table(), *tables]), store.uri)
+    _check_once(files.column("key"), store.uri)
     state = DeltaState(segment.version, segment.newest, seen.metadata, seen.protocol, files, tuple(parts))
-    return _checked(_changed(state, seen.files), store.uri)
+    return _checked(_changed(state, seen.files, store.uri), store.uri)
 
 
 def follow(store: Store, state: DeltaState, segment: Segment) -> DeltaState:
@@ -84,7 +87,7 @@ def follow(store: Store, state: DeltaState, segment: Segment) -> DeltaState:
     later = replace(
         state, version=segment.version, newest=segment.newest, metadata=seen.metadata, protocol=seen.protocol
     )
-    return _checked(_changed(later, seen.files), store.uri)
+    return _checked(_changed(later, seen.files, store.uri), store.uri)
 
 
 def read_commit(store: Store, commit: Commit) -> list[Action]:
@@ -107,21 +110,35 @@ def _take(store: Store, commits: Sequence[Commit], seen: Seen) -> None:
             seen.take(read_commit(store, commit))
         return
     with ThreadPoolExecutor(min(_THREADS, len(commits))) as threads:
-        for actions in threads.map(lambda commit: read_commit(store, commit), commits):
+        for actions in threads.map(partial(read_commit, store), commits):
             seen.take(actions)
 
 
-def _changed(state: DeltaState, changes: Mapping[tuple[str, str], Add | None]) -> DeltaState:
+def _changed(state: DeltaState, changes: Mapping[tuple[str, str], Add | None], root: str) -> DeltaState:
     """The state with files that were added or removed."""
     if not changes:
         return state
     files = state.files
     if files.num_rows:
-        files = files.filter(compute.invert(_gone(files, changes)))
+        gone = _gone(files, changes)
+        files = files.filter(compute.invert(gone)) if compute.any(gone).as_py() else files
     added, part = unread((add for add in changes.values() if add is not None), len(state.parts))
     if not added.num_rows:
         return replace(state, files=files)
-    return replace(state, files=arrow.concat_tables([files, added]), parts=(*state.parts, part))
+    added = placed(added, root)
+    here = compute.is_in(files.column("key"), value_set=added.column("key").combine_chunks())
+    _check_once(added.column("key"), root, compute.any(here).as_py() or False)
+    files = arrow.concat_tables([files, added])
+    if files.column("key").num_chunks > _MOST_CHUNKS:
+        files = files.combine_chunks()
+    return replace(state, files=files, parts=(*state.parts, part))
+
+
+def _check_once(keys: Any, root: str, again: bool = False) -> None:
+    if again or (len(keys) and compute.count_distinct(keys).as_py() != len(keys)):
+        raise TableError(
+            f"the log of {root} adds a file twice, so that its rows would count twice: restore the log"
+        )
 
 
 def _gone(files: pa.Table, changes: Mapping[tuple[str, str], Add | None]) -> Any:

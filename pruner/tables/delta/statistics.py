@@ -9,7 +9,9 @@ import math
 import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from operator import attrgetter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -39,6 +41,9 @@ _FIRST_GREGORIAN_DAY: Final = -141_427
 _FIRST_COMMON_MOMENT: Final = -2_208_988_800_000_000
 """1582-10-15 and 1900-01-01: what comes before, a writer may have counted in another calendar."""
 
+_AT_ONCE: Final = 4096
+"""Files whose statistics are Python objects at once."""
+
 _LONG: Final = 32
 """Characters from which on a text may have been cut."""
 
@@ -52,6 +57,8 @@ _MOMENT: Final = re.compile(
 )
 
 
+_ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
+"""Names of columns that are escaped in JSON."""
 _EXACT: Final = Context(prec=100)
 
 
@@ -74,6 +81,11 @@ class Bounds(NamedTuple):
 class _Nothing(msgspec.Struct):
     """What a file without statistics says."""
 
+    numRecords: None = None  # noqa: N815 - as the log has it
+    nullCount: None = None  # noqa: N815
+    minValues: None = None  # noqa: N815
+    maxValues: None = None  # noqa: N815
+
 
 def found_of(state: DeltaState, about: Field) -> tuple[Found, list[str]]:
     """Return what the log says of a column, file by file in the order of the state, and why parts could not be read.
@@ -88,14 +100,16 @@ def found_of(state: DeltaState, about: Field) -> tuple[Found, list[str]]:
     row_of: NDArray[np.int64] = np.asarray(state.files.column("row"))
     read = _reader(about)
     notes: list[str] = []
-    for number in np.unique(part_of).tolist():
+    numbers: list[int] = np.unique(part_of).tolist()
+    for number in numbers:
         at = np.flatnonzero(part_of == number)
         try:
             table = state.parts[number].statistics()
         except (TableError, StorageError) as error:
             notes.append(str(error))
             continue
-        told = _of_part(table.take(arrow.array(row_of[at])), about, read)
+        rows: Any = arrow.array(row_of[at])
+        told = _of_part(table.take(rows), about, read)
         if len(at) == count:
             return told, notes
         for column, values in zip(columns, told, strict=True):
@@ -121,12 +135,36 @@ def _of_part(table: pa.Table, about: Field, read: Callable[[str], Any]) -> Found
 
 def _reader(about: Field) -> Callable[[str], Any]:
     """Decodes of a JSON text what is about one column, and skips the rest."""
-    holder: Any = msgspec.defstruct("Value", [("v", Any, None)], rename={"v": about.recorded[-1]})
+    if any(_ESCAPED.search(name) for name in about.recorded):
+        return _reader_of_all(about.recorded)
+    # What Python's collector need not look at takes a third of the time.
+    holder: Any = msgspec.defstruct("Value", [("v", Any, None)], rename={"v": about.recorded[-1]}, gc=False)
     for name in reversed(about.recorded[:-1]):
-        holder = msgspec.defstruct("Values", [("v", holder | None, None)], rename={"v": name})
+        holder = msgspec.defstruct("Values", [("v", holder | None, None)], rename={"v": name}, gc=False)
     names = ("minValues", "maxValues", "nullCount")
     fields: list[Any] = [("numRecords", Any, None), *((name, holder | None, None) for name in names)]
-    return msgspec.json.Decoder(msgspec.defstruct("Statistics", fields), float_hook=_Text).decode
+    return msgspec.json.Decoder(msgspec.defstruct("Statistics", fields, gc=False), float_hook=_Text).decode
+
+
+def _reader_of_all(path: Sequence[str]) -> Callable[[str], Any]:
+    """The same for a column with a name that JSON escapes, which no structure can have as that of a field."""
+    decode = msgspec.json.Decoder(dict[str, Any], float_hook=_Text).decode
+
+    def read(text: str) -> Any:
+        told = decode(text)
+        found = {name: _within(told.get(name), path) for name in ("minValues", "maxValues", "nullCount")}
+        return SimpleNamespace(numRecords=told.get("numRecords"), **found)
+
+    return read
+
+
+def _within(value: Any, path: Sequence[str]) -> Any:
+    """What stands at a path, in as many holders as the path has names."""
+    for name in path:
+        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    for _ in path:
+        value = SimpleNamespace(v=value)
+    return value
 
 
 class _Text(str):
@@ -136,6 +174,15 @@ class _Text(str):
 
 
 def _of_texts(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Found:
+    found = Found([], [], [], [])
+    for start in range(0, len(texts), _AT_ONCE):
+        some = _of_some(texts[start : start + _AT_ONCE], depth, read)
+        for values, more in zip(found, some, strict=True):
+            values.extend(more)
+    return found
+
+
+def _of_some(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Found:
     nothing: Any = _Nothing()
     told: list[Any] = []
     for text in texts:
@@ -143,10 +190,10 @@ def _of_texts(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> F
             told.append(nothing if text is None else read(text))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             told.append(nothing)
-    rows = [getattr(each, "numRecords", None) for each in told]
+    rows = [each.numRecords for each in told]
     inner: list[list[Any]] = []
-    for name in ("nullCount", "minValues", "maxValues"):
-        values = [getattr(each, name, None) for each in told]
+    for get in (attrgetter("nullCount"), attrgetter("minValues"), attrgetter("maxValues")):
+        values = list(map(get, told))
         for _ in range(depth):
             values = [None if value is None else value.v for value in values]
         inner.append(values)

@@ -57,7 +57,7 @@ class NestedNames:
             source: Any = open_for_arrow(uri, size, self._options)
             schema: Any = cast("Any", pq).read_schema(source)
         except (OSError, StorageError, pa.ArrowException) as error:
-            raise TableError(f"{uri} cannot be read: {error}") from None
+            raise TableError(f"cannot read {uri}: {error}") from None
         found = {id_: field.type for field in schema if (id_ := _id_of(field)) is not None}
         with self._lock:
             if len(self._known) >= _MOST_KEPT:

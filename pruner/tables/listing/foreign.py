@@ -44,10 +44,10 @@ MOST_ABOVE: Final = 32
 _ADVICE: Final = {
     "Hudi": "open that table by its own root",
     "Delta": "open that table by its own root",
-    "Iceberg": "read it with an engine that knows Iceberg tables, because pruner reads Hudi, Delta and Parquet alone",
-    "Paimon": "read it with an engine that knows Paimon tables, because pruner reads Hudi, Delta and Parquet alone",
-    "Hive ACID": "read it with Hive or Trino, because pruner reads Hudi, Delta and Parquet alone",
-    "Spark": "read it with Spark, which goes by the log of that query",
+    "Iceberg": "open that table by its own root",
+    "Paimon": "read it with an engine that knows Paimon tables, which pruner does not",
+    "Hive ACID": "read it with Hive or Trino, because pruner does not read Hive ACID tables",
+    "Spark": "read it with Spark, which follows the log of that query",
 }
 _FORMAT_OF: Final = {
     ".hoodie": "Hudi",

@@ -29,7 +29,7 @@ CODE = Path(pruner.__file__).parent
 NAMED_HERE = {
     "expr/engines.py": "the table of engines",
     "expr/text/dialects.py": "the table of SQL dialects",
-    "expr/functions/formats.py": "the table of patterns of dates",
+    "expr/functions/shapes.py": "the table of patterns of dates",
     "indexes/columns/trust.py": "names of writers, as they stand in files",
     "cli/queries.py": "`pruner query` runs on DuckDB",
     "cli/advising.py": "statements of logs are planned by DuckDB, event logs are those of Spark",

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlglot.dialects.dialect import Dialect
 
 from pruner.errors import PredicateError
 from pruner.expr.binding.bind import bind
@@ -249,3 +250,20 @@ def test_spark_escapes(body: str, value: str) -> None:
 
 def test_a_spark_escape_of_half_a_character_is_refused() -> None:
     assert "escape" in refused(r"c = '\uD83D'", "spark")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_parser_is_taken_as_it_is(engine: Engine) -> None:
+    """A compiled parser (`sqlglot[c]`) cannot be subclassed, and a changed class would be changed for everybody."""
+    dialect = dialect_of(Semantics.of(engine))
+    assert dialect.parser.parser_class is Dialect.get_or_raise(dialect.name).parser_class
+    date_format = parse_predicate(
+        "date_format(c, 'YYYY') = '2024' OR strftime(c, '%Y') > '2023'", Semantics.of(engine)
+    )
+    assert show(date_format) == "date_format(c, 'YYYY') = '2024' OR strftime(c, '%Y') > '2023'"
+
+
+def test_a_function_that_stays_as_written_is_shown_so() -> None:
+    """Of a call that is not understood the report shows the text as it was written."""
+    found = parse_predicate("a = 1 OR strftime(c, '%Y') OVER () = '2024'", DUCKDB)
+    assert "STRFTIME(c, '%Y') OVER ()" in show(found)

@@ -21,8 +21,7 @@ from pruner.errors import PredicateError
 from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
 from pruner.expr.text import plain, sql
-from pruner.expr.text.keywords import KEYWORDS
-from pruner.expr.text.plain import PlainTexts, is_certain, read_plain
+from pruner.expr.text.plain import KEYWORDS, PlainTexts, is_certain, read_plain
 from tests.support.profiles import IS_BRIEF, examples
 
 DIALECTS = ("duckdb", "spark", "trino")

@@ -20,7 +20,7 @@ from pruner.indexes.bloom_filter import BLOOM_FILTER, stripes
 from pruner.indexes.bloom_filter.record import RECORD_SCHEMA
 from pruner.indexes.bloom_filter.stripes import is_stripe, striped
 from pruner.indexes.columns.canonical import hash_values
-from pruner.indexes.columns.single_values import values_in
+from pruner.indexes.columns.sought import values_in
 from pruner.indexes.columns.split_blocks import block_of, blocks_for, false_positives, filter_of, masks_of
 from pruner.indexes.optional import ArrangingIndexType, RecordPart, RefusingIndexType, SelectiveIndexType
 from pruner.indexes.registry import index_type

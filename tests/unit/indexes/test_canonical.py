@@ -12,8 +12,7 @@ import pytest
 import xxhash
 
 from pruner.arrow import arrow
-from pruner.indexes.columns.canonical import encoded, hash_of, hash_values
-from pruner.indexes.columns.xxh64 import hash_strings, hash_words
+from pruner.indexes.columns.canonical import encoded, hash_of, hash_strings, hash_values, hash_words
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 

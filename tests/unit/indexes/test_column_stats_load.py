@@ -15,8 +15,7 @@ from pruner.expr.exact.patterns import successor
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.column_stats import COLUMN_STATS
-from pruner.indexes.column_stats.record import ColumnRecord
-from pruner.indexes.columns.bounds import shortened_high, shortened_low
+from pruner.indexes.column_stats.record import ColumnRecord, shortened_high, shortened_low
 from pruner.indexes.columns.kinds import conversion, parse_type
 from pruner.indexes.columns.ordering import RankOrder, decimals_as_bytes, rank
 from pruner.schema import Field

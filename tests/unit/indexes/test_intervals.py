@@ -7,7 +7,7 @@ import random
 import numpy as np
 
 from pruner.expr.bound.predicates import Point
-from pruner.indexes.column_stats.intervals import Intervals
+from pruner.indexes.column_stats.comparisons import Intervals
 from pruner.indexes.columns.ordering import IntegerOrder
 
 ORDER = IntegerOrder(np.dtype(np.int8))

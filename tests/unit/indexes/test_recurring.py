@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pruner.expr.bound.predicates import Point, RecurringLeaf
-from pruner.indexes.column_stats.recurring import meet, possible_remainders
+from pruner.indexes.column_stats.comparisons import meet, possible_remainders
 from pruner.schema import Field
 from pruner.verdict import Outcome
 from tests.support.column_stats import evidence_of_files, outcomes, write_column

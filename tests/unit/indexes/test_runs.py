@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.indexes.column_stats.runs import LEAST_RUNS, RUN, Runs
+from pruner.indexes.column_stats.comparisons import LEAST_RUNS, RUN, Runs
 
 RELATIONS = (np.less, np.less_equal, np.greater, np.greater_equal)
 COUNT = LEAST_RUNS * RUN + 17

@@ -322,7 +322,7 @@ def test_a_definition_of_another_registry_is_not_used(
         ("now()", ["now"]),
         ("strftime(ts, '%B')", ["'%B'", "read alike"]),
         ("strftime(ts, city)", ["pattern", "not constant"]),
-        ("upper('x')", ["constants alone"]),
+        ("upper('x')", ["function of constants"]),
         ("upper(nowhere)", ["no column 'nowhere'", "line 1, column 7"]),
         ("id > 5", ["conditions"]),
         ("id +", ["syntax error at line 1"]),

@@ -20,8 +20,8 @@ from pruner.indexes.bitmap.evidence import BitmapEvidence
 from pruner.indexes.bitmap.focused import FocusedBitmap
 from pruner.indexes.row_sets import slices_in
 from pruner.planning.plan import Plan
-from pruner.planning.row_bounds import RowBounds
 from pruner.planning.row_level import RowLevel
+from pruner.planning.rows import RowBounds
 from tests.soundness.kinds import KINDS
 from tests.soundness.predicates import draw_predicate
 from tests.soundness.tables import write_table

@@ -145,10 +145,10 @@ def _events(text: object) -> object:
         (_empty, "holds no events"),
         (_events(""), "is empty"),
         (_events({"s3": {"bucket": {}}}), "without bucket or key"),
-        (_events({"some": "thing"}), "no event of S3 and none of pruner notify"),
-        (_events([1]), "something that is no event"),
+        (_events({"some": "thing"}), "neither an S3 event nor one of pruner notify"),
+        (_events([1]), "something that is not an event"),
         (_events("[" * 200 + "]" * 200), "nested too deeply"),
-        (_events({"pruner_notify": 2, "paths": []}), "no event of S3 and none of pruner notify"),
+        (_events({"pruner_notify": 2, "paths": []}), "neither an S3 event nor one of pruner notify"),
         (_events({"pruner_notify": 1, "paths": ["../a.parquet"]}), "cannot be checked by itself"),
         (_events({"pruner_notify": 1, "paths": ["a\0"]}), "cannot be checked by itself"),
         (_events({"pruner_notify": 1, "paths": ["."]}), "names the whole table"),
@@ -156,7 +156,7 @@ def _events(text: object) -> object:
         (_events({"s3": {"bucket": {"name": "b"}, "object": {"key": "k"}}}), "is a folder"),
         (_events({"s3": {"bucket": {"name": "b"}, "object": {"key": "%FF"}}}), "not UTF-8"),
         (_events(" " * (FEED_FILE_BYTES + 1)), "are larger than"),
-        (_events({"pruner_notify": 1, "paths": ["ftp://else/a"]}), "which is no place"),
+        (_events({"pruner_notify": 1, "paths": ["ftp://else/a"]}), "which is not a location"),
     ],
 )
 def test_what_is_doubtful_lists_everything_and_says_why(tmp_path: Path, spoil: object, reason: str) -> None:

@@ -114,7 +114,7 @@ def test_a_large_first_log_file_is_not_gone_through(logged: Keyed, monkeypatch: 
     logged.keys.log(INITIAL, {"15": logged.groups[2]})
     assert counted(logged, most=9) is None
     assert logged.kept("id = 15") == EVERYTHING
-    assert "too many of its keys stand in log files" in logged.notes("id = 15")
+    assert "too many of its keys are in log files" in logged.notes("id = 15")
 
 
 def test_an_empty_base_file_is_not_the_lowest(tmp_path: Path) -> None:

@@ -302,7 +302,7 @@ def test_status_says_what_is_made_of_the_indexes(keyed: Keyed) -> None:
     assert uses()["column_stats"] == "used: 4 of 4 file groups"
     keyed.table.insert(["city=a"])
     assert uses()["column_stats"] == "used: 4 of 5 file groups"
-    assert uses()["record_index"].startswith("not used: files without statistics")
+    assert uses()["record_index"].startswith("not used: rows of files without statistics")
     properties = keyed.table.root / ".hoodie" / "hoodie.properties"
     with properties.open("a") as file:
         file.write("hoodie.table.metadata.partitions.inflight=secondary_index_city,record_index\n")

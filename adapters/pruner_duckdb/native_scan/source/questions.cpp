@@ -102,8 +102,8 @@ yyjson_mut_val *ColumnNames(Object &object, const vector<ColumnIndex> &columns, 
 //! Takes apart what stands in a filter of a scan: hints and what other operators learned are opened.
 class Parts {
 public:
-	Parts(Object &object, const Expression &column, const std::string &name)
-	    : object(object), column(column), name(name), list(yyjson_mut_arr(object.doc)) {
+	Parts(Object &object, const Expression &column, const std::string &name, size_t most_ranges)
+	    : object(object), column(column), name(name), most_ranges(most_ranges), list(yyjson_mut_arr(object.doc)) {
 	}
 
 	void Take(Expression &expression) {
@@ -122,6 +122,7 @@ public:
 	Object &object;
 	const Expression &column;
 	const std::string name;
+	const size_t most_ranges;
 	yyjson_mut_val *list;
 	bool hints = false;
 
@@ -182,7 +183,7 @@ private:
 
 	void AppendRanges(Expression &input, const PrefixRangeFunctionData &data) {
 		auto ends = yyjson_mut_arr(object.doc);
-		for (auto &range : RangesOf(*data.filter, data.key_type)) {
+		for (auto &range : RangesOf(*data.filter, data.key_type, most_ranges)) {
 			AppendValue(ends, Value::Numeric(data.key_type, range.first));
 			AppendValue(ends, Value::Numeric(data.key_type, range.second));
 		}
@@ -259,7 +260,8 @@ Question DynamicQuestion(MultiFileDynamicPushdownInfo &info, const Reference &re
 		auto primary = index.GetPrimaryIndex();
 		BoundReferenceExpression column(info.column_types[primary], idx_t(0));
 		auto expression = filter.ToExpression(column);
-		Parts found(object, column, info.column_names[primary].GetIdentifierName());
+		auto most_ranges = MaxValue<size_t>(4 * reference.files->size(), 16);
+		Parts found(object, column, info.column_names[primary].GetIdentifierName(), most_ranges);
 		found.Take(*expression);
 		learned = learned || found.hints;
 		size_t place, count;

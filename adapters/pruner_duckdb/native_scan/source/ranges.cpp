@@ -2,6 +2,8 @@
 
 #include "duckdb/common/types/value.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <limits>
 
 using namespace duckdb;
@@ -78,9 +80,31 @@ int64_t Last(Range range, HOLDS holds) {
 	return range.first;
 }
 
+//! Leave so many ranges at most: the widest gaps stay, for a file that has no key lies in one of them.
+void CloseGaps(std::vector<Range> &ranges, size_t most) {
+	if (ranges.size() <= most) {
+		return;
+	}
+	std::vector<uint64_t> gaps;
+	for (size_t i = 1; i < ranges.size(); i++) {
+		gaps.push_back(uint64_t(ranges[i].first) - uint64_t(ranges[i - 1].second));
+	}
+	std::nth_element(gaps.begin(), gaps.begin() + (most - 1), gaps.end(), std::greater<uint64_t>());
+	auto least = gaps[most - 1];
+	std::vector<Range> left {ranges[0]};
+	for (size_t i = 1; i < ranges.size(); i++) {
+		if (uint64_t(ranges[i].first) - uint64_t(left.back().second) > least) {
+			left.push_back(ranges[i]);
+		} else {
+			left.back().second = ranges[i].second;
+		}
+	}
+	ranges = std::move(left);
+}
+
 } // namespace
 
-std::vector<Range> RangesOf(const PrefixRangeFilter &filter, const LogicalType &type) {
+std::vector<Range> RangesOf(const PrefixRangeFilter &filter, const LogicalType &type, size_t most) {
 	auto holds = [&](int64_t low, int64_t high) {
 		auto found = filter.LookupRange(Value::Numeric(type, low), Value::Numeric(type, high));
 		return found != FilterPropagateResult::FILTER_ALWAYS_FALSE;
@@ -109,6 +133,7 @@ std::vector<Range> RangesOf(const PrefixRangeFilter &filter, const LogicalType &
 	for (auto &range : ranges) {
 		range = Range(First(range, holds), Last(range, holds));
 	}
+	CloseGaps(ranges, most);
 	return ranges;
 }
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from pruner.errors import FormatError, TableError
 from pruner.storage.opening import open_store
+from pruner.tables.hudi.metadata.blooms import KeyFilters
 from pruner.tables.hudi.metadata.definitions import SECONDARY, Definition, read_definitions
-from pruner.tables.hudi.metadata.key_filters import KeyFilters
 from pruner.tables.hudi.metadata.keys import column_id, partition_id
 from pruner.tables.hudi.metadata.listing import METADATA_PATH, read_metadata_timeline
 from pruner.tables.hudi.metadata.locations import RecordLocations

@@ -1,0 +1,177 @@
+"""Opening a Delta table and planning on its log, against deltalake and against Arrow reading the checkpoint.
+
+Tables of 20,000 and 200,000 files (BENCH_FILES for others) with statistics of four columns. Only the log is there: no
+contender opens a data file. They take turns; processor time is that of the whole process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from rich.console import Console
+from rich.table import Table as Grid
+
+import pruner
+from pruner.arrow import compute
+from pruner.tables.delta.source import DeltaSource
+
+FILES = (20_000, 200_000)
+RUNS = 5
+_TYPES = {"id": "long", "price": "double", "name": "string", "day": "date"}
+
+
+def run(console: Console) -> None:
+    """Measure opening, looks and plans of each size."""
+    given = os.environ.get("BENCH_FILES")
+    for count in (int(given),) if given else FILES:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder) / "t"
+            _write(root, count)
+            grid = Grid(title=f"a Delta table of {count:,} files, milliseconds")
+            for heading in ("what", "processor", "wall"):
+                grid.add_column(heading, justify="left" if heading == "what" else "right")
+            for what, (processor, wall) in _measured(root, count).items():
+                grid.add_row(what, f"{1e3 * processor:.2f}", f"{1e3 * wall:.2f}")
+            console.print(grid)
+
+
+def _measured(root: Path, count: int) -> dict[str, tuple[float, float]]:
+    checkpoint = next((root / "_delta_log").glob("*.checkpoint.parquet"))
+    wanted = f"id = {count * 10 // 2}"
+    opened = pruner.open_table(str(root))
+    assert opened.plan(wanted).kept == 1
+    source = DeltaSource(str(root))
+    known = source.snapshot()
+    contenders: dict[str, Callable[[], Any]] = {
+        "Arrow reads the checkpoint, all columns": lambda: pq.read_table(checkpoint),
+        "open, this reader": lambda: DeltaSource(str(root)).snapshot(),
+        "open, deltalake": lambda: DeltaTable(str(root)),
+        "open and plan, this reader": lambda: pruner.open_table(str(root)).plan(wanted).kept,
+        "open and filter, deltalake (get_add_actions)": lambda: _by_deltalake(root, wanted),
+        "plan again, this reader": lambda: opened.plan(wanted).kept,
+        "look with no commit, this reader": lambda: source.snapshot(known),
+    }
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
+    for turn in range(RUNS + 1):
+        for name, contender in contenders.items():
+            processor, wall = time.process_time(), time.perf_counter()
+            contender()
+            if turn:
+                times[name].append((time.process_time() - processor, time.perf_counter() - wall))
+    times["look with one commit, this reader"] = [_with_commit(root, source, turn) for turn in range(RUNS)]
+    return {
+        name: (median(each[0] for each in taken), median(each[1] for each in taken))
+        for name, taken in times.items()
+    }
+
+
+def _by_deltalake(root: Path, wanted: str) -> int:
+    value = int(wanted.rpartition(" ")[2])
+    adds: Any = pa.table(DeltaTable(str(root)).get_add_actions(flatten=True))
+    low, high = (compute.cast(adds.column(f"{end}.id"), pa.int64()) for end in ("min", "max"))
+    kept = compute.and_(compute.less_equal(low, value), compute.greater_equal(high, value))
+    return compute.sum(kept).as_py()
+
+
+def _with_commit(root: Path, source: DeltaSource, turn: int) -> tuple[float, float]:
+    version = source.snapshot().version
+    number = int((version or "0 0").rpartition(" ")[2]) + 1
+    commit = root / "_delta_log" / f"{number:020d}.json"
+    commit.write_text(json.dumps({"add": _add(10**9 + turn)}) + "\n")
+    processor, wall = time.process_time(), time.perf_counter()
+    source.snapshot()
+    return time.process_time() - processor, time.perf_counter() - wall
+
+
+def _add(number: int) -> dict[str, Any]:
+    low = {"id": number * 10, "price": number / 7, "name": f"name-{number:09d}", "day": "2024-01-01"}
+    high = {
+        "id": number * 10 + 9,
+        "price": number / 7 + 1,
+        "name": f"name-{number:09d}x",
+        "day": "2024-02-01",
+    }
+    stats = {"numRecords": 10, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(_TYPES, 0)}
+    return {
+        "path": f"part-{number:09d}-5f1d6f0e-7c0b-4a4b-9d55-0d2f8c7e4f10.snappy.parquet",
+        "partitionValues": {},
+        "size": 1000,
+        "modificationTime": 0,
+        "dataChange": True,
+        "stats": json.dumps(stats),
+    }
+
+
+def _write(root: Path, count: int) -> None:
+    """A log of one commit without files, and a checkpoint of the next version."""
+    log = root / "_delta_log"
+    log.mkdir(parents=True)
+    fields = [
+        {"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in _TYPES.items()
+    ]
+    metadata: dict[str, Any] = {
+        "id": "5f1d6f0e-7c0b-4a4b-9d55-0d2f8c7e4f10",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": [],
+        "configuration": {},
+        "createdTime": 0,
+    }
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
+    for version in range(2):
+        text = json.dumps({"protocol": protocol}) + "\n" + json.dumps({"metaData": metadata}) + "\n"
+        (log / f"{version:020d}.json").write_text(text)
+    texts = pa.map_(pa.string(), pa.string())
+    adds: Any = pa.array(
+        [None, None, *({**_add(number), "partitionValues": []} for number in range(count))], _ADD
+    )
+    columns = [
+        pa.array(
+            [protocol, *[None] * (count + 1)],
+            pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())]),
+        ),
+        pa.array(
+            [
+                None,
+                {**metadata, "format": {"provider": "parquet", "options": []}, "configuration": []},
+                *[None] * count,
+            ],
+            pa.struct(
+                [
+                    ("id", pa.string()),
+                    ("format", pa.struct([("provider", pa.string()), ("options", texts)])),
+                    ("schemaString", pa.string()),
+                    ("partitionColumns", pa.list_(pa.string())),
+                    ("configuration", texts),
+                    ("createdTime", pa.int64()),
+                ]
+            ),
+        ),
+        adds,
+    ]
+    pq.write_table(
+        pa.table(columns, names=["protocol", "metaData", "add"]), log / f"{1:020d}.checkpoint.parquet"
+    )
+    (log / "_last_checkpoint").write_text(json.dumps({"version": 1, "size": count + 2}))
+
+
+_ADD = pa.struct(
+    [
+        ("path", pa.string()),
+        ("partitionValues", pa.map_(pa.string(), pa.string())),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+    ]
+)

@@ -1,0 +1,183 @@
+"""Each version of real Delta tables against what Spark reads: schema, files, rows, and what is known of files."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import pruner
+import pruner_duckdb
+from pruner.expr.nodes import Column, Compare, Expr, IsNull, Literal, Operator
+from pruner.expr.semantics import Semantics
+from pruner_spark.relations.agreement import differing, spark_columns
+from tests.support.delta_tables import BUILDERS, delta_states
+from tests.support.delta_writer import FILE, DeltaState
+
+if TYPE_CHECKING:
+    from pruner import PinnedSnapshot, Table
+    from tests.support.hudi_tables import AllTables
+
+pytestmark = pytest.mark.spark
+
+MOST_VALUES = 6
+"""Values of a column that are asked about in each state."""
+
+
+def test_there_are_enough_states(delta_tables: AllTables) -> None:
+    assert sum(len(delta_states(delta_tables, name)) for name in BUILDERS) >= 80
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_schema_and_files(delta_tables: AllTables, name: str) -> None:
+    for state in delta_states(delta_tables, name):
+        snapshot = _opened(state)[1]
+        fields = state.told()["schema"]["fields"]
+        partitioned = state.told()["metadata"]["partitionColumns"]
+        nothing = {"fields": [field for field in fields if field["name"] in partitioned]}
+        columns = spark_columns({"fields": fields}, nothing)
+        assert [field["name"] for field in fields] == [entry.path[0] for entry in snapshot.schema.columns], (
+            state.id
+        )
+        collections = {
+            entry.path[0].lower()
+            for entry in snapshot.schema.columns
+            if pa.types.is_nested(entry.type) and not pa.types.is_struct(entry.type)
+        }
+        assert differing(columns, snapshot.schema, paths_matter=True) - collections == set(), state.id
+        expected = state.files()
+        data: Any = snapshot.data.columns
+        paths = [uri.removeprefix(f"{state.root}/") for uri in data.column("base_file").to_pylist()]
+        assert sorted(paths) == sorted(expected), state.id
+        assert data.column("base_size").to_pylist() == [expected[path]["size"] for path in paths], state.id
+        _check_vectors(state, snapshot, [expected[path].get("deletionVector") for path in paths])
+
+
+def _opened(state: DeltaState) -> tuple[Table, PinnedSnapshot]:
+    table = pruner.open_table(state.root)
+    return table, table.snapshot(str(state.version))
+
+
+def _check_vectors(state: DeltaState, snapshot: PinnedSnapshot, vectors: list[dict[str, Any] | None]) -> None:
+    """Each vector removes as many rows as the log says."""
+    deletes = snapshot.data.deletes
+    marked = [] if deletes is None else [place for place, is_ in enumerate(deletes.slices) if is_]
+    assert marked == [place for place, vector in enumerate(vectors) if vector is not None], state.id
+    for place in marked:
+        vector = vectors[place]
+        assert deletes is not None
+        assert vector is not None
+        (positions,) = deletes.positions(_ordinals(place))
+        assert len(positions) == vector["cardinality"], state.id
+
+
+def _ordinals(place: int) -> Any:
+    import numpy as np
+
+    return np.array([place], np.intp)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_rows_in_duckdb(delta_tables: AllTables, name: str) -> None:
+    """The rows of each version, the very values that Spark reads."""
+    for state in delta_states(delta_tables, name):
+        expected = state.rows().drop_columns([FILE])
+        given = {"t": {"uri": str(state.root), "as_of": str(state.version)}}
+        with pruner_duckdb.connect(given) as con:
+            con.execute("SET TimeZone = 'UTC'")
+            found: Any = con.sql("SELECT * FROM t").to_arrow_table()
+        assert found.column_names == expected.column_names, state.id
+        assert _texts(found.cast(_like(expected.schema, found.schema))) == _texts(expected), state.id
+
+
+def _like(expected: pa.Schema, found: pa.Schema) -> pa.Schema:
+    """The types that Spark's rows have, where they are the same thing in DuckDB's."""
+    return pa.schema(
+        [
+            wanted if pa.types.is_timestamp(wanted.type) or pa.types.is_binary(wanted.type) else got
+            for wanted, got in zip(expected, found, strict=True)
+        ]
+    )
+
+
+def _texts(rows: pa.Table) -> list[str]:
+    return sorted(repr([_plain(row[key]) for key in row]) for row in rows.to_pylist())
+
+
+def _plain(value: Any) -> Any:
+    """A value in a form in which equal ones look alike: maps in order, decimals without zeros at the end."""
+    match value:
+        case Decimal():
+            return value.normalize()
+        case dict():
+            return {key: _plain(each) for key, each in value.items()}
+        case list() | tuple():
+            parts = [_plain(each) for each in value]
+            is_map = bool(parts) and all(isinstance(each, list) and len(each) == 2 for each in parts)
+            return sorted(parts, key=repr) if is_map else parts
+        case float() if value == 0:
+            return str(value)
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_no_file_is_left_out_that_holds_a_value(delta_tables: AllTables, name: str) -> None:
+    """What the log says of a file never denies a value that Spark reads from it, nor a NULL."""
+    rules = Semantics(engine="spark", version="3.5.9", zone="UTC", ansi=False)
+    for state in delta_states(delta_tables, name):
+        snapshot = _opened(state)[1]
+        data: Any = snapshot.data.columns
+        names = [uri.removeprefix(f"{state.root}/") for uri in data.column("base_file").to_pylist()]
+        for predicate, files in _asked(state):
+            plan = snapshot.plan(predicate, semantics=rules)
+            kept = {names[place] for place, is_kept in enumerate(plan.kept_mask) if is_kept}
+            assert files <= kept, f"{state.id}: {predicate} loses {sorted(files - kept)}"
+
+
+def _asked(state: DeltaState) -> list[tuple[Expr, set[str]]]:
+    """Conditions on single columns, and the files that hold rows for which they are true."""
+    rows = state.rows()
+    files = rows.column(FILE).to_pylist()
+    found: list[tuple[Expr, set[str]]] = []
+    for field in rows.schema:
+        if field.name == FILE or pa.types.is_nested(field.type):
+            continue
+        column = Column((field.name,))
+        holders: dict[Any, set[str]] = defaultdict(set)
+        for value, file in zip(rows.column(field.name).to_pylist(), files, strict=True):
+            is_nan = isinstance(value, float) and math.isnan(value)
+            holders["NaN" if is_nan else value].add(file)
+        if None in holders:
+            found.append((IsNull(column), holders.pop(None)))
+        holders.pop("NaN", None) if pa.types.is_floating(field.type) else None
+        values = sorted(holders, key=repr)
+        for value in [*values[:MOST_VALUES], *values[-MOST_VALUES:]]:
+            literal = Literal(_constant(value, field.type), field.type)
+            equal = {file for other, held in holders.items() if other == value for file in held}
+            found += [(Compare(Operator.EQ, column, literal), equal)]
+            greater = {file for other, held in holders.items() if other >= value for file in held}
+            less = {file for other, held in holders.items() if other <= value for file in held}
+            found += [
+                (Compare(Operator.GE, column, literal), greater),
+                (Compare(Operator.LE, column, literal), less),
+            ]
+    return found
+
+
+def _constant(value: Any, type_: pa.DataType) -> Any:
+    """A value of a row as constants are held: moments are numbers."""
+    return pa.scalar(value, type_).value if pa.types.is_timestamp(type_) else value
+
+
+def test_a_kept_table_is_where_it_says(delta_tables: AllTables) -> None:
+    """A clone names the files of the other table by where they are kept."""
+    for name in ("cloned", "cloned_past"):
+        for state in delta_states(delta_tables, name):
+            for path in state.files():
+                assert Path(state.root, path).is_file(), state.id
