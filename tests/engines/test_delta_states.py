@@ -163,7 +163,10 @@ def _asked(state: DeltaState) -> list[tuple[Expr, set[str]]]:
             found += [(Compare(Operator.EQ, column, literal), equal)]
             greater = {file for other, held in holders.items() if other >= value for file in held}
             less = {file for other, held in holders.items() if other <= value for file in held}
-            found += [(Compare(Operator.GE, column, literal), greater), (Compare(Operator.LE, column, literal), less)]
+            found += [
+                (Compare(Operator.GE, column, literal), greater),
+                (Compare(Operator.LE, column, literal), less),
+            ]
     return found
 
 

@@ -273,7 +273,9 @@ if not BEFORE_2:  # which knows neither types of parameters nor ORDINALITY
     REFUSED["FROM known(5) WITH ORDINALITY"] = (
         "macro known reads table flights, and this call of it is not understood"
     )
-    REFUSED["CREATE MACRO m(x INTEGER) AS TABLE FROM flights WHERE id = x"] = "cannot have parameters with types"
+    REFUSED["CREATE MACRO m(x INTEGER) AS TABLE FROM flights WHERE id = x"] = (
+        "cannot have parameters with types"
+    )
 
 
 @pytest.mark.rewriting

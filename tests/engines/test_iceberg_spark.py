@@ -103,8 +103,10 @@ def test_each_state_is_what_spark_reads(ice: SparkSession, tmp_path: Path, delet
             elif number == 3:
                 opened.refresh()
             _same_as_spark(pruned, ice, f"ice.{name}", number)
-        kept = len(opened.plan("id = 29").ordinals)
-    assert kept < len(opened.plan("true").ordinals) or len(opened.plan("true").ordinals) == 1
+        opened.refresh()
+        kept, files = len(opened.plan("id = 29").ordinals), len(opened.plan("true").ordinals)
+    # Another file may have the value by a false alarm of the filter, one in a hundred times.
+    assert kept < files or files == 1
 
 
 def _same_as_spark(pruned: pruner_duckdb.Connection, ice: SparkSession, table: str, step: int) -> None:
