@@ -10,42 +10,30 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import (
-    advisor,
+from benchmarks import peers, service
+from benchmarks.building import advisor, bitmaps, build, store, writers
+from benchmarks.duckdb import (
     answers,
-    bitmaps,
-    build,
     clickbench,
-    cold,
-    commits,
     dashboards,
+    many_files,
+    native_scan,
+    overhead,
+    scan,
+    tpc,
+)
+from benchmarks.engines import engine_lookups, hours, spark, spark_dashboards, trino, trino_dashboards
+from benchmarks.hudi import commits, listing, merged, own_indexes, own_indexes_in_engines
+from benchmarks.planning import (
+    cold,
     delta,
-    engine_lookups,
     evidence,
     expressions,
     filter_layouts,
-    hours,
-    hudi_listing,
     looks,
     lookup,
-    many_files,
-    merged,
-    native_scan,
-    overhead,
-    peers,
     plan,
     scale,
-    scan,
-    service,
-    spark,
-    spark_dashboards,
-    store,
-    tpc,
-    trino,
-    trino_dashboards,
-    writers,
-    zero,
-    zero_engines,
 )
 
 PARTS = {
@@ -57,7 +45,7 @@ PARTS = {
     "evidence": evidence.run,
     "expressions": expressions.run,
     "hours": hours.run,
-    "hudi-listing": hudi_listing.run,
+    "hudi-listing": listing.run,
     "scale": scale.run,
     "native-scan": native_scan.run,
     "scan": scan.run,
@@ -82,8 +70,8 @@ PARTS = {
     "tpc": tpc.run,
     "trino": trino.run,
     "writers": writers.run,
-    "zero": zero.run,
-    "zero-engines": zero_engines.run,
+    "zero": own_indexes.run,
+    "zero-engines": own_indexes_in_engines.run,
 }
 
 

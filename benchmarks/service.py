@@ -29,9 +29,9 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
-from benchmarks import zero
-from benchmarks.lake import index_with, link_tree, made_up_bounds
-from benchmarks.records import ROWS_PER_FILE
+from benchmarks.hudi import own_indexes as zero
+from benchmarks.lakes.lake import index_with, link_tree, made_up_bounds
+from benchmarks.lakes.records import ROWS_PER_FILE
 from tools.planner_service import planner_process
 
 SLICES = 10_000

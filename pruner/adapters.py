@@ -91,7 +91,7 @@ class RequestDecoder(Adapter, Protocol):
         """Decode the predicate of one scan.
 
         Args:
-            content: `predicate.content` of the request (docs/service.md), as JSON.
+            content: `predicate.content` of the request (docs/http.md), as JSON.
             semantics: whose rules the predicate follows.
 
         Returns:

@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
-from benchmarks.lake import Bounds, index_with, link_tree, made_up_bounds
+from benchmarks.lakes.lake import Bounds, index_with, link_tree, made_up_bounds
+from benchmarks.lakes.records import ROWS_PER_FILE
 from benchmarks.peers.harness import CARRIER, NOT_TOLD
 from benchmarks.peers.plot import plot
-from benchmarks.records import ROWS_PER_FILE
 from pruner.planning.pinned import PinnedSnapshot
 from tests.support.hudi_synthetic import SyntheticTable
 from tools.cache import appearing, cache_dir, fingerprint, say

@@ -25,7 +25,7 @@ def print_indexes(found: TableStatus) -> None:
     for note in _notes(found.indexes, REASONS, found.noun):
         write_line(f"note: {printable(note)}")
     for name, use in found.hudi_indexes.items():
-        write_line(f"Hudi's own index {printable(name)}: {use}")
+        write_line(f"the table's own index {printable(name)}: {use}")
     for reason in found.fallbacks:
         write_line(f"note: {printable(reason)}")
     for place, sentence in found.problems.items():

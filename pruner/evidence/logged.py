@@ -109,6 +109,7 @@ def _records(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table
     )
     told = np.flatnonzero(nulls_known | low | high)
     kind = _kind_of(about.type)
+    of_records: Any = schema  # whose stubs leave types open
     count = len(told)
     no, yes = truth_array(np.zeros(count, np.bool_)), truth_array(np.ones(count, np.bool_))
     columns: dict[str, Any] = {
@@ -128,8 +129,8 @@ def _records(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table
     }
     for name, ends in (("min", found.low), ("max", found.high)):
         column = f"{name}_{kind}"
-        columns[column] = _column([ends[at] for at in told.tolist()], schema.field(column).type)
-    fields: list[Any] = list(schema)
+        columns[column] = _column([ends[at] for at in told.tolist()], of_records.field(column).type)
+    fields: list[Any] = list(of_records)
     arrays = [
         columns[field.name].cast(field.type) if field.name in columns else nulls(count, field.type)
         for field in fields

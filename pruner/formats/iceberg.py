@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, cast
 
+from pruner.errors import StorageError
 from pruner.storage.opening import open_store
 from pruner.tables.listing.foreign import is_of_iceberg
 
@@ -41,8 +42,12 @@ class IcebergFormat:
                     return any(is_of_iceberg(each.name) for each in entries)
             except (FileNotFoundError, NotADirectoryError):
                 return False
-        store = open_store(root, storage_options)
-        return any(is_of_iceberg(each.path.rpartition("/")[2]) for each in store.some(_METADATA))
+        try:
+            found = open_store(root, storage_options).some(_METADATA)
+            return any(is_of_iceberg(each.path.rpartition("/")[2]) for each in found)
+        except StorageError:
+            # Who may not ask for metadata may list the table: a listing that meets metadata is refused.
+            return False
 
     def open(
         self,
@@ -55,7 +60,9 @@ class IcebergFormat:
         """Open an Iceberg table: see `TableFormat`."""
         from pruner.tables.iceberg.source import IcebergSource
 
-        return IcebergSource(roots[0], storage_options)
+        source = IcebergSource(roots[0], storage_options)
+        source.check()
+        return source
 
     def own_indexes(self, source: TableSource, snapshot: Snapshot) -> OwnIndexes | None:
         """Return the metrics in the manifests: see `TableFormat`."""

@@ -272,7 +272,7 @@ class Answering:
         facts = self._facts_of(about)
         if facts is None or (kind != "count" and not self._is_shown(about)):
             unknown = np.zeros(len(self._at), np.bool_)
-            return unknown, pa.nulls(len(self._at), pa.int64() if kind == "count" else about.type), None
+            return unknown, _nulls(len(self._at), pa.int64() if kind == "count" else about.type), None
         known = facts.null_counts >= 0
         if kind == "count":
             return known, number_array(self._counts - facts.null_counts, pa.int64()), None
@@ -450,11 +450,10 @@ def _grouped(
     call, in their order.
     """
     names = ["value", *(f"call_{number}" for number in range(len(kinds)))]
-    nulls: Any = pa.nulls  # its types leave out some of Arrow's
-    low: Any = nulls(len(nothing), about.type) if facts is None else facts.low
+    low: Any = _nulls(len(nothing), about.type) if facts is None else facts.low
     values = null_unless(truth_array(~nothing), low).take(at)
     parts = pa.Table.from_arrays([values, *(each.take(at) for _, each, _ in found)], names=names)
-    merging = [
+    merging: Any = [
         (name, "sum" if kind == "count" else kind) for name, kind in zip(names[1:], kinds, strict=True)
     ]
     grouped: Any = parts.group_by("value", use_threads=False).aggregate(merging)
@@ -463,6 +462,11 @@ def _grouped(
         column = grouped.column(f"{name}_{function}").combine_chunks()
         columns.append(column if field is None else from_storage(column, field.type))
     return pa.Table.from_arrays(columns, names=names)
+
+
+def _nulls(count: int, type_: pa.DataType) -> Any:
+    nulls: Any = pa.nulls  # typed for some of Arrow's types alone
+    return nulls(count, type_)
 
 
 def _point(value: Any, about: Field) -> Point:

@@ -1,4 +1,4 @@
-"""What the service takes and answers, as JSON (docs/service.md; `pruner.service.openapi` describes it to programs)."""
+"""What the service takes and answers, as JSON (docs/http.md; `pruner.service.openapi` describes it to programs)."""
 
 from __future__ import annotations
 

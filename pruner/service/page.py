@@ -181,7 +181,7 @@ def _table(table: TableOverview) -> str:
         status = table.status
         parts.append(f"<p>{_text(status.format)}, {counted(status.slices, status.noun)}{also}</p>")
         parts += [
-            f"<p>Hudi's own index {_text(name)}: {_text(use)}</p>"
+            f"<p>The table's own index {_text(name)}: {_text(use)}</p>"
             for name, use in status.hudi_indexes.items()
         ]
         if status.indexes:

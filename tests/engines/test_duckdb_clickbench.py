@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.clickbench import COLUMNS, COUNTER, USER, opened, questions, write_hits
-from benchmarks.tpc import difference
+from benchmarks.duckdb.clickbench import COLUMNS, COUNTER, USER, opened, questions, write_hits
+from benchmarks.duckdb.tpc import difference
 
 FILES, ROWS = 12, 2500
 QUESTIONS = questions(FILES * ROWS)

@@ -284,7 +284,7 @@ def test_the_session_is_part_of_the_question(tmp_path: Path, asked: Asked) -> No
 
 
 def test_a_moment_of_the_statement_is_never_remembered(tmp_path: Path, asked: Asked) -> None:
-    """An index over an expression sees conditions as they are written, with `now()` in them."""
+    """An index over an expression sees conditions as they are written, with the moment in them."""
     root = tmp_path / "t"
     root.mkdir()
     now = datetime.datetime.now(datetime.UTC)

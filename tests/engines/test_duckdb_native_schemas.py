@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import pruner
 import pruner_duckdb
 from tests.engines.duckdb_tables import answer, indexed, write_tree
 from tests.engines.native_tables import NEEDS_EXTENSION, native
 from tests.engines.test_duckdb_mixed_kinds import KINDS, QUERIES
 from tests.support import plain_duckdb
+from tests.support.delta_logs import Column, DeltaLog
 from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.spark_reads import SparkReads
 
@@ -241,3 +243,33 @@ def test_log_files_are_merged_the_other_way(hudi_tables: HudiTables, tmp_path: P
     assert answer(con, "SELECT * FROM t") == answer(
         pruner_duckdb.connect({"t": str(root)}), "SELECT * FROM t"
     )
+
+
+def test_nan_that_statistics_in_files_leave_out(tmp_path: Path) -> None:
+    """NaN is greater than any number in DuckDB, and writers of Delta files leave it out of their statistics."""
+    table = DeltaLog(tmp_path / "t", (Column("id", "long"), Column("x", "double")))
+    nan = float("nan")
+    for at, values in enumerate(([1.0, nan], [2.0, 50.0], [nan, nan], [3.0, -1.0])):
+        ids = pa.array([2 * at, 2 * at + 1], pa.int64())
+        table.append(pa.table({"id": ids, "x": pa.array(values, pa.float64())}))
+    pruner.open_table(str(table.root)).create_index("i", on=["id", "x"])
+    con, plain = native({"t": str(table.root)}), duckdb.connect()
+    plain.register("t", table.rows())
+    for sql in (
+        "SELECT id FROM t WHERE x > 10 ORDER BY id",
+        "SELECT id FROM t WHERE x < 10 ORDER BY id",
+        "SELECT id FROM t WHERE NOT (x < 10) ORDER BY id",
+        "SELECT id FROM t WHERE x = 'nan'::DOUBLE ORDER BY id",
+        "SELECT id FROM t WHERE isnan(x) ORDER BY id",
+        "SELECT id FROM t WHERE id < 2 AND x > 10",
+        "SELECT id FROM t WHERE id < 2 AND x < 10",
+        "SELECT count(*) FROM t WHERE id IN (4, 5) AND x >= 5",
+        "SELECT id FROM t ORDER BY x DESC, id LIMIT 4",
+        "SELECT max(id) FROM t WHERE x >= (SELECT 40.0)",
+        "SELECT count(DISTINCT x) FROM t",
+        "SELECT count(*) FROM t WHERE x BETWEEN 0 AND 60",
+    ):
+        assert con.execute(sql).fetchall() == plain.execute(sql).fetchall(), sql
+    con.last_plans.clear()
+    assert con.execute("SELECT id FROM t WHERE id = 1 AND x > 10").fetchall() == [(1,)]
+    assert [scan.kept for scan in con.last_plans] == [1]

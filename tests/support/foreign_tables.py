@@ -55,18 +55,21 @@ FOREIGN_TABLES = {
             "metadata/2c3a-m0.avro": "Obj",
             "metadata/snap-81-1-2c3a.avro": "Obj",
         },
+        is_read=True,
     ),
     "iceberg_of_folders": ForeignTable(
         "an Iceberg table",
         "the Iceberg table",
         ("data/00000-0-2c3a-00001.parquet", "data/00000-1-9f1b-00001.parquet"),
         {"metadata/v1.gz.metadata.json": "{}", "metadata/version-hint.text": "1"},
+        is_read=True,
     ),
     "iceberg_migrated": ForeignTable(
         "an Iceberg table",
         "the Iceberg table",
         ("k=1/000000_0", "k=1/000001_0"),
         {"metadata/00000-5e1f.metadata.json": "{}"},
+        is_read=True,
     ),
     "paimon": ForeignTable(
         "a Paimon table",

@@ -23,6 +23,7 @@ from pruner_duckdb.native_scan.serving import Told, pin, serving, whole_sql
 from pruner_duckdb.native_scan.workers import Numbers
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.session.session import MEANING_SETTINGS
+from pruner_duckdb.sql.engine_faults import nan_option
 
 if TYPE_CHECKING:
     from pruner import PinnedSnapshot
@@ -152,6 +153,7 @@ class TableAnswers:
         folders = [(path[0], data_type) for _, data_type, path in pinned.shape.columns if path is not None]
         names = tuple(text for each in (*folders, *told.columns) for text in each)
         form = "written" if snapshot.has_expression_indexes else ""
+        form += " nan" if snapshot.data.hides_nan and nan_option(pinned.shape.columns) else ""
         return _Bound(number, pinned, told, (listed, str(told.rows), form, str(2 * len(folders))), names)
 
     def _list(self, number: str) -> Sequence[str]:
@@ -220,6 +222,7 @@ class TableAnswers:
 
 def _seconds_served(scan: Scan, parts: Iterable[Expr]) -> float:
     """How long the extension may give the same answer to the same question about the same snapshot."""
+    # DuckDB's binder makes a constant of now(), so that the question is another one each time; nothing promises that.
     if any(is_moment(node) for part in parts for node in nodes_of(part)):
         return 0
     # What kept a predicate from being used may be gone the next time.

@@ -14,7 +14,6 @@ from pruner.tables.hudi.merging.slices import may_have_logs
 from pruner_duckdb.catalog.pinned import Pinned
 from pruner_duckdb.read.native import FileKinds, described, folded
 from pruner_duckdb.read.scan import Reading, Wanted, has_further_keys, is_one_scan, scan_sql
-from pruner_duckdb.sql.engine_faults import nan_option
 from pruner_duckdb.types import file_name, is_remote, quote_text
 
 if TYPE_CHECKING:
@@ -77,12 +76,10 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
         return "the table has no files"
     if not data.has_base.all() or (data.any_logs and not known.read_optimized):
         return "the native scan does not merge log files"
-    if data.any_changes:
+    if data.has_deletes.any():
         return "the native scan does not leave out rows that deletion vectors delete"
     if _has_int96(pinned):
         return "the native scan does not read INT96 as Delta does"
-    if data.hides_nan and nan_option(shape.columns):
-        return "the native scan believes statistics in files, of which NaN may be left out"
     if shape.stored:
         return "the native scan does not read columns that the files call otherwise"
     knows_files = _knows_files(pinned)

@@ -119,6 +119,10 @@ def without_zones(type_: Any) -> Any:
     return pa.list_(without_zones(type_.value_type)) if types.is_list(type_) else type_
 
 
+def _fields(struct: Any) -> list[Any]:
+    return list(struct)
+
+
 def _renamed(value: str, wanted: Any, held: Any, depth: int) -> str:
     """An expression that gives fields of structs the names of the table; both types have the same shape."""
     if wanted.equals(held):
@@ -128,7 +132,7 @@ def _renamed(value: str, wanted: Any, held: Any, depth: int) -> str:
         return f"system.main.timezone('UTC', {value})"
     each = f"pruner_{depth}"
     if types.is_struct(wanted):
-        pairs: Any = list(zip(wanted, held, strict=True))
+        pairs = zip(_fields(wanted), _fields(held), strict=True)
         parts = (
             f"{quote(one.name)} := {_renamed(f'({value}).{quote(other.name)}', one.type, other.type, depth)}"
             for one, other in pairs

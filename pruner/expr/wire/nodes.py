@@ -1,4 +1,4 @@
-"""The expression form as JSON, for programs in other languages (docs/service.md has the grammar).
+"""The expression form as JSON, for programs in other languages (docs/http.md has the grammar).
 
 Every node is an object whose `node` says which it is. Values are plain JSON where JSON has them: integers of any
 size, true, false, null and finite doubles. The others are texts: decimals by their digits, NaN, Infinity and

@@ -74,7 +74,7 @@ def type_of(text: str) -> pa.DataType:
         return pa.timestamp(unit, found[2])
     if found := _FIXED.fullmatch(text):
         return pa.binary(int(found[1]))
-    raise PredicateError(f"the type {text[:100]!r} is not a literal type: docs/service.md lists them")
+    raise PredicateError(f"the type {text[:100]!r} is not a literal type: docs/http.md lists them")
 
 
 def literal_of(value: Json, type_: pa.DataType) -> Literal:
@@ -88,7 +88,7 @@ def literal_of(value: Json, type_: pa.DataType) -> Literal:
     read = _value(value, type_)
     if read is None:
         raise PredicateError(
-            f"the value {str(value)[:100]!r} is not a value of type {type_}: see docs/service.md"
+            f"the value {str(value)[:100]!r} is not a value of type {type_}: see docs/http.md"
         )
     return Literal(read, type_)
 

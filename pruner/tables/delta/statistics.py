@@ -10,7 +10,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from operator import attrgetter
-from types import SimpleNamespace
+from types import NoneType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
@@ -231,14 +231,19 @@ def bounds_of(found: Found, type_: pa.DataType, *, was_float: bool) -> Bounds:
         was_float: whether some files may have its values as 32-bit floats.
     """
     low_of, high_of = _converters(type_, was_float=was_float)
-    low = [_converted(low_of, value) for value in found.low]
-    high = [_converted(high_of, value) for value in found.high]
+    low, high = _all_converted(low_of, found.low), _all_converted(high_of, found.high)
     first = _FIRST_GREGORIAN_DAY if pa.types.is_date(type_) else _FIRST_COMMON_MOMENT
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
         for at, value in enumerate(low):
             if value is not None and value < first:
                 low[at] = high[at] = None
     return Bounds(low, high)
+
+
+def _all_converted(convert: Callable[[Any], Any], values: list[Any]) -> list[Any]:
+    if convert is _integer and set(map(type, values)) <= {int, NoneType}:
+        return values  # most columns of ids: nothing is to be done
+    return [_converted(convert, value) for value in values]
 
 
 def _converted(convert: Callable[[Any], Any], value: Any) -> Any:

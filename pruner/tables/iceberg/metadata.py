@@ -139,12 +139,13 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
         )
 
 
-def read_metadata(data: bytes, place: str) -> TableMetadata:
+def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
     """Return what a metadata file says.
 
     Args:
         data: its content, plain or packed by gzip (`.gz.metadata.json`).
-        place: where it lies, for errors.
+        root: of the table, for errors.
+        name: of the file, for errors.
 
     Raises:
         TableError: it is damaged, or of a version of the format that is not known.
@@ -152,11 +153,11 @@ def read_metadata(data: bytes, place: str) -> TableMetadata:
     try:
         found = msgspec.json.decode(_unpacked(data), type=TableMetadata)
     except (msgspec.MsgspecError, UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
-        raise TableError(f"{place} is no metadata of an Iceberg table: {error}") from None
+        raise TableError(f"{root} is an Iceberg table whose metadata {name} is damaged: {error}") from None
     if not 1 <= found.format_version <= NEWEST_VERSION:
         raise TableError(
-            f"{place} is of format version {found.format_version}, and this reader knows 1 to {NEWEST_VERSION}: "
-            "read the table with an engine that knows it"
+            f"{root} is an Iceberg table of format version {found.format_version}, and this reader knows 1 to "
+            f"{NEWEST_VERSION}: read the table with an engine that knows it"
         )
     return found
 

@@ -89,8 +89,8 @@ def newest_metadata(store: Store) -> tuple[str, ObjectInfo]:
         text = store.get(HINT, _MOST_HINT).decode("ascii", "replace").strip()
     except NotFoundError:
         raise TableError(
-            f"{store.uri} is an Iceberg table of a catalog, and its folder does not say which metadata is the newest: "
-            "open it as iceberg://CATALOG/NAMESPACE/TABLE, or one state of it by its metadata file"
+            f"{store.uri} is an Iceberg table whose newest metadata its catalog alone knows: open one state of the "
+            "table by its metadata file"
         ) from None
     version = int(text) if text.isdigit() else None
     found: dict[int, ObjectInfo] = {}

@@ -94,6 +94,16 @@ class IcebergSource(WriteOnceSource):
         self._snapshot: Snapshot | None = None
         self._states: dict[str, IcebergState] = {}
 
+    def check(self) -> None:
+        """Look at the newest metadata, so that a table that cannot be read is refused when it is opened.
+
+        Raises:
+            TableError: it is damaged, or of a kind that is not read.
+            StorageError: it cannot be read.
+        """
+        with self._lock:
+            _require_found_by_ids(self._now(), self.root)
+
     def identity(self) -> str:
         """Return what a table that was made anew at the same place has not: the id in its metadata."""
         with self._lock:
@@ -151,7 +161,7 @@ class IcebergSource(WriteOnceSource):
         store = open_store(self.root, self.storage_options)
         path, info = newest_metadata(store)
         if self._metadata is None or self._newest != (path, info):
-            found = read_metadata(store.get(path, MOST_BYTES), f"{self.root}/{path}")
+            found = read_metadata(store.get(path, MOST_BYTES), self.root, path)
             _require_same_place(found, self.root)
             self._metadata, self._newest = found, (path, info)
         return self._metadata

@@ -135,6 +135,6 @@ def test_nesting_is_bounded() -> None:
 
 
 def test_dates_and_decimals_as_people_write_them() -> None:
-    """The grammar of docs/service.md."""
+    """The grammar of docs/http.md."""
     assert node_of(nodes.Literal(datetime.date(2024, 2, 29), pa.date32())).value == "2024-02-29"  # type: ignore[union-attr]
     assert node_of(nodes.Literal(Decimal("1.50"), pa.decimal128(5, 2))).value == "1.50"  # type: ignore[union-attr]

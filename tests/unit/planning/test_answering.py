@@ -252,6 +252,7 @@ def test_extremes_are_known_by_group_where_files_have_one_value(tmp_path: Path) 
     # Of a file whose rows match in part no extreme is known.
     answer, _ = table.plan("v > 2").grouped("g", calls)
     assert _rest(answer) == ["a.parquet", "d.parquet"]
+    assert _rest(table.plan("v > 2").grouped("g", [("min", "v")])[0]) == ["a.parquet", "d.parquet"]
     assert table.plan("v > 1000").grouped("g", calls)[0].exact
 
 

@@ -98,7 +98,7 @@ def _dropped(answer: dict[str, Any], keys: bytes) -> set[bytes]:
 
 
 def _keys(root: Path) -> set[bytes]:
-    """Keys as docs/service.md defines them, of all files of a table."""
+    """Keys as docs/http.md defines them, of all files of a table."""
     return {
         hashlib.sha256(f"{file}\0{file.stat().st_size}".encode()).digest()[:16]
         for file in root.rglob("*.parquet")

@@ -47,7 +47,7 @@ def _dropped(answer: dict[str, Any], keys: bytes | None = None) -> set[bytes]:
 
 
 def _keys(*files: Path) -> set[bytes]:
-    """Keys as docs/service.md defines them, worked out here anew."""
+    """Keys as docs/http.md defines them, worked out here anew."""
     return {hashlib.sha256(f"{file}\0{file.stat().st_size}".encode()).digest()[:16] for file in files}
 
 

@@ -35,7 +35,8 @@ def ids(start: int, stop: int) -> pa.Table:
 def listed(source: DeltaSource) -> dict[str, int]:
     """The files of a table with the numbers of their deleted rows."""
     snapshot = source.snapshot()
-    deleted = np.zeros(len(snapshot), np.int64) if snapshot.deletes is None else snapshot.deletes.counts
+    deletes = snapshot.deletes
+    deleted = deletes.counts if isinstance(deletes, DeletionVectors) else np.zeros(len(snapshot), np.int64)
     uris: list[Any] = snapshot.columns.column("base_file").to_pylist()
     return dict(zip(uris, deleted.tolist(), strict=True))
 

@@ -22,6 +22,8 @@ struct Reference {
 	duckdb::idx_t rows = 0;
 	//! Whether an index is over an expression, so that the form of a condition matters.
 	bool as_written = false;
+	//! Whether statistics in the files leave NaN out.
+	bool can_have_nan = false;
 };
 
 //! A question as JSON, and beside it what of it another run need not share.

@@ -417,8 +417,8 @@ Bound AskBind(ClientContext &context, const std::string &database, const std::st
 	auto reference = make_shared_ptr<Reference>();
 	reference->database = database;
 	reference->table = table;
-	// Fields: "files", number of the bind, of the list of files, rows of a file, whether conditions matter as they are
-	// written, how many names and types of columns in folders there are, how many places to watch, then these places,
+	// Fields: "files", number of the bind, of the list of files, rows of a file, "written" if conditions matter as they
+	// are written and "nan" if statistics in files leave NaN out, how many names and types of columns in folders there are, how many places to watch, then these places,
 	// these names and types, and those of all columns where the files do not show them. Otherwise "sql", number of the
 	// bind, the reason and a query.
 	Fields fields(answer);
@@ -430,7 +430,9 @@ Bound AskBind(ClientContext &context, const std::string &database, const std::st
 	}
 	reference->files = FilesOf(context, database, fields.Next());
 	reference->rows = fields.NextNumber();
-	reference->as_written = fields.Next() == "written";
+	auto &form = fields.Next();
+	reference->as_written = form.find("written") != std::string::npos;
+	reference->can_have_nan = form.find("nan") != std::string::npos;
 	auto folders = fields.NextNumber() / 2;
 	std::vector<std::string> watched(fields.NextNumber());
 	for (auto &place : watched) {
@@ -489,6 +491,9 @@ unique_ptr<FunctionData> Bind(ClientContext &context, TableFunctionBindInput &in
 		throw IOException("pruner: table %s cannot be read in this kind of statement", input.inputs[0].ToString());
 	}
 	input.named_parameters["binary_as_string"] = Value::BOOLEAN(false);
+	if (reference->can_have_nan) {
+		input.named_parameters["can_have_nan"] = Value::BOOLEAN(true);
+	}
 	input.named_parameters["hive_partitioning"] = Value::BOOLEAN(!reference->folders.empty());
 	if (!reference->folders.empty()) {
 		input.named_parameters["hive_types_autocast"] = Value::BOOLEAN(false);

@@ -23,7 +23,7 @@ from rich.table import Table as Grid
 
 import pruner
 import pruner_duckdb
-from benchmarks import bitmap_positions
+from benchmarks.duckdb import bitmap_positions
 from benchmarks.timing import medians
 from demo.flights import source_table
 from pruner.evidence.sources import Source, Sources, of_records

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table as Grid
 
-from benchmarks.dashboard_lakes import FILES, ROWS_PER_FILE
+from benchmarks.lakes.dashboard_lakes import FILES, ROWS_PER_FILE
 
 LAKES = ("hive", "flat", "evolved", "hudi")
 RUNS = 7

@@ -18,7 +18,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table as Grid
 
-from benchmarks.records import CARRIERS, ROWS_PER_FILE, integer_records, string_records
+from benchmarks.lakes.records import CARRIERS, ROWS_PER_FILE, integer_records, string_records
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.binding.bind import bind
 from pruner.expr.semantics import Semantics

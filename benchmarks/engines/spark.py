@@ -15,8 +15,8 @@ from rich.table import Table as Grid
 
 import pruner
 import pruner_spark
-from benchmarks.lake import index_with, link_tree, made_up_bounds
-from benchmarks.records import ROWS_PER_FILE
+from benchmarks.lakes.lake import index_with, link_tree, made_up_bounds
+from benchmarks.lakes.records import ROWS_PER_FILE
 from benchmarks.timing import medians
 from tools.spark import hudi_session
 

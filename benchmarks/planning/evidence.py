@@ -11,7 +11,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table as Grid
 
-from benchmarks.records import CARRIERS, float_records, integer_records, string_records
+from benchmarks.lakes.records import CARRIERS, float_records, integer_records, string_records
 from benchmarks.timing import medians
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf, Leaf, Point
 from pruner.expr.nodes import Operator

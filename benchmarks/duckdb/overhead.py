@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 
 import pruner
 import pruner_duckdb
-from benchmarks.scan import write_files
+from benchmarks.duckdb.scan import write_files
 from benchmarks.timing import medians
 from demo.run import QUERIES
 from demo.tables import DemoTables, demo_tables

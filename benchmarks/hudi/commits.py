@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
-from benchmarks.records import integer_records
+from benchmarks.lakes.records import integer_records
 from pruner.metadata.segments import batch_table
 from pruner.metadata.state import FILES
 from pruner.metadata.table import MetadataTable

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table as Grid
 
-from benchmarks.lake import LINKS_PER_FILE
+from benchmarks.lakes.lake import LINKS_PER_FILE
 from pruner.tables.feed.place import FeedSettings, announce
 from pruner.tables.parquet.source import ParquetSource
 

@@ -24,7 +24,7 @@ from rich.table import Table as Grid
 
 import pruner
 import pruner_duckdb
-from benchmarks.tpc import difference
+from benchmarks.duckdb.tpc import difference
 from pruner_duckdb.native_scan.library import forget_answers, reason_against
 
 FILES = 100

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
-from benchmarks import keys
+from benchmarks.planning import keys
 
 ROWS = 1_200_000
 ROWS_PER_FILE = 6_000

@@ -51,6 +51,12 @@ OTHERS = {
 }
 """Statements that gain nothing."""
 
+JOINS = {
+    "in a small table": "SELECT v FROM {} WHERE ts IN (SELECT ts FROM small)",
+    "of the greatest": "SELECT v FROM {0} WHERE ts = (SELECT max(ts) FROM {0})",
+}
+SPARK_FILES = int(os.environ.get("PRUNER_BENCH_SPARK_FILES", "1000"))
+
 
 def run(console: Console) -> None:
     """Measure both kinds."""
@@ -70,6 +76,46 @@ def run(console: Console) -> None:
         ]
         console.print(grid)
         console.print(f"aims missed: {', '.join(missed) or 'none'}")
+        console.print(_in_spark(root, Path(folder)))
+
+
+def _in_spark(root: Path, scratch: Path) -> Grid:
+    """The same statements in Spark, and two with a small side, over as many of the files as `SPARK_FILES` says."""
+    import pruner_spark
+    from tools.spark import hudi_session
+
+    few = scratch / "few" / "events"
+    few.mkdir(parents=True)
+    for path in sorted(root.glob("*.parquet"))[:SPARK_FILES]:
+        (few / path.name).hardlink_to(path)
+    table = pruner.open_table(str(few), files="immutable")
+    table.create_index("columns", on="*", progress=False)
+    table.create_index("cities", on="city", using="bitmap", progress=False)
+    spark = hudi_session(scratch / "spark")
+    grid = Grid(title=f"Spark, {SPARK_FILES:,} files; medians in ms")
+    for heading in ("statement", "files", "plain", "pruned", "ratio"):
+        grid.add_column(heading, justify="right")
+    try:
+        spark.read.parquet(str(few)).createOrReplaceTempView("plain_events")
+        pruner_spark.register(spark, "events", str(few))
+        newest = spark.sql("SELECT max(ts) AS ts, max(v) AS v FROM plain_events").collect()
+        spark.createDataFrame(newest).coalesce(1).write.parquet(str(scratch / "small"))
+        spark.read.parquet(str(scratch / "small")).createOrReplaceTempView("small")
+        for name, text in (GAINING | OTHERS | JOINS).items():
+
+            def run(view: str, text: str = text) -> Any:
+                return spark.sql(text.replace("TIMESTAMP '", "TIMESTAMP_NTZ '").format(view)).collect()
+
+            assert len(run("events")) == len(run("plain_events")), name
+            scan = pruner_spark.last_plans(spark)[-1]
+            times = medians(
+                {"plain": lambda run=run: run("plain_events"), "pruned": lambda run=run: run("events")}, RUNS
+            )
+            cells = [f"{times[each] * 1e3:.0f}" for each in ("plain", "pruned")]
+            grid.add_row(name, str(scan.files_left), *cells, f"{times['pruned'] / times['plain']:.2f}")
+    finally:
+        spark.stop()
+    return grid
 
 
 class _Pair:

@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
-from benchmarks.lake import Bounds, index_with, link_tree, made_up_bounds
-from benchmarks.records import ROWS_PER_FILE
+from benchmarks.lakes.lake import Bounds, index_with, link_tree, made_up_bounds
+from benchmarks.lakes.records import ROWS_PER_FILE
 from benchmarks.timing import medians
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.binding.bind import bind

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
+from benchmarks.hudi.own_record_index import counted_reads, key_grid
 from benchmarks.timing import medians
-from benchmarks.zero_keys import counted_reads, key_grid
 from tests.support.hudi_metadata_synthetic import Stat, SyntheticMetadata
 from tests.support.hudi_synthetic import SyntheticTable
 

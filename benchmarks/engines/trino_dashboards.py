@@ -12,8 +12,8 @@ from pathlib import Path
 from rich.console import Console
 
 import pruner
-from benchmarks.dashboard_lakes import HUDI_FIELDS, Lake, lakes
-from benchmarks.engine_dashboards import Asked, Rows, chosen_lakes, files, report
+from benchmarks.engines.engine_dashboards import Asked, Rows, chosen_lakes, files, report
+from benchmarks.lakes.dashboard_lakes import HUDI_FIELDS, Lake, lakes
 from tools.planner_service import planner_process
 from tools.trino_client import TrinoClient
 from tools.trino_metastore import Metastore

@@ -11,8 +11,8 @@ from rich.console import Console
 
 import pruner
 import pruner_spark
-from benchmarks.dashboard_lakes import Lake, lakes
-from benchmarks.engine_dashboards import Asked, Rows, chosen_lakes, files, report
+from benchmarks.engines.engine_dashboards import Asked, Rows, chosen_lakes, files, report
+from benchmarks.lakes.dashboard_lakes import Lake, lakes
 from tools.spark import hudi_session
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table as Grid
 
-from benchmarks.records import CARRIERS, ROWS_PER_FILE, integer_records, string_records
+from benchmarks.lakes.records import CARRIERS, ROWS_PER_FILE, integer_records, string_records
 from pruner.arrow import arrow, compute, text_array
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.binding.bind import bind
@@ -63,7 +63,7 @@ def run(console: Console) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 _write(Path(folder), count)
                 told = subprocess.run(
-                    [sys.executable, "-m", "benchmarks.scale", folder, str(count)],
+                    [sys.executable, "-m", "benchmarks.planning.scale", folder, str(count)],
                     check=True,
                     capture_output=True,
                     text=True,

@@ -20,7 +20,7 @@ from rich.table import Table as Grid
 
 import pruner
 import pruner_duckdb
-from benchmarks.dashboard_lakes import FILES, ROWS_PER_FILE, Lake, lakes
+from benchmarks.lakes.dashboard_lakes import FILES, ROWS_PER_FILE, Lake, lakes
 from pruner_duckdb.scans import Scan
 
 RUNS = 5

@@ -22,7 +22,7 @@ from rich.table import Table as Grid
 import pruner
 import pruner_duckdb
 import pruner_spark
-from benchmarks.many_files import FILES, KEYS_A_FILE, write
+from benchmarks.duckdb.many_files import FILES, KEYS_A_FILE, write
 from benchmarks.timing import medians
 from tools.planner_service import planner_service
 from tools.spark import hudi_session

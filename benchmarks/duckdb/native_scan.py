@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 
 import pruner
 import pruner_duckdb
-from benchmarks.scan import write_files
+from benchmarks.duckdb.scan import write_files
 from benchmarks.timing import medians
 
 FILES = (10, 200)

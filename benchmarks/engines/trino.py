@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
-from benchmarks.records import ROWS_PER_FILE
+from benchmarks.lakes.records import ROWS_PER_FILE
 from benchmarks.timing import medians
 from tools.planner_service import planner_service
 from tools.trino_client import TrinoClient

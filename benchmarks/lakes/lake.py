@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.progress import track
 
-from benchmarks.records import CARRIERS, ROWS_PER_FILE, integer_records, string_records
+from benchmarks.lakes.records import CARRIERS, ROWS_PER_FILE, integer_records, string_records
 from pruner.metadata.segments import batch_table
 from pruner.metadata.state import FILES
 from pruner.metadata.table import MetadataTable
