@@ -127,7 +127,7 @@ def condition(random: Random, depth: int = 2) -> str:
 
 def test_conditions_lose_nothing_and_keep_no_more_than_delta(kept: Kept) -> None:
     random = Random(profiles.seed())
-    conditions = [condition(random) for _ in range(profiles.examples(150))]
+    conditions = [condition(random) for _ in range(profiles.examples(60))]
     with settings(kept.table.spark, {"spark.sql.adaptive.enabled": "false"}):
         for start in range(0, len(conditions), AT_ONCE):
             some = conditions[start : start + AT_ONCE]
@@ -160,8 +160,12 @@ def _check(kept: Kept, text: str, matching: set[str]) -> None:
 
 
 def _beyond(text: str) -> bool:
-    """Whether Delta may know more of a condition: it evaluates any expression over partition values."""
-    return "p AS INT" in text
+    """Whether Delta may know more of a condition.
+
+    It evaluates any expression over partition values. And it believes bounds before 1582, which may be of another
+    calendar (docs/delta.md): the first file has such days.
+    """
+    return "p AS INT" in text or "day" in text
 
 
 def _left(frame: DataFrame, root: Path) -> set[str]:
