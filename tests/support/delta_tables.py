@@ -811,6 +811,9 @@ def _built(build: Builder, kept: Path, spark: SparkSession, path: Path) -> None:
         if scratch.name in text:
             commit.write_text(text.replace(str(scratch), str(kept)), encoding="utf-8")
             without_checksum(commit)
+            # A clone begins with a checkpoint, which has the places as well.
+            for stale in (*commit.parent.glob("*.checkpoint*.parquet"), commit.parent / "_last_checkpoint"):
+                stale.unlink(missing_ok=True)
 
 
 def _key(build: Builder) -> str:
