@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from harness import CARRIER, Plans, answer_questions
-from pyiceberg.catalog.sql import SqlCatalog  # pyright: ignore[reportMissingImports]
-from pyiceberg.conversions import to_bytes  # pyright: ignore[reportMissingImports]
-from pyiceberg.expressions import (  # pyright: ignore[reportMissingImports]
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.conversions import to_bytes
+from pyiceberg.expressions import (
     And,
     EqualTo,
     GreaterThan,
     GreaterThanOrEqual,
     LessThanOrEqual,
 )
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat  # pyright: ignore[reportMissingImports]
-from pyiceberg.schema import Schema  # pyright: ignore[reportMissingImports]
-from pyiceberg.typedef import Record  # pyright: ignore[reportMissingImports]
-from pyiceberg.types import LongType, NestedField, StringType  # pyright: ignore[reportMissingImports]
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+from pyiceberg.types import LongType, NestedField, StringType
 
 EVENT, CARRIER_ID = 1, 2
 ROWS = 1000
@@ -49,7 +50,7 @@ def prepare(statistics: Path, folder: Path) -> Plans:
     return plan
 
 
-def _data_file(folder: Path, row: dict[str, object]) -> object:
+def _data_file(folder: Path, row: dict[str, Any]) -> DataFile:
     bounds = [
         {
             EVENT: to_bytes(LongType(), row[f"event_{end}"]),

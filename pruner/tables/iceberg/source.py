@@ -154,9 +154,8 @@ class IcebergSource(WriteOnceSource):
         """The newest metadata; the very same object where there is none since."""
         if self._fixed:
             if self._metadata is None:
-                self._metadata = read_metadata(
-                    read_file(self.root, self.storage_options, MOST_BYTES), self.root
-                )
+                stored = read_file(self.root, self.storage_options, MOST_BYTES)
+                self._metadata = read_metadata(stored, self.root, self.root.rpartition("/")[2])
             return self._metadata
         store = open_store(self.root, self.storage_options)
         path, info = newest_metadata(store)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg import types as iceberg
 from pyiceberg.conversions import to_bytes
-from pyiceberg.partitioning import parse_transform
+from pyiceberg.transforms import parse_transform
 from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
 
 from pruner.arrow import arrow
