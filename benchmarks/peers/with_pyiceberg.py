@@ -9,19 +9,23 @@ import pyarrow.parquet as pq
 from harness import CARRIER, Plans, answer_questions
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import to_bytes
-from pyiceberg.expressions import (
-    And,
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    LessThanOrEqual,
-)
+from pyiceberg.expressions import And
+from pyiceberg.expressions import EqualTo as _EqualTo
+from pyiceberg.expressions import GreaterThan as _GreaterThan
+from pyiceberg.expressions import GreaterThanOrEqual as _GreaterThanOrEqual
+from pyiceberg.expressions import LessThanOrEqual as _LessThanOrEqual
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
 EVENT, CARRIER_ID = 1, 2
+
+# The types of these know no arguments.
+EqualTo: Any = _EqualTo
+GreaterThan: Any = _GreaterThan
+GreaterThanOrEqual: Any = _GreaterThanOrEqual
+LessThanOrEqual: Any = _LessThanOrEqual
 ROWS = 1000
 
 
