@@ -24,7 +24,6 @@ from tests.support.delta_writer import (
     edit_commit,
     keep_truth,
     states,
-    without_checksum,
 )
 from tests.support.hudi_tables import AllTables, HudiTables
 from tools import delta as delta_tool
@@ -810,9 +809,14 @@ def _built(build: Builder, kept: Path, spark: SparkSession, path: Path) -> None:
         text = commit.read_text(encoding="utf-8")
         if scratch.name in text:
             commit.write_text(text.replace(str(scratch), str(kept)), encoding="utf-8")
-            without_checksum(commit)
-            # A clone begins with a checkpoint, which has the places as well.
-            for stale in (*commit.parent.glob("*.checkpoint*.parquet"), commit.parent / "_last_checkpoint"):
+            # A clone begins with a checkpoint, which has the places as well, and so have checksums.
+            log = commit.parent
+            for stale in (
+                *log.glob("*.checkpoint*"),
+                *log.glob("*.crc"),
+                *log.glob(".*.crc"),
+                log / "_last_checkpoint",
+            ):
                 stale.unlink(missing_ok=True)
 
 
