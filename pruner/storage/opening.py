@@ -70,6 +70,15 @@ def is_within(inner: str, outer: str) -> bool:
     return inner == outer or inner.startswith(outer.rstrip("/") + "/")
 
 
+def is_alike_stored(place: str, other: str) -> bool:
+    """Tell whether two places are in the same kind of store; both as `normalize_uri` gives them."""
+    return _scheme(place) == _scheme(other)
+
+
+def _scheme(place: str) -> str:
+    return place.partition("://")[0] if "://" in place else ""
+
+
 def _strip_host(uri: str, match: re.Match[str]) -> str:
     rest = uri[match.end() :]
     if not match.group(2):

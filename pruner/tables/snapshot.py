@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
 from typing import Literal as OneOf
 
 import numpy as np
 import pyarrow as pa
+import xxhash
 
 from pruner.arrow import arrow, as_numpy, filled, number_array, positions, text_array
 from pruner.showing.words import FILE
@@ -305,6 +307,16 @@ def key_array(keys: bytes) -> pa.FixedSizeBinaryArray:
     type_ = pa.binary(SLICE_KEY_BYTES)
     count = len(keys) // SLICE_KEY_BYTES
     return cast("pa.FixedSizeBinaryArray", pa.Array.from_buffers(type_, count, [None, pa.py_buffer(keys)]))
+
+
+def keys_of_paths(paths: Any) -> Iterator[bytes]:
+    """Yield the slice keys of files whose paths are never given to others; what is deleted of one is no part of it."""
+    offsets = np.frombuffer(paths.buffers()[1], np.int32)[
+        paths.offset : paths.offset + len(paths) + 1
+    ].tolist()
+    data = memoryview(paths.buffers()[2] or b"")
+    digest = xxhash.xxh3_128_digest
+    return (digest(data[start:end]) for start, end in pairwise(offsets))
 
 
 class SliceSequence(Sequence[FileSlice]):

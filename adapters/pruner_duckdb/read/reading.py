@@ -77,13 +77,13 @@ class PlanReader:
         may_read = wanted.may_read
         shape.require_names(self._name, may_read)
         snapshot, ordinals = plan.snapshot, plan.ordinals
+        if snapshot.nested is not None:
+            columns = {name for name in snapshot.nested.columns if may_read(name)}
+            snapshot.nested.require_same(_files(snapshot, ordinals), columns)
         if snapshot.file_schemas is None and not self._merges and len(ordinals):
             return self._unmerged(plan, shape, bind, sources, describe, wanted)
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]
-        if snapshot.nested is not None:
-            columns = {name for name in snapshot.nested.columns if may_read(name)}
-            snapshot.nested.require_same(_files(snapshot, files), columns)
         kinds = self.kinds(snapshot, files, shape, describe)
         positions = positions_to_read(plan, files)
         if not len(merged):

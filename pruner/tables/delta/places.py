@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import xxhash
 
 from pruner.arrow import arrow, as_numpy, compute
 from pruner.errors import StorageError, TableError
-from pruner.storage.opening import normalize_uri
+from pruner.storage.opening import is_alike_stored, normalize_uri
 from pruner.storage.store import check_path
 from pruner.tables.delta.actions import is_uri
-from pruner.tables.snapshot import key_array
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pruner.tables.snapshot import key_array, keys_of_paths
 
 
 def placed(files: pa.Table, root: str) -> pa.Table:
@@ -27,7 +21,7 @@ def placed(files: pa.Table, root: str) -> pa.Table:
         TableError: the log names one where there is no place for it.
     """
     paths: Any = files.column("path").combine_chunks()
-    files = files.append_column("key", key_array(b"".join(slice_keys(paths))))
+    files = files.append_column("key", key_array(b"".join(keys_of_paths(paths))))
     files = files.append_column("name", compute.replace_substring_regex(paths, r"(?s)^.*/", ""))
     return files.append_column("uri", _uris(paths, root))
 
@@ -62,22 +56,8 @@ def place_of(root: str, path: str) -> str:
         raise TableError(
             f"the log of {root} names a file {path!r}, which is no place: restore the log"
         ) from None
-    if _scheme(place) != _scheme(root):
+    if not is_alike_stored(place, root):
         raise TableError(
             f"the log of {root} names a file {path!r} in another kind of store, which is not read"
         )
     return place
-
-
-def _scheme(place: str) -> str:
-    return place.partition("://")[0] if "://" in place else ""
-
-
-def slice_keys(paths: Any) -> Iterator[bytes]:
-    """The slice keys of files: a path is never given to a second file, and what is deleted of it is no part of it."""
-    offsets = np.frombuffer(paths.buffers()[1], np.int32)[
-        paths.offset : paths.offset + len(paths) + 1
-    ].tolist()
-    data = memoryview(paths.buffers()[2] or b"")
-    digest = xxhash.xxh3_128_digest
-    return (digest(data[start:end]) for start, end in pairwise(offsets))

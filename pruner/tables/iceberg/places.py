@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pruner.errors import StorageError, TableError
-from pruner.storage.opening import normalize_uri, open_store
+from pruner.storage.opening import is_alike_stored, normalize_uri, open_store
 from pruner.storage.store import NotFoundError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def place_of(location: str, root: str) -> str:
         raise TableError(
             f"the metadata of {root} names a file {location!r}, which is no place: {error}"
         ) from None
-    if _scheme(place) != _scheme(root):
+    if not is_alike_stored(place, root):
         raise TableError(
             f"the metadata of {root} names {location!r} in another kind of store, which is not read"
         )
@@ -55,10 +55,6 @@ def table_of_metadata(root: str) -> str:
     folder, _, name = root.rpartition("/")
     table, _, parent = folder.rpartition("/")
     return table if parent == METADATA and METADATA_FILE.fullmatch(name) else root
-
-
-def _scheme(place: str) -> str:
-    return place.partition("://")[0] if "://" in place else ""
 
 
 def read_file(place: str, options: Mapping[str, str], most: int) -> bytes:

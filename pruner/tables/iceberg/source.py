@@ -27,7 +27,7 @@ from pruner.tables.iceberg.nested import NestedNames
 from pruner.tables.iceberg.places import METADATA_FILE, newest_metadata, place_of, read_file
 from pruner.tables.iceberg.row_deletes import PositionDeletes
 from pruner.tables.iceberg.schema import iceberg_schema
-from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array
+from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array, keys_of_paths
 from pruner.tables.source import WriteOnceSource
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
     _require_parquet(files, root)
     codes, paths = _partition_paths(state)
     locations: Any = files.column("path").combine_chunks()
-    keys = [xxhash.xxh3_128_digest(path) for path in locations.cast(pa.binary()).to_pylist()]
+    keys = list(keys_of_paths(locations))
     if len(set(keys)) != len(keys):
         raise TableError(f"the manifests of {root} name a file twice, so that its rows would count twice")
     return Snapshot(
