@@ -107,7 +107,10 @@ class PlanReader:
         """What stands in FROM for slices of base files alone, of which rows may be deleted apart."""
         snapshot, files = plan.snapshot, plan.ordinals
         deleted = snapshot.has_deletes[files]
-        int96 = self.of_int96(snapshot, files, wanted.may_read)
+        # Who writes field ids writes no INT96.
+        int96 = (
+            np.zeros(len(files), bool) if shape.by_ids else self.of_int96(snapshot, files, wanted.may_read)
+        )
         parts: list[tuple[NDArray[np.intp], ScanShape, bool]] = []
         for is_int96 in (False, True):
             own = shape.of_int96(snapshot) if is_int96 else shape
