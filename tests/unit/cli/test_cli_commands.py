@@ -233,7 +233,7 @@ def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
     assert run("refresh", flights).out.startswith("0 files indexed, 5 were covered")
 
 
-def test_a_column_gained_by_an_index_on_all_columns_is_reported(run: Run, tmp_path: Path) -> None:
+def test_a_new_column_of_an_index_on_all_columns_is_reported(run: Run, tmp_path: Path) -> None:
     """Else a refresh would read every file without a word, where one file is said to be new."""
     root = tmp_path / "growing"
     write_file(root / "0.parquet", id=[1], city=["a"])
