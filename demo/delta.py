@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 import pruner
 import pruner_duckdb
 import pruner_spark
-from tools.delta import delta_session, session_with_jars
+from tools.spark_sessions import delta_session, session_with_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

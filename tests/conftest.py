@@ -17,7 +17,7 @@ from tests.support import duckdb_ways, profiles
 from tests.support.delta_tables import tables
 from tests.support.hudi_tables import AllTables, HudiTables
 from tests.support.spark_reads import SparkReads
-from tools.delta import delta_session, session_with_jars
+from tools.spark_sessions import delta_session, session_with_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tools.delta import iceberg_session
+from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,10 +26,10 @@ from tests.support.delta_writer import (
     states,
 )
 from tests.support.hudi_tables import AllTables, HudiTables
-from tools import delta as delta_tool
+from tools import spark_sessions
 from tools.cache import cache_dir, fingerprint
-from tools.delta import delta_session
 from tools.jars import DELTA_JARS
+from tools.spark_sessions import delta_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -825,5 +825,5 @@ def _key(build: Builder) -> str:
     shared = (_changes, _checkpointed, _source, compact_log, _builder)
     texts = [inspect.getsource(each) for each in (build, *shared)]
     values = repr((PLAIN, PLAIN_ROW, VECTORS, INTERPRETED, TEXTS))
-    sources = [Path(delta_writer.__file__), Path(delta_tool.__file__)]
+    sources = [Path(delta_writer.__file__), Path(spark_sessions.__file__)]
     return fingerprint(*texts, values, *sources, *(jar.sha256 for jar in DELTA_JARS), installed("pyspark"))
