@@ -75,8 +75,10 @@ def function(name: str, arguments: tuple[Expr, ...], result: pa.DataType | None)
     match name, arguments:
         case "-", (operand,):
             return Call("negate", (operand,), result)
-        case "substr" | "substring", (_, _, _):  # with two arguments it goes on to the end of the text
+        case "substr" | "substring", (_, _, _):
             return Call("left", arguments, result)
+        case "substr" | "substring", _:  # with two arguments it goes on to the end of the text, as `left` does not
+            return Call(name, arguments, result)
         case "isnan", (operand,):
             return Compare(Operator.EQ, operand, Literal(float("nan"), pa.float64()))
         case "date_part" | "datepart", (Literal(value=str(part)), operand) if part.lower() in _PARTS:

@@ -48,10 +48,13 @@ _NEVER: Final = Point(_ABOVE, b"")
 
 
 def beginning(use: Use) -> Inverse:
-    """`left(x, n)`, `substring(x, 1, n)`: the first n characters."""
+    """`substring(x, 1, n)`, which `left(x, n)` is made into: the first n characters.
+
+    A call with one constant is `substr(x, n)`, which goes on from there to the end.
+    """
     _require_text(use)
     match [constant.value for constant in use.constants]:
-        case [int(count)] | [1, int(count)] if count > 0 and not isinstance(count, bool):
+        case [1, int(count)] if count > 0 and not isinstance(count, bool):
             return Texts(
                 _STRING,
                 lambda value, operator, point: _beginning(value, count, operator, point),

@@ -59,7 +59,11 @@ def test_a_plan_of_a_new_process(lake: Lake) -> None:
         "HEAD lake/.hoodie": 1,
         "HEAD .hoodie": 1,
         "LIST lake/t/": 1,
-        **{f"LIST {above}{sign}/": 1 for above in ("lake/", "") for sign in ("_delta_log", "metadata")},
+        **{
+            f"LIST {above}{sign}/": 1
+            for above in ("lake/t/", "lake/", "")
+            for sign in ("_delta_log", "metadata")
+        },
     }, "is it a table, and not a folder of another one?"
     assert table.plan("x = 3").kept == 1
     assert lake.requests() == [
