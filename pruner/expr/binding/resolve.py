@@ -199,7 +199,9 @@ class Resolver:
         engine = self._semantics.traits.name
         spelled = named(call, engine)
         if isinstance(spelled, str):
+            # A row without evaluations has preimages all the same; what its shape refuses is another function.
             function = called(name, engine)
+            function = None if function is None or function.shape is not None else function
         else:
             name, call = spelled.function, replace(spelled, type=call.type)
             function = FUNCTIONS[name]
