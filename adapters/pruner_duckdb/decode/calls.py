@@ -77,7 +77,10 @@ def function(name: str, arguments: tuple[Expr, ...], result: pa.DataType | None)
             return Call("negate", (operand,), result)
         case "substr" | "substring", (_, _, _):
             return Call("left", arguments, result)
-        case "substr" | "substring", _:  # with two arguments it goes on to the end of the text, as `left` does not
+        case (
+            "substr" | "substring",
+            _,
+        ):  # with two arguments it goes on to the end of the text, as `left` does not
             return Call(name, arguments, result)
         case "isnan", (operand,):
             return Compare(Operator.EQ, operand, Literal(float("nan"), pa.float64()))

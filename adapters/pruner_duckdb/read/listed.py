@@ -51,6 +51,8 @@ def listed_sql(
     may_read: Callable[[str], bool],
     where: str,
     deleted: str | None = None,
+    *,
+    reckons_with_nan: bool = False,
 ) -> str:
     """Return a query over the base files of some slices, whatever is in them.
 
@@ -61,6 +63,7 @@ def listed_sql(
         bind: takes the list of files, and lists of partition values, as parameters.
         may_read: tells whether the statement may read a column; a wrong answer costs time alone.
         where: a condition over DuckDB's own columns of a scan, with its WHERE.
+        reckons_with_nan: whether DuckDB is told that statistics in files may leave NaN out.
         deleted: the name under which DuckDB finds the `DeletedRows` of the files, where they have any.
     """
     uris: list[Any] = snapshot.base_files.take(pa.array(ordinals, pa.int64())).to_pylist()
@@ -86,7 +89,7 @@ def listed_sql(
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
     # Under a schema DuckDB numbers rows when it is told to.
     numbered = ", filename = true, file_row_number = true" if deleted else ""
-    nan = nan_option(shape.columns) if snapshot.hides_nan else ""
+    nan = nan_option(shape.columns) if reckons_with_nan else ""
     options = f"hive_partitioning = false, binary_as_string = false{numbered}{nan}"
     read = f"{READ_PARQUET}({bind(files)}{schema}, {options})"
     beside = f"{anti_join(deleted)}{partitions.beside()}"

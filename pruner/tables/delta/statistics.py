@@ -60,6 +60,8 @@ _MOMENT: Final = re.compile(
 _ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
 """Names of columns that are escaped in JSON."""
 _EXACT: Final = Context(prec=100)
+_HELD_BY_DOUBLES: Final = 10**15
+"""Numbers of fewer digits come through a double as they were; delta-rs writes decimals by way of one."""
 
 
 class Found(NamedTuple):
@@ -309,14 +311,14 @@ def _float(value: Any, *, narrow: bool, high: bool) -> float | None:
     return found
 
 
-def _decimal(value: Any, scale: int) -> int:
+def _decimal(value: Any, scale: int) -> int | None:
+    """Unscaled; nothing for a number that a double need not hold, as which some writers have it."""
     if isinstance(value, bool | float) or not isinstance(value, int | str | Decimal):
         raise TypeError
-    number = Decimal(value)
-    unscaled = int(number.scaleb(scale, _EXACT))
-    if Decimal(unscaled) != number.scaleb(scale, _EXACT) or abs(unscaled) >= 10**38:
+    number = Decimal(value).scaleb(scale, _EXACT)
+    if number != number.to_integral_value():
         raise ValueError
-    return unscaled
+    return int(number) if abs(number) < _HELD_BY_DOUBLES else None
 
 
 def _days(value: Any) -> int:

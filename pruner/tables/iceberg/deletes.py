@@ -6,6 +6,7 @@ position deletes the files that it names.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -73,6 +74,14 @@ class DeletePlan:
     def __bool__(self) -> bool:
         return bool(self.by_file or self.by_partition or self.everywhere)
 
+    def _key(self, partition: tuple[int, tuple[Any, ...]]) -> tuple[int, tuple[Any, ...]]:
+        """A partition as data and delete files both have it, whatever its columns were promoted from in between.
+
+        Two partitions may come to one key: position deletes name the files that they are about.
+        """
+        spec_id, values = partition
+        return spec_id, tuple(map(_comparable, values))
+
     def add(self, delete: DeleteFile, *, is_partitioned: bool) -> None:
         """Take a delete file in."""
         if delete.content == EQUALITY_DELETES and not is_partitioned:
@@ -80,7 +89,7 @@ class DeletePlan:
         elif delete.referenced_file is not None:
             self.by_file[delete.referenced_file].append(delete)
         else:
-            self.by_partition[delete.partition].append(delete)
+            self.by_partition[self._key(delete.partition)].append(delete)
 
     def of(self, path: str, sequence_number: int, partition: tuple[int, tuple[Any, ...]]) -> DeletesOf | None:
         """The delete files that can apply to a data file; None where there is none."""
@@ -89,7 +98,11 @@ class DeletePlan:
         encoded = path.encode()
         positions: list[DeleteFile] = []
         equality: list[DeleteFile] = []
-        for each in (*self.by_file.get(path, ()), *self.by_partition.get(partition, ()), *self.everywhere):
+        for each in (
+            *self.by_file.get(path, ()),
+            *self.by_partition.get(self._key(partition), ()),
+            *self.everywhere,
+        ):
             if each.content == EQUALITY_DELETES:
                 if each.sequence_number > sequence_number:
                     equality.append(each)
@@ -99,6 +112,13 @@ class DeletePlan:
         if not (positions or equality):
             return None
         return DeletesOf(tuple(vectors or positions), tuple(equality))
+
+
+def _comparable(value: Any) -> Any:
+    """A value that is equal to itself, also NaN, and a decimal of more digits to the same one of fewer."""
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    return int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
 
 
 def delete_files(

@@ -24,7 +24,13 @@ from pruner.tables.iceberg.manifests import DATA, FILE_COLUMNS, Manifest, read_m
 from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
 from pruner.tables.iceberg.nested import NestedNames
-from pruner.tables.iceberg.places import METADATA_FILE, newest_metadata, place_of, read_file
+from pruner.tables.iceberg.places import (
+    METADATA_FILE,
+    newest_metadata,
+    place_of,
+    read_file,
+    table_of_metadata,
+)
 from pruner.tables.iceberg.row_deletes import PositionDeletes
 from pruner.tables.iceberg.schema import iceberg_schema
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array, keys_of_paths
@@ -48,6 +54,9 @@ _NUMBER: Final = re.compile(r"-?\d{1,19}")
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PARQUET: Final = "parquet"
+_METADATA_PATH: Final = "write.metadata.path"
+"""Where a table keeps its metadata that does not lie beside its data."""
+
 _NOTHING: Final = "nothing"
 
 
@@ -102,7 +111,9 @@ class IcebergSource(WriteOnceSource):
             StorageError: it cannot be read.
         """
         with self._lock:
-            _require_found_by_ids(self._now(), self.root)
+            metadata = self._now()
+            _require_same_place(metadata, table_of_metadata(self.root))
+            _require_found_by_ids(metadata, self.root)
 
     def identity(self) -> str:
         """Return what a table that was made anew at the same place has not: the id in its metadata."""
@@ -229,7 +240,8 @@ class IcebergSource(WriteOnceSource):
 
 
 def _require_same_place(metadata: TableMetadata, root: str) -> None:
-    if place_of(metadata.location, root) != root:
+    apart = metadata.properties.get(_METADATA_PATH)
+    if apart is None and place_of(metadata.location, root) != root:
         raise TableError(
             f"the metadata at {root} belongs to a table at {metadata.location}, and names the files there: open that "
             "one, or register the copy as a table of its own"
@@ -255,7 +267,12 @@ def _tuples(manifest: Manifest, metadata: TableMetadata) -> list[tuple[int, tupl
     if spec is None:
         raise TableError(f"{metadata.location} has no partition spec {spec_id}: its metadata is damaged")
     ids = [each.field_id if each.field_id is not None else 1000 + at for at, each in enumerate(spec.fields)]
-    columns = [manifest.partitions.get(field_id, [None] * count) for field_id in ids]
+    missing = [field_id for field_id in ids if field_id not in manifest.partitions]
+    if missing:
+        raise TableError(
+            f"the manifests of {metadata.location} lack partition field {missing[0]}: they are damaged"
+        )
+    columns = [manifest.partitions[field_id] for field_id in ids]
     rows = zip(*columns, strict=True) if columns else [()] * count
     return [(spec_id, tuple(row)) for row in rows]
 

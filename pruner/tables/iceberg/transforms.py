@@ -21,6 +21,9 @@ _EPOCH: Final = date(1970, 1, 1)
 _DAY_MICROS: Final = 86_400_000_000
 _HOUR_MICROS: Final = 3_600_000_000
 _LAST_YEAR: Final = 9999
+_MOST_DAYS: Final = 3_700_000
+"""Days from 1970 to any date of four digits; as microseconds a few seconds."""
+
 _PERIODS: Final = ("year", "month", "day", "hour")
 
 
@@ -75,6 +78,9 @@ def _known(transform: str) -> Callable[[Any, pa.DataType], Extent | None] | None
 
 
 def _identity(value: Any, type_: pa.DataType) -> Extent | None:
+    """The value itself; not a number so small that it may be days, of a date that became a timestamp since."""
+    if pa.types.is_timestamp(type_) and abs(value) <= _MOST_DAYS:
+        return Extent()
     return Extent(value, value)
 
 
