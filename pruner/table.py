@@ -109,7 +109,7 @@ class Table:
         """
         if fresh:
             self._views.forget()
-        return PinnedSnapshot(self._views.current() if as_of is None else self._views.as_of(as_of))
+        return PinnedSnapshot(self._views.current() if as_of is None else self._views.as_of(str(as_of)))
 
     def plan(
         self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None

@@ -71,7 +71,7 @@ SHAPES = {
     ),
     "scalar subquery": (
         "SELECT id FROM lake.flights WHERE id = (SELECT min(altitude) + 4 FROM lake.airports WHERE code = 'ATL')",
-        [("airports", 1, 3), ("flights", 12, 12)],
+        [("airports", 1, 3), ("flights", 1, 12)],
     ),
     "correlated subquery": (
         "SELECT id FROM lake.flights f WHERE id < 100 AND delay > "

@@ -205,15 +205,21 @@ def test_statistics_from_before_a_type_was_widened(
     assert kept(pruner.open_table(str(table.root)), f"c = {inside}", f"c = {outside}") == [1, 0]
 
 
-def test_decimals_have_all_their_digits(tmp_path: Path):
-    """As doubles, all of these are one number."""
-    low, high = "12345678901234567890.123456789012345678", "12345678901234567890.123456789012345679"
-    table = DeltaLog(tmp_path / "t", (Column("c", "decimal(38,18)"),))
-    stats = f'{{"numRecords": 2, "minValues": {{"c": {low}}}, "maxValues": {{"c": {high}}}, "nullCount": {{"c": 0}}}}'
-    table.append(pa.table({"c": [Decimal(low), Decimal(high)]}), stats=stats)
+def test_decimals_are_read_digit_by_digit_and_not_believed_beyond_those_of_a_double(tmp_path: Path):
+    """delta-rs writes decimals by way of doubles: 12345678901234567.91 as 1.2345678901234568e+16."""
     cast = "c = CAST('{}' AS DECIMAL(38,18))"
-    values = (low, high, f"{low[:-1]}7")
-    assert kept(pruner.open_table(str(table.root)), *map(cast.format, values)) == [1, 1, 0]
+    for number, (low, high, kept_each) in enumerate(
+        [
+            ("0.000000000000678", "0.000000000000679", [1, 1, 0]),
+            ("12345678901234567890.123456789012345678", "12345678901234567890.123456789012345679", [1, 1, 1]),
+            ("1.2345678901234568e+16", "1.2345678901234568e+16", [1, 1, 1]),
+        ]
+    ):
+        table = DeltaLog(tmp_path / str(number), (Column("c", "decimal(38,18)"),))
+        stats = f'{{"numRecords": 2, "minValues": {{"c": {low}}}, "maxValues": {{"c": {high}}}, "nullCount": {{"c": 0}}}}'
+        table.append(pa.table({"c": [Decimal(low), Decimal(high)]}), stats=stats)
+        values = (low, high, f"{low[:-1]}7" if "e" not in low else "12345678901234567.91")
+        assert kept(pruner.open_table(str(table.root)), *map(cast.format, values)) == kept_each, low
 
 
 def test_d2_a_file_with_deleted_rows_is_described_by_more_than_it_has(tmp_path: Path):
