@@ -27,20 +27,33 @@ _MOST_KEPT: Final = 1 << 17
 class NestedNames:
     """The names of the fields inside the columns of a table: see `pruner.tables.snapshot.FieldNames`."""
 
-    def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
-        """`schema` is as the metadata has it."""
+    def __init__(
+        self, schema: StructType, options: Mapping[str, str], in_manifest: Mapping[str, frozenset[int]]
+    ) -> None:
+        """`schema` is as the metadata has it; `in_manifest` has the field ids of the columns of each file, by its URI,
+        whose values stand in the manifest as well: a file may lack them.
+        """
         self._options = options
+        self._in_manifest = in_manifest
         self._types = {each["name"]: (int(each["id"]), each["type"]) for each in schema.fields}
-        self.columns = frozenset(name for name, (_, type_) in self._types.items() if isinstance(type_, dict))
+        known = frozenset[int]().union(*set(in_manifest.values()))
+        self.columns = frozenset(
+            name for name, (id_, type_) in self._types.items() if isinstance(type_, dict) or id_ in known
+        )
         self._known: dict[str, Mapping[int, Any]] = {}
         self._lock = Lock()
 
     def require_same(self, files: Sequence[tuple[str, int | None]], columns: Collection[str]) -> None:
         """Read the footers of files that are to be read with some columns: see `FieldNames`."""
-        wanted = [self._types[name] for name in columns if name in self.columns]
+        wanted = [(name, *self._types[name]) for name in columns if name in self.columns]
         for uri, size in files if wanted else ():
             held = self._held(uri, size)
-            for id_, type_ in wanted:
+            for name, id_, type_ in wanted:
+                if id_ not in held and id_ in self._in_manifest.get(uri, ()):
+                    raise TableError(
+                        f"{uri} lacks column {name!r}, whose value stands in the manifest alone: leave the column "
+                        "out, or rewrite the data files"
+                    )
                 differing = _differing(held[id_], type_) if id_ in held else None
                 if differing is not None:
                     raise TableError(

@@ -295,7 +295,7 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
         root=root,
         deletes=_deletes(state, root, options),
         hides_nan=True,
-        nested=NestedNames(metadata.schema_of(schema_id), options),
+        nested=NestedNames(metadata.schema_of(schema_id), options, _in_manifest(state, root)),
     )
 
 
@@ -322,6 +322,21 @@ def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> Posi
             "engine that applies them"
         )
     return PositionDeletes(found, locations, root, options) if any(found) else None
+
+
+def _in_manifest(state: IcebergState, root: str) -> dict[str, frozenset[int]]:
+    """The columns whose values the partition of each file has, by field ids, under the file's URI."""
+    of_spec = {
+        spec_id: frozenset(
+            each.source_id for each in spec.fields if each.transform == "identity" and each.source_id
+        )
+        for spec_id, spec in state.metadata.specs.items()
+    }
+    if not any(of_spec.values()):
+        return {}
+    locations: list[Any] = state.files.column("path").to_pylist()
+    specs = (of_spec[spec_id] for spec_id, _ in state.partitions)
+    return {place_of(path, root): ids for path, ids in zip(locations, specs, strict=True) if ids}
 
 
 def _require_parquet(files: pa.Table, root: str) -> None:
