@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from pruner.evidence.logged import FileStatistics, LoggedStatistics
-from pruner.parquet_type import ParquetType
+from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, LoggedStatistics
 from pruner.tables.delta.schema import became_double
 from pruner.tables.delta.statistics import bounds_of, found_of
 
 if TYPE_CHECKING:
+    from pruner.parquet_type import ParquetType
     from pruner.schema import Field
     from pruner.tables.delta.state import DeltaState
     from pruner.tables.snapshot import Snapshot
 
 NAME: Final = "delta.statistics"
 """How reports call the statistics in the log."""
-
-_INSTANTS: Final = ParquetType("INT64", "TIMESTAMP_MICROS", "Timestamp(us,utc)")
-_LOCAL: Final = ParquetType("INT64", "", "Timestamp(us)")
 
 
 class DeltaStatistics(LoggedStatistics):
@@ -44,4 +41,4 @@ def _parquet_type(type_: Any) -> ParquetType | None:
     """How the values of a timestamp are meant: whatever the files have, a type of Delta's says it."""
     if not pa.types.is_timestamp(type_):
         return None
-    return _INSTANTS if type_.tz is not None else _LOCAL
+    return INSTANTS if type_.tz is not None else WALL_CLOCKS

@@ -8,17 +8,19 @@ NULL inside structs, which some writers take without those of the struct.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from pruner.arrow import compute
-from pruner.evidence.logged import FileStatistics, LoggedStatistics
+from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, LoggedStatistics
 from pruner.parquet_type import ParquetType
 from pruner.tables.iceberg.transforms import extent_of
 from pruner.tables.iceberg.values import decode_values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pruner.schema import Field
     from pruner.tables.iceberg.source import IcebergState
     from pruner.tables.iceberg.transforms import Extent
@@ -28,11 +30,15 @@ NAME: Final = "iceberg.metrics"
 """How reports call what manifests say of columns."""
 
 _PARQUET: Final[dict[pa.DataType, ParquetType]] = {
-    pa.timestamp("us"): ParquetType("INT64", "", "Timestamp(us)"),
-    pa.timestamp("us", "UTC"): ParquetType("INT64", "TIMESTAMP_MICROS", "Timestamp(us,utc)"),
+    pa.timestamp("us"): WALL_CLOCKS,
+    pa.timestamp("us", "UTC"): INSTANTS,
     pa.time64("us"): ParquetType("INT64", "", "Time(us)"),
 }
 """How files hold the types of which engines make something else otherwise (specification, appendix A)."""
+
+
+def _as_they_are(values: Any) -> list[Any]:
+    return values.to_pylist()
 
 
 class IcebergMetrics(LoggedStatistics):
@@ -48,35 +54,27 @@ class IcebergMetrics(LoggedStatistics):
         field_id = about.field_id
         assert field_id is not None
         rows: list[Any] = self._state.files.column("rows").to_pylist()
-        low = self._bounds("lower_bounds", field_id, about.type)
-        high = self._bounds("upper_bounds", field_id, about.type)
-        nulls = self._counts("null_counts", field_id) if len(about.path) == 1 else [None] * len(rows)
-        nans = self._counts("nan_counts", field_id)
+        bounds = partial(_bounds, about.type)
+        low = self._metric("lower_bounds", field_id, bounds)
+        high = self._metric("upper_bounds", field_id, bounds)
+        nulls = self._metric("null_counts", field_id) if len(about.path) == 1 else [None] * len(rows)
+        nans = self._metric("nan_counts", field_id)
         for at, (least, greatest) in enumerate(zip(low, high, strict=True)):
             if least is not None and greatest is not None and least > greatest:
                 low[at] = high[at] = None
         self._narrow(about, low, high, nulls, rows)
         return FileStatistics(rows, nulls, nans, low, high, _PARQUET.get(about.type)), []
 
-    def _counts(self, name: str, field_id: int) -> list[Any]:
-        found: list[Any] = []
-        for manifest in self._state.data:
-            values: list[Any] = [None] * manifest.files.num_rows
-            rows, counts = manifest.metrics[name].of_field(field_id)
-            for row, count in zip(rows.tolist(), counts.to_pylist(), strict=True):
-                values[row] = count
-            found += values
-        return found
-
-    def _bounds(self, name: str, field_id: int, type_: pa.DataType) -> list[Any]:
+    def _metric(
+        self, name: str, field_id: int, converted: Callable[[Any], list[Any]] = _as_they_are
+    ) -> list[Any]:
+        """One metric of a column in each file, None where a manifest does not have it."""
         found: list[Any] = []
         for manifest in self._state.data:
             values: list[Any] = [None] * manifest.files.num_rows
             rows, stored = manifest.metrics[name].of_field(field_id)
             if len(rows):
-                for row, value in zip(
-                    rows.tolist(), _storage(decode_values(stored, type_), type_), strict=True
-                ):
+                for row, value in zip(rows.tolist(), converted(stored), strict=True):
                     values[row] = value
             found += values
         return found
@@ -134,32 +132,22 @@ def _end(value: Any, type_: pa.DataType) -> Any:
     return value
 
 
-def _storage(values: Any, type_: Any) -> list[Any]:
-    """Decoded bounds as records of column statistics have them."""
+def _bounds(type_: Any, stored: Any) -> list[Any]:
+    """Bounds as records of column statistics have them; None for those that are not used."""
     types = pa.types
     if isinstance(type_, pa.UuidType) or types.is_fixed_size_binary(type_):
-        return [None] * len(values)
-    if types.is_boolean(type_):
-        return [None if value is None else int(value) for value in values.to_pylist()]
-    if types.is_date32(type_):
-        return values.view(pa.int32()).to_pylist()
-    if types.is_timestamp(type_) or types.is_time64(type_):
-        return values.view(pa.int64()).to_pylist()
-    if types.is_decimal(type_):
-        return _unscaled(values)
+        return [None] * len(stored)
+    values = decode_values(stored, type_)
     if types.is_floating(type_):
         return [None if value is None or math.isnan(value) else value for value in values.to_pylist()]
+    if types.is_decimal(type_):
+        unscaled: list[Any] = (
+            values.cast(pa.decimal128(38, type_.scale)).view(pa.decimal128(38, 0)).to_pylist()
+        )
+        return [None if value is None else int(value) for value in unscaled]
     if types.is_string(type_):
-        return values.cast(pa.binary()).to_pylist()
+        values = values.cast(pa.binary())
+    elif not types.is_binary(type_):
+        # Booleans, dates, timestamps and times are numbers there.
+        values = (values.view(pa.int32()) if types.is_date32(type_) else values).cast(pa.int64())
     return values.to_pylist()
-
-
-def _unscaled(values: Any) -> list[int | None]:
-    """The numbers of decimals without their point."""
-    buffer = values.buffers()[1]
-    raw = memoryview(buffer)[values.offset * 16 : (values.offset + len(values)) * 16]
-    valid: list[Any] = compute.is_valid(values).to_pylist()
-    return [
-        int.from_bytes(raw[at * 16 : at * 16 + 16], "little", signed=True) if is_there else None
-        for at, is_there in enumerate(valid)
-    ]

@@ -17,6 +17,7 @@ from pruner.errors import IndexDefinitionError
 from pruner.evidence.sources import of_records
 from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type
+from pruner.parquet_type import ParquetType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
     from pruner.evidence.sources import KnowsFields, Source, Sources
     from pruner.expr.bound.predicates import BoundExpr, InLeaf
     from pruner.expr.semantics import Semantics
-    from pruner.parquet_type import ParquetType
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
+
+INSTANTS: Final = ParquetType("INT64", "TIMESTAMP_MICROS", "Timestamp(us,utc)")
+WALL_CLOCKS: Final = ParquetType("INT64", "", "Timestamp(us)")
+"""How files hold timestamps with a zone and without, of which engines make something else otherwise."""
 
 _USING: Final = "column_stats"
 _UNKNOWN_ROWS: Final = 1 << 40
@@ -109,7 +113,7 @@ def _records(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table
     )
     told = np.flatnonzero(nulls_known | low | high)
     kind = _kind_of(about.type)
-    of_records: Any = schema  # whose stubs leave types open
+    layout: Any = schema  # whose stubs leave types open
     count = len(told)
     no, yes = truth_array(np.zeros(count, np.bool_)), truth_array(np.ones(count, np.bool_))
     columns: dict[str, Any] = {
@@ -129,8 +133,8 @@ def _records(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table
     }
     for name, ends in (("min", found.low), ("max", found.high)):
         column = f"{name}_{kind}"
-        columns[column] = _column([ends[at] for at in told.tolist()], of_records.field(column).type)
-    fields: list[Any] = list(of_records)
+        columns[column] = _column([ends[at] for at in told.tolist()], layout.field(column).type)
+    fields: list[Any] = list(layout)
     arrays = [
         columns[field.name].cast(field.type) if field.name in columns else nulls(count, field.type)
         for field in fields

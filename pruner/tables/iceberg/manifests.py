@@ -36,21 +36,12 @@ _DEEPEST: Final = 8
 # Ids of fields: of a manifest list, of a manifest's entries, and of data files.
 _LIST: Final = {
     500: "path",
-    501: "length",
     502: "spec_id",
     517: "content",
     515: "sequence_number",
-    516: "min_sequence_number",
-    503: "snapshot_id",
     519: "key_metadata",
 }
-_ENTRY: Final = {
-    0: "status",
-    1: "snapshot_id",
-    3: "sequence_number",
-    4: "file_sequence_number",
-    2: "data_file",
-}
+_ENTRY: Final = {0: "status", 3: "sequence_number", 2: "data_file"}
 _FILE: Final = {
     134: "content",
     100: "path",
@@ -58,7 +49,6 @@ _FILE: Final = {
     102: "partition",
     103: "rows",
     104: "size",
-    109: "value_counts",
     110: "null_counts",
     137: "nan_counts",
     125: "lower_bounds",
@@ -69,8 +59,8 @@ _FILE: Final = {
     144: "content_offset",
     145: "content_size",
 }
-COUNTS: Final = ("value_counts", "null_counts", "nan_counts")
-BOUNDS: Final = ("lower_bounds", "upper_bounds")
+_COUNTS: Final = ("null_counts", "nan_counts")
+_BOUNDS: Final = ("lower_bounds", "upper_bounds")
 
 FILE_COLUMNS: Final = pa.schema(
     [
@@ -95,11 +85,9 @@ class ManifestFile:
     """A line of a manifest list."""
 
     path: str
-    length: int
     spec_id: int
     content: int
     sequence_number: int
-    snapshot_id: int | None
 
 
 @dataclass(frozen=True)
@@ -143,11 +131,9 @@ def read_manifest_list(data: bytes, place: str) -> list[ManifestFile]:
         found.append(
             ManifestFile(
                 path=row["path"],
-                length=int(row["length"]),
                 spec_id=int(row.get("spec_id") or 0),
                 content=content,
                 sequence_number=int(row.get("sequence_number") or 0),
-                snapshot_id=row.get("snapshot_id"),
             )
         )
     return found
@@ -162,7 +148,7 @@ def read_manifest(data: bytes, manifest: ManifestFile, place: str) -> Manifest:
     columns: dict[str, list[Any]] = {name: [] for name in FILE_COLUMNS.names}
     partitions: dict[int, list[Any]] = {}
     metrics: dict[str, tuple[list[int], list[int], list[Any]]] = {
-        name: ([], [], []) for name in (*COUNTS, *BOUNDS)
+        name: ([], [], []) for name in (*_COUNTS, *_BOUNDS)
     }
     count = 0
     for line in _records(data, place):
@@ -172,14 +158,14 @@ def read_manifest(data: bytes, manifest: ManifestFile, place: str) -> Manifest:
             continue
         if status not in (0, 1):
             raise TableError(f"{place} has an entry of status {status!r}: it is damaged")
-        file = line.inner(2, entry["data_file"]).named(_FILE, place)
+        stored = line.inner(2, entry["data_file"])
+        file = stored.named(_FILE, place)
         _require_readable(file, manifest, place)
         file["spec_id"] = manifest.spec_id
         file["sequence_number"] = _sequence_number(entry, manifest, place)
         for name in FILE_COLUMNS.names:
             columns[name].append(file.get(name) if name != "content" else int(file.get(name) or 0))
-        tuple_ = line.inner(2, entry["data_file"]).inner(102, file.get("partition") or {})
-        for field_id, value in tuple_.by_id().items():
+        for field_id, value in stored.inner(102, file.get("partition") or {}).by_id().items():
             partitions.setdefault(field_id, [None] * count).append(value)
         for values in partitions.values():
             values.extend([None] * (count + 1 - len(values)))
@@ -197,7 +183,7 @@ def read_manifest(data: bytes, manifest: ManifestFile, place: str) -> Manifest:
                 name: Metrics(
                     np.array(rows, np.int32),
                     np.array(ids, np.int32),
-                    arrow.array(values, pa.int64() if name in COUNTS else pa.binary()),
+                    arrow.array(values, pa.int64() if name in _COUNTS else pa.binary()),
                 )
                 for name, (rows, ids, values) in metrics.items()
             },

@@ -62,13 +62,11 @@ _NOTHING: Final = "nothing"
 
 @dataclass(frozen=True)
 class IcebergState:
-    """A snapshot of the table as its manifests have it, in their order.
-
-    `spec_ids[i]` and `tuples[i]` are the partition spec of file i and its values by field ids.
-    """
+    """A snapshot of the table as its manifests have it, in their order; `manifests` are their paths."""
 
     metadata: TableMetadata
     snapshot: TableSnapshot | None
+    manifests: tuple[str, ...]
     data: tuple[Manifest, ...]
     deletes: tuple[Manifest, ...]
 
@@ -111,9 +109,7 @@ class IcebergSource(WriteOnceSource):
             StorageError: it cannot be read.
         """
         with self._lock:
-            metadata = self._now()
-            _require_same_place(metadata, table_of_metadata(self.root))
-            _require_found_by_ids(metadata, self.root)
+            self._now()
 
     def identity(self) -> str:
         """Return what a table that was made anew at the same place has not: the id in its metadata."""
@@ -133,8 +129,7 @@ class IcebergSource(WriteOnceSource):
         with self._lock:
             before, metadata = self._metadata, self._now()
             if self._snapshot is None or metadata is not before:
-                self._states.clear()
-                self._snapshot = self._made(metadata, metadata.current, None)
+                self._snapshot = self._current(metadata)
             if previous is not None and previous.id == self._snapshot.id and previous.root == self.root:
                 return previous
             return self._snapshot
@@ -166,15 +161,28 @@ class IcebergSource(WriteOnceSource):
         if self._fixed:
             if self._metadata is None:
                 stored = read_file(self.root, self.storage_options, MOST_BYTES)
-                self._metadata = read_metadata(stored, self.root, self.root.rpartition("/")[2])
+                self._metadata = self._checked(stored, self.root.rpartition("/")[2])
             return self._metadata
         store = open_store(self.root, self.storage_options)
         path, info = newest_metadata(store)
         if self._metadata is None or self._newest != (path, info):
-            found = read_metadata(store.get(path, MOST_BYTES), self.root, path)
-            _require_same_place(found, self.root)
-            self._metadata, self._newest = found, (path, info)
+            self._metadata = self._checked(store.get(path, MOST_BYTES), path)
+            self._newest = (path, info)
         return self._metadata
+
+    def _checked(self, stored: bytes, name: str) -> TableMetadata:
+        """What a metadata file says of a table that can be read."""
+        metadata = read_metadata(stored, self.root, name)
+        _require_same_place(metadata, table_of_metadata(self.root))
+        _require_found_by_ids(metadata, self.root)
+        return metadata
+
+    def _current(self, metadata: TableMetadata) -> Snapshot:
+        """The current snapshot of new metadata: manifests of others are read anew where somebody asks for them."""
+        self._states.clear()
+        found = self._made(metadata, metadata.current, None)
+        self._manifests = {path: self._manifests[path] for path in self._states[found.id].manifests}
+        return found
 
     def _as_of(self, metadata: TableMetadata, instant: str) -> TableSnapshot:
         """The snapshot that was the current one at a moment."""
@@ -202,19 +210,15 @@ class IcebergSource(WriteOnceSource):
         return found
 
     def _state(self, metadata: TableMetadata, snapshot: TableSnapshot | None) -> IcebergState:
-        _require_found_by_ids(metadata, self.root)
         listed = [] if snapshot is None else self._listed(snapshot)
         missing = [each for each in listed if each.path not in self._manifests]
         if missing:
             with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
                 for each, manifest in zip(missing, threads.map(self._manifest, missing), strict=True):
                     self._manifests[each.path] = manifest
-        wanted = {each.path for each in listed}
-        for path in self._manifests.keys() - wanted:
-            del self._manifests[path]
         data = tuple(self._manifests[each.path] for each in listed if each.content == DATA)
         deletes = tuple(self._manifests[each.path] for each in listed if each.content != DATA)
-        return IcebergState(metadata, snapshot, data, deletes)
+        return IcebergState(metadata, snapshot, tuple(each.path for each in listed), data, deletes)
 
     def _listed(self, snapshot: TableSnapshot) -> list[ManifestFile]:
         if snapshot.key_id is not None:
