@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg import types as iceberg
 
@@ -215,3 +217,26 @@ def test_a_field_of_a_struct_that_was_renamed_is_refused_and_no_other_column(lak
         )
         with pytest.raises(TableError, match="a field 'b' inside a column"):
             pruned.execute("SELECT box.c FROM t")
+
+
+def test_a_copy_that_names_the_files_of_the_original_is_refused(lake: IcebergLake, tmp_path: Path) -> None:
+    made = lake.create("original")
+    made.append(rows(made, range(4)))
+    root = lake.folder / "ns" / "original"
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
+    metadata = Path(made.metadata_location.removeprefix("file://"))
+    with pytest.raises(TableError, match="names the files there"):
+        pruner.open_table(str(copy / "metadata" / metadata.name))
+    assert len(pruner.open_table(str(metadata)).plan("id = 1").ordinals) == 1
+
+
+def test_a_column_that_its_partition_alone_has_is_refused_and_no_other_column(lake: IcebergLake) -> None:
+    made = lake.create("lacking", "identity")
+    made.append(rows(made, range(4)))
+    for task in made.scan().plan_files():
+        path = str(task.file.file_path).removeprefix("file://")
+        pq.write_table(pq.ParquetFile(path).read(columns=["id", "x"]), path)
+    with pruner_duckdb.connect({"t": made.metadata_location}) as pruned:
+        assert pruned.execute("SELECT id FROM t ORDER BY id").fetchall() == [(0,), (1,), (2,), (3,)]
+        with pytest.raises(TableError, match="lacks column 'number'"):
+            pruned.execute("SELECT number FROM t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import duckdb
@@ -78,3 +79,19 @@ def test_found_a_letter_whose_dot_a_locale_drops() -> None:
         and point.low <= "aj\u0307".encode() <= point.high
         for point in cased_ranges("AJ", BECOME_UPPER)
     )
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["date_diff('month', DATE '2024-01-01', d) = 1", "date_diff('hour', DATE '2024-01-01', d) > 2000"],
+)
+def test_found_what_a_shape_refuses_is_no_function_of_that_name(tmp_path: Path, condition: str) -> None:
+    """A difference in months was left to the rule for differences in days, which has the same name in engines."""
+    days = [[date(2024, 1, 1)], [date(2024, 2, 15)], [date(2024, 6, 1)]]
+    root = write_files(tmp_path / "t", *(pa.table({"d": each}) for each in days))
+    expected = duckdb.execute(
+        f"SELECT d FROM read_parquet('{root}/**/*.parquet') WHERE {condition}"
+    ).fetchall()
+    with pruner_duckdb.connect({"t": indexed(root)}) as con:
+        assert con.execute(f"SELECT d FROM t WHERE {condition}").fetchall() == expected
+        assert con.last_plans[-1].kept == 3

@@ -76,3 +76,15 @@ def test_one_file_of_a_float_column_by_its_own_index(tmp_path: Path) -> None:
     with pruner_duckdb.connect({"t": root}) as con:
         assert con.execute("SELECT id FROM t WHERE x < 0.25").fetchall() == [(40,)]
         assert con.last_plans[-1].kept == 1
+
+
+@pytest.mark.parametrize("using", ["bitmap", "bloom_filter"])
+def test_found_the_greatest_number_of_one_file(tmp_path: Path, using: str) -> None:
+    """DuckDB answers `max(x)` of one file with NaN from its statistic, once it has to reckon with NaN."""
+    root = tmp_path / "t"
+    _write(root, pa.float64(), evolved=False)
+    pruner.open_table(root).create_index("ids", on="id", using=using)
+    with pruner_duckdb.connect({"t": root}) as con:
+        found = con.execute("SELECT max(x), min(x), count(x) FROM t WHERE id IN (33, 80)").fetchall()
+        assert found == [(7.0, 1.0, 2)]
+        assert con.last_plans[-1].kept == 1

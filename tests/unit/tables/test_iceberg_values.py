@@ -18,6 +18,8 @@ from pyiceberg.transforms import parse_transform
 from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
 
 from pruner.arrow import arrow
+from pruner.tables.iceberg.deletes import DeleteFile, DeletePlan
+from pruner.tables.iceberg.manifests import POSITION_DELETES
 from pruner.tables.iceberg.transforms import extent_of, next_prefix
 from pruner.tables.iceberg.values import decode_values
 
@@ -184,3 +186,51 @@ def _comparable(value: Any) -> Any:
 def test_what_begins_with_a_text_lies_below_its_successor(prefix: str, rest: str) -> None:
     following = next_prefix(prefix)
     assert following is None or (prefix + rest).encode() < following.encode()
+
+
+def test_an_identity_of_a_date_says_nothing_of_the_timestamp_that_it_became() -> None:
+    """Days, read as microseconds, would be the first seconds of 1970."""
+    promoted = extent_of("identity", 19000, pa.timestamp("us"))
+    assert promoted is not None
+    assert (promoted.lower, promoted.upper, promoted.is_null) == (None, None, False)
+    moment = extent_of("identity", 1_700_000_000_000_000, pa.timestamp("us"))
+    assert moment is not None
+    assert moment.lower == moment.upper == 1_700_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("data", "delete"),
+    [
+        ((float("nan"),), (float("nan"),)),
+        ((b"\x00\x00\x04\xd2",), (b"\x00\x00\x00\x00\x00\x00\x04\xd2",)),
+        ((b"\xff\xfe",), (b"\xfe",)),
+        ((None, "a"), (None, "a")),
+    ],
+)
+def test_deletes_of_a_partition_meet_its_files(data: tuple[Any, ...], delete: tuple[Any, ...]) -> None:
+    """NaN is no key of itself, and a decimal that was promoted is written in more bytes."""
+    plan = DeletePlan()
+    plan.add(_position_deletes((3, delete)), is_partitioned=True)
+    found = plan.of("file:/t/a.parquet", 1, (3, data))
+    assert found is not None
+    assert len(found.positions) == 1
+    assert plan.of("file:/t/a.parquet", 1, (4, data)) is None
+    assert plan.of("file:/t/a.parquet", 3, (3, data)) is None, "it is older than the file"
+
+
+def _position_deletes(partition: tuple[int, tuple[Any, ...]]) -> DeleteFile:
+    return DeleteFile(
+        content=POSITION_DELETES,
+        path="file:/t/d.parquet",
+        format="parquet",
+        size=1,
+        rows=1,
+        sequence_number=2,
+        partition=partition,
+        referenced_file=None,
+        offset=None,
+        length=None,
+        equality_ids=(),
+        first=None,
+        last=None,
+    )
