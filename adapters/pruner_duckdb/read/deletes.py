@@ -130,7 +130,8 @@ def _renamed(value: str, wanted: Any, held: Any, depth: int) -> str:
     types = pa.types
     if types.is_timestamp(wanted):
         return f"system.main.timezone('UTC', {value})"
-    each = f"pruner_{depth}"
+    # Not the name of a scan's column (`pruner_0`): DuckDB would take `pruner_0.key` for a field of that.
+    each = f"pruner_item_{depth}"
     if types.is_struct(wanted):
         pairs = zip(_fields(wanted), _fields(held), strict=True)
         parts = (
