@@ -3,6 +3,8 @@ package lakepruner.trino;
 import java.util.HexFormat;
 import java.util.Map;
 import java.util.Scanner;
+import lakepruner.trino.files.SnapshotKeys;
+import lakepruner.trino.files.SplitFile;
 
 /** Prints the key of each file that a line names as size, blank, path. */
 public final class KeysOf {

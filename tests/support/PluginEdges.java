@@ -9,6 +9,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import lakepruner.trino.client.PlannerClient;
+import lakepruner.trino.client.Settings;
+import lakepruner.trino.files.Dropped;
+import lakepruner.trino.files.Placement;
+import lakepruner.trino.files.SnapshotKeys;
+import lakepruner.trino.scans.Counters;
+import lakepruner.trino.scans.Gatherings;
+import lakepruner.trino.scans.Pruning;
+import lakepruner.trino.scans.Scan;
+import lakepruner.trino.scans.ScannedTable;
 
 /** What no server can be made to do: settings that are refused, and splits and filters of a form that no Trino has yet. */
 public final class PluginEdges {

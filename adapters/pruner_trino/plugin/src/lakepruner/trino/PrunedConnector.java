@@ -6,11 +6,11 @@ import io.trino.spi.session.PropertyMetadata;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.List;
+import lakepruner.trino.reflection.Forwarding;
+import lakepruner.trino.scans.Pruning;
 
 /** A connector whose splits are filtered and whose sessions can switch that off. */
 final class PrunedConnector extends Forwarding<Connector> {
-    static final String SWITCH = "pruning_enabled";
-
     private final Pruning pruning;
 
     private PrunedConnector(Connector wrapped, Pruning pruning) {
@@ -39,7 +39,7 @@ final class PrunedConnector extends Forwarding<Connector> {
     private List<Object> withSwitch(List<?> properties) {
         List<Object> all = new ArrayList<>(properties);
         all.add(PropertyMetadata.booleanProperty(
-                SWITCH, "Leave out files that hold no matching row", pruning.settings().enabled(), false));
+                Pruning.SWITCH, "Leave out files that hold no matching row", pruning.settings().enabled(), false));
         return all;
     }
 }

@@ -5,6 +5,11 @@ import io.trino.spi.connector.ConnectorContext;
 import io.trino.spi.connector.ConnectorFactory;
 import java.util.HashMap;
 import java.util.Map;
+import lakepruner.trino.client.PlannerClient;
+import lakepruner.trino.client.Settings;
+import lakepruner.trino.scans.Counters;
+import lakepruner.trino.scans.Gatherings;
+import lakepruner.trino.scans.Pruning;
 
 /** One of Trino's connectors under the name {@code pruned_…}; properties {@code pruner.…} are taken from its catalog file. */
 final class PrunedConnectorFactory implements ConnectorFactory {

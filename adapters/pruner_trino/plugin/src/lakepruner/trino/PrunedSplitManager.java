@@ -7,6 +7,9 @@ import io.trino.spi.connector.ConnectorTableHandle;
 import io.trino.spi.connector.Constraint;
 import java.lang.reflect.Method;
 import java.util.Optional;
+import lakepruner.trino.reflection.Forwarding;
+import lakepruner.trino.scans.Pruning;
+import lakepruner.trino.scans.Scan;
 
 /** Lets the wrapped connector list a scan's splits, and puts the filter around them. */
 final class PrunedSplitManager extends Forwarding<ConnectorSplitManager> {

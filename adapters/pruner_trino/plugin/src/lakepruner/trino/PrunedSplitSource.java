@@ -5,6 +5,10 @@ import java.lang.reflect.Method;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import lakepruner.trino.files.Dropped;
+import lakepruner.trino.reflection.Forwarding;
+import lakepruner.trino.reflection.Reflection;
+import lakepruner.trino.scans.Scan;
 
 /** Splits of one scan without those of files that hold no matching row. Nothing is listed before the plan is there. */
 final class PrunedSplitSource extends Forwarding<ConnectorSplitSource> {

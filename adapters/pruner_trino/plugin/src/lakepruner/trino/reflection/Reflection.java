@@ -1,0 +1,58 @@
+package lakepruner.trino.reflection;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+
+/** Getters of the connectors' classes, which this plugin is built without. */
+public final class Reflection {
+    private record Getter(Class<?> type, String name) {}
+
+    private static final Map<Getter, Optional<Method>> GETTERS = new ConcurrentHashMap<>();
+
+    private Reflection() {}
+
+    /** What a getter says; an error where there is none. */
+    public static Object get(Object object, String name) {
+        return find(object, name)
+                .orElseThrow(() -> new IllegalStateException(object.getClass().getName() + " has no " + name));
+    }
+
+    /** What a getter says, with what is inside an optional; empty for null, an empty optional, or where there is none. */
+    public static Optional<Object> find(Object object, String name) {
+        Optional<Method> getter = GETTERS.computeIfAbsent(new Getter(object.getClass(), name), Reflection::lookUp);
+        if (getter.isEmpty()) {
+            return Optional.empty();
+        }
+        try {
+            Object value = getter.get().invoke(object);
+            return value instanceof Optional<?> optional ? optional.map(Object.class::cast) : Optional.ofNullable(value);
+        } catch (IllegalAccessException | InvocationTargetException error) {
+            throw new IllegalStateException(object.getClass().getName() + "." + name + " fails", error);
+        }
+    }
+
+    public static boolean has(Object object, String name) {
+        return GETTERS.computeIfAbsent(new Getter(object.getClass(), name), Reflection::lookUp).isPresent();
+    }
+
+    public static Object create(Class<?> type, Class<?> first, Class<?> second, Object... arguments) {
+        try {
+            return type.getConstructor(first, second).newInstance(arguments);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException("cannot make a " + type.getName(), error);
+        }
+    }
+
+    private static Optional<Method> lookUp(Getter getter) {
+        try {
+            Method method = getter.type().getMethod(getter.name());
+            method.setAccessible(true);
+            return Optional.of(method);
+        } catch (NoSuchMethodException error) {
+            return Optional.empty();
+        }
+    }
+}

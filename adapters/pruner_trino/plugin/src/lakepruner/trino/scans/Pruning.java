@@ -1,0 +1,71 @@
+package lakepruner.trino.scans;
+
+import io.trino.spi.connector.ConnectorSession;
+import io.trino.spi.connector.ConnectorTableHandle;
+import io.trino.spi.connector.Constraint;
+import java.util.Map;
+import java.util.Optional;
+import java.util.logging.Logger;
+import lakepruner.trino.client.PlannerClient;
+import lakepruner.trino.client.Settings;
+
+/** What the scans of one catalog share, and the decision which of them are pruned at all. Never fails a query. */
+public record Pruning(
+        Settings settings,
+        PlannerClient planner,
+        Gatherings gatherings,
+        Counters counters,
+        String connector,
+        String trinoVersion) {
+    /** The session property that switches pruning on and off. */
+    public static final String SWITCH = "pruning_enabled";
+
+    static final String LOGGER = "lakepruner";
+
+    /** Session properties that say that files' columns are found by their names, as the planner finds them. */
+    private static final Map<String, String> BY_NAME =
+            Map.of("hive", "parquet_use_column_names", "hudi", "use_parquet_column_names");
+
+    private static final Logger LOG = Logger.getLogger(LOGGER);
+
+    /** A scan that may be pruned; empty, with the reason counted, where its splits must pass as they are. */
+    public Optional<Scan> scan(
+            ConnectorSession session, ConnectorTableHandle table, Constraint constraint, Object dynamicFilter) {
+        try {
+            if (!session.getProperty(SWITCH, Boolean.class)) {
+                counters.unpruned("switched off");
+                return Optional.empty();
+            }
+            if (!session.getProperty(BY_NAME.get(connector), Boolean.class)) {
+                counters.unpruned("columns are read by their position");
+                return Optional.empty();
+            }
+            ScannedTable scanned = ScannedTable.of(table);
+            if (scanned.bypass().isPresent()) {
+                counters.unpruned(scanned.bypass().get());
+                return Optional.empty();
+            }
+            Scan scan = new Scan(this, session, scanned, constraint, dynamicFilter);
+            gatherings.join(scan);
+            return Optional.of(scan);
+        } catch (RuntimeException | LinkageError error) {
+            failed("the scan is of a form that is not known", String.valueOf(table), error);
+            return Optional.empty();
+        }
+    }
+
+    /** Counts and logs why a scan is read whole. */
+    void failed(String reason, String table, Throwable error) {
+        counters.unpruned(reason);
+        LOG.warning("table " + table + " is read whole: " + reason + ": " + error.getMessage());
+    }
+
+    void finished(String table, long listed, long dropped, String plan) {
+        counters.finished(listed, dropped);
+        LOG.info("table " + table + ": " + (listed - dropped) + " of " + listed + " splits kept; " + plan);
+    }
+
+    public void close() {
+        planner.close();
+    }
+}

@@ -1,0 +1,19 @@
+package lakepruner.trino.scans;
+
+import java.util.Map;
+
+/** Counts since the catalog was loaded. */
+public interface PruningMXBean {
+    long getScans();
+
+    long getSplitsListed();
+
+    long getSplitsDropped();
+
+    long getPlans();
+
+    long getPlanningMillis();
+
+    /** Scans that were read whole, by reason. */
+    Map<String, Long> getUnpruned();
+}
