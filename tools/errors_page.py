@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from pruner.cli.errors import Explained, explained
+from pruner.cli.commands.errors import Explained, explained
 from tools.error_messages import ROOT
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pruner import __version__
-from pruner.cli import (
+from pruner.cli.commands import (
     advising,
     demo,
     doctor,

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner_duckdb
-from pruner.cli import advising
+from pruner.cli.commands import advising
 from tests.unit.cli.conftest import Run
 
 SPARK_EVENTS = Path(__file__).parents[2] / "fixtures" / "spark-3.5-events.jsonl"

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner_duckdb
-from pruner.cli import engine_probes
+from pruner.cli.commands import engine_probes
 from pruner.plugins import BrokenPluginError
 from tests.unit.cli.conftest import Run
 from tests.unit.metadata.s3_server import serve

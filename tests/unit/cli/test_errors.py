@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pruner.cli.errors import explained, meaning
+from pruner.cli.commands.errors import explained, meaning
 from tests.unit.cli.conftest import Run
 from tools.error_messages import HOLE, ROOT, messages
 from tools.errors_page import PAGE, page

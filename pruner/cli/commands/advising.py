@@ -13,6 +13,7 @@ import typer
 
 from pruner.advice.pace import STATEMENTS as IN_TIME
 from pruner.advice.pace import Pace
+from pruner.cli.commands.queries import MISSING_TABLE, duckdb_adapter, mentioned
 from pruner.cli.options import (
     DialectOption,
     Output,
@@ -20,7 +21,6 @@ from pruner.cli.options import (
     among_tables,
 )
 from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
-from pruner.cli.queries import MISSING_TABLE, duckdb_adapter, mentioned
 from pruner.cli.statement_logs import Asked, asked_in, with_name
 from pruner.errors import PrunerError, first_line
 from pruner.expr.engines import SqlEngine

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pruner.cli.commands.watch import follow
 from pruner.cli.failures import fail_with
 from pruner.cli.index_lists import print_indexes, problem_of
 from pruner.cli.options import (
@@ -24,7 +25,6 @@ from pruner.cli.options import (
     saying_how_to_name_tables,
 )
 from pruner.cli.output import megabytes, print_json, printable, write_line
-from pruner.cli.watch import follow
 from pruner.errors import PrunerError
 from pruner.expr.engines import SqlEngine
 from pruner.showing.words import counted

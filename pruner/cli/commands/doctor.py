@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @on_table
 def doctor(table: Table, output: OutputOption = Output.TEXT) -> None:
     """Test everything that pruning relies on: listing, reading, writing, clocks, versions, indexes."""
-    from pruner.cli.engine_probes import probe_engines
+    from pruner.cli.commands.engine_probes import probe_engines
 
     findings: list[Finding] = []
     for finding in chain(table.diagnose(), probe_engines(table)):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pruner.cli.commands.queries import duckdb_adapter
 from pruner.cli.output import megabytes, print_columns, printable, write_line
-from pruner.cli.queries import duckdb_adapter
 from pruner.errors import PrunerError
 
 if TYPE_CHECKING:
