@@ -25,6 +25,7 @@ from pruner.service.openapi import description
 from pruner.service.page import PAGE_HEADERS, overview_of, page
 from pruner.service.planning import UnknownTableError, Work
 from pruner.service.remembered import Made, Remembered
+from pruner.service.rest_catalog.routes import RestCatalog
 from pruner.service.together import CONTENT_TYPE as LINES
 from pruner.service.together import Looks, Together, scans_of
 
@@ -77,6 +78,7 @@ def create_app(
         service.route("/readyz", service.ready, "GET"),
         service.route("/", service.page, "GET"),
         service.route("/metrics", service.figures, "GET"),
+        *RestCatalog(served, service.work, settings.limits).routes(),
     ]
     guard = Middleware(Guard, token=settings.token, limits=settings.limits)
     return Starlette(routes=routes, middleware=[guard], exception_handlers={HTTPException: _no_route})
@@ -112,7 +114,7 @@ class _Service:
         self._keys = KeyCache()
         self._remembered = Remembered()
         self._journal = Journal()
-        self._work = Work(settings.limits)
+        self.work = Work(settings.limits)
         self._siblings = siblings
         self._all_began = siblings is None
         if siblings is not None:
@@ -200,7 +202,7 @@ class _Service:
         self, asked: PlanRequest, body: bytes, looks: Looks, started: float, told: Callable[[Entry], None]
     ) -> Made:
         """A plan, counted and logged; its time runs from `started` on."""
-        made, again = await self._work.run(lambda: self._answer(asked, body, looks))
+        made, again = await self.work.run(lambda: self._answer(asked, body, looks))
         seconds = time.perf_counter() - started
         self._metrics.planned(made.outcome, seconds)
         entry = Entry(made.outcome, time.time() - seconds, seconds, again)
@@ -229,10 +231,10 @@ class _Service:
     async def report(self, request: Request) -> Response:
         """The report of a past plan, made again from what was asked."""
         plan_id: str = request.path_params["id"]
-        asked = self._reports.asked(plan_id) or await self._work.run(lambda: self._asked_elsewhere(plan_id))
+        asked = self._reports.asked(plan_id) or await self.work.run(lambda: self._asked_elsewhere(plan_id))
         if asked is None:
             raise RefusedError(404, "no such plan: it is unknown or has expired")
-        planned = await self._work.run(lambda: self._plan_again(_decoded(asked.body)))
+        planned = await self.work.run(lambda: self._plan_again(_decoded(asked.body)))
         if planned.plan.snapshot_id != asked.snapshot_id:
             raise RefusedError(410, "the table has changed since that plan: plan again")
         return Response(planned.plan.to_json("summary"), media_type="application/json")
@@ -244,7 +246,7 @@ class _Service:
     async def keys(self, request: Request) -> Response:
         """The keys of all slices of a snapshot that was planned on, as bytes."""
         keys_id: str = request.path_params["id"]
-        found = self._keys.known(keys_id) or await self._work.run(lambda: self._keys_elsewhere(keys_id))
+        found = self._keys.known(keys_id) or await self.work.run(lambda: self._keys_elsewhere(keys_id))
         if found is None:
             raise RefusedError(404, "no recent plan used that snapshot: plan again")
         return Response(found, media_type="application/octet-stream")
@@ -264,14 +266,14 @@ class _Service:
     async def ready(self, _: Request) -> Response:
         """Whether plans can be asked for; nothing is said about the tables, because no token is asked for."""
         hindrance = self._served.readiness()
-        if hindrance is None and not self._all_began and not await self._work.run(self._have_all_begun):
+        if hindrance is None and not self._all_began and not await self.work.run(self._have_all_begun):
             hindrance = "starting"
         state = encode({"status": hindrance or "ready"})
         return Response(state, 503 if hindrance else 200, media_type="application/json")
 
     async def page(self, _: Request) -> Response:
         """What is served, how far indexes cover it, what was asked lately and what to do, for people."""
-        content = await self._work.run(lambda: page(overview_of(self._served, self._lately())))
+        content = await self.work.run(lambda: page(overview_of(self._served, self._lately())))
         return Response(content, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 
     async def figures(self, _: Request) -> Response:

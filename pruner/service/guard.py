@@ -41,6 +41,25 @@ def refusal(status: int, sentence: str) -> Response:
     return Response(encode(Failure(sentence)), status, media_type="application/json")
 
 
+CATALOG = "/iceberg"
+"""Below it is the catalog, whose clients read errors in a form of their own."""
+
+_KINDS = {401: "NotAuthorizedException", 429: "ServiceUnavailableException"}
+
+
+def catalog_error(status: int, sentence: str, kind: str | None = None) -> Response:
+    """An error as the Iceberg REST catalog has it: schema `IcebergErrorResponse`."""
+    named = kind or _KINDS.get(status, "BadRequestException")
+    content = encode({"error": {"message": sentence, "type": named, "code": status}})
+    return Response(content, status, media_type="application/json")
+
+
+def _refused(scope: Scope, status: int, sentence: str) -> Response:
+    """A refusal in the form that the client of a route reads."""
+    is_catalog = scope["path"].startswith(f"{CATALOG}/")
+    return catalog_error(status, sentence) if is_catalog else refusal(status, sentence)
+
+
 _NO_TOKEN = "send the service's token as 'Authorization: Bearer …'"
 _WRONG_TOKEN = (
     "the token is not that of the service: send its PRUNER_SERVICE_TOKEN as 'Authorization: Bearer …'"
@@ -59,7 +78,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
         if scope["type"] == "http" and _has_two_lengths(scope):
-            refused = refusal(400, "send Content-Length or Transfer-Encoding, not both")
+            refused = _refused(scope, 400, "send Content-Length or Transfer-Encoding, not both")
             refused.headers["Connection"] = "close"
             await refused(scope, receive, send)
             return
@@ -67,7 +86,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if not self._allowed(scope):
-            refused = refusal(401, _NO_TOKEN if _sent(scope) is None else _WRONG_TOKEN)
+            refused = _refused(scope, 401, _NO_TOKEN if _sent(scope) is None else _WRONG_TOKEN)
             if scope["path"] == PAGE:
                 refused.headers["WWW-Authenticate"] = 'Basic realm="pruner: any name, the token as password"'
             await refused(scope, receive, send)
@@ -75,7 +94,7 @@ class Guard:
         try:
             await acquired(self._places, _patience(scope, self._limits.wait_seconds))
         except TimeoutError:
-            refused = refusal(429, f"{self._limits.concurrent} requests are being served: try again")
+            refused = _refused(scope, 429, f"{self._limits.concurrent} requests are being served: try again")
             refused.headers["Retry-After"] = "1"
             await refused(scope, receive, send)
             return

@@ -1,0 +1,382 @@
+"""Filters of Iceberg clients: to the planner's expressions, and their exact meaning over partition values.
+
+Iceberg's logic has two values, and clients differ in what a comparison with NULL, NaN or -0.0 gives. The expression of
+a filter is true for each row that any client may take to match (docs/rest-catalog.md): a plan keeps more, never less.
+A filter over partition columns alone is decided here, because clients do not apply it again.
+
+Source: schemas `Expression` of the REST catalog's OpenAPI description; class `Evaluator` of Iceberg's Java library.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pyarrow as pa
+
+from pruner.errors import PredicateError
+from pruner.expr.nodes import (
+    FALSE,
+    TRUE,
+    Column,
+    Compare,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Opaque,
+    Operator,
+    conjunction,
+    disjunction,
+)
+
+if TYPE_CHECKING:
+    from pruner.schema import Field, TableSchema
+
+DEEPEST: Final = 300
+"""Levels of a filter; a chain of one AND or OR is one level."""
+
+MOST_PARTS: Final = 20_000
+"""Operands of one AND or OR."""
+
+_NEGATIONS: Final = {
+    "is-null": "not-null",
+    "is-nan": "not-nan",
+    "eq": "not-eq",
+    "lt": "gt-eq",
+    "gt": "lt-eq",
+    "in": "not-in",
+    "starts-with": "not-starts-with",
+}
+_NEGATED: Final = {**_NEGATIONS, **{negative: positive for positive, negative in _NEGATIONS.items()}}
+_OPERATORS: Final = {
+    "eq": Operator.EQ,
+    "not-eq": Operator.NE,
+    "lt": Operator.LT,
+    "lt-eq": Operator.LE,
+    "gt": Operator.GT,
+    "gt-eq": Operator.GE,
+}
+_MET_BY_NULL: Final = frozenset({"not-eq", "not-in", "not-nan", "not-starts-with"})
+"""What some client takes to match where the value is NULL."""
+
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND: Final = datetime.timedelta(microseconds=1)
+
+
+class Filter:
+    """A filter as a client sends it.
+
+    Attributes:
+        content: the JSON value.
+    """
+
+    def __init__(self, content: Any, schema: TableSchema, *, case_sensitive: bool) -> None:
+        """Take a filter of the columns of a schema.
+
+        Raises:
+            PredicateError: it is none, or nested too deep.
+        """
+        self.content = content
+        self._columns = _Columns(schema, case_sensitive=case_sensitive)
+        self._tree = _pushed(content, 0, negated=False)
+
+    def expression(self) -> Expr:
+        """An expression that is true for each row that a client may take to match.
+
+        Raises:
+            PredicateError: it names a column that is not there.
+        """
+        return self._expression(self._tree)
+
+    def on_partitions(self, names: frozenset[str]) -> Callable[[Mapping[str, Any]], bool] | None:
+        """What decides whether a partition matches, by the values of its columns; None where nothing is to be decided.
+
+        Parts of the filter that stand under its top AND and name no other columns are decided; clients apply the rest.
+
+        Raises:
+            PredicateError: such a part is in a form that is not understood.
+        """
+        operands = self._tree["operands"] if self._tree["type"] == "and" else [self._tree]
+        decided = [each for each in operands if self._names(each) and self._names(each) <= names]
+        if not decided:
+            return None
+        return lambda values: all(self._matches(each, values) for each in decided)
+
+    def _names(self, node: Mapping[str, Any]) -> frozenset[str]:
+        if node["type"] in ("and", "or"):
+            return frozenset[str]().union(*(self._names(each) for each in node["operands"]))
+        if node["type"] == "constant":
+            return frozenset()
+        found = self._columns.find(node["term"])
+        return frozenset({found.path[0]}) if found is not None else frozenset({""})
+
+    def _expression(self, node: Mapping[str, Any]) -> Expr:
+        match node["type"]:
+            case "constant":
+                return TRUE if node["value"] else FALSE
+            case "and":
+                return conjunction(tuple(self._expression(each) for each in node["operands"]))
+            case "or":
+                return disjunction(tuple(self._expression(each) for each in node["operands"]))
+            case _:
+                return self._leaf(node)
+
+    def _leaf(self, node: Mapping[str, Any]) -> Expr:
+        about = self._columns.find(node["term"])
+        if about is None:
+            return Opaque((), "a transform of a column", "transforms of filters are not followed")
+        column = Column(about.path)
+        made = _made(node, column, about)
+        if made is None:
+            return Opaque((column,), f"{node['type']} of {column}", "a value of another form")
+        if (node["type"] not in _MET_BY_NULL and not node["negated"]) or node["type"] == "not-null":
+            return made
+        # What stands under a NOT is true for NULL and NaN where a client negates the answer, not the comparison.
+        also: list[Expr] = [IsNull(column)]
+        if node["negated"] and pa.types.is_floating(about.type):
+            also.append(Compare(Operator.EQ, column, Literal(float("nan"), about.type)))
+        return disjunction((made, *also))
+
+    def _matches(self, node: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+        match node["type"]:
+            case "constant":
+                return bool(node["value"])
+            case "and":
+                return all(self._matches(each, values) for each in node["operands"])
+            case "or":
+                return any(self._matches(each, values) for each in node["operands"])
+            case kind:
+                about = self._columns.find(node["term"])
+                assert about is not None
+                return _holds(kind, node, values[about.path[0]], about)
+
+
+class _Columns:
+    """Finds the columns that terms name; nested ones by names with dots."""
+
+    def __init__(self, schema: TableSchema, *, case_sensitive: bool) -> None:
+        self._fold: Callable[[str], str] = str if case_sensitive else str.lower
+        self._found: dict[str, list[Field]] = {}
+        for each in schema.fields:
+            self._found.setdefault(self._fold(".".join(each.path)), []).append(each)
+
+    def find(self, term: Any) -> Field | None:
+        """The column of a term; None for a transform of one."""
+        if isinstance(term, dict):
+            reference = _members(term)
+            if reference.get("type") != "reference":
+                return None
+            term = reference.get("term")
+        found = self._found.get(self._fold(term), []) if isinstance(term, str) else []
+        if len(found) != 1:
+            shown = str(term)[:200]
+            reason = "several columns have that name" if found else "the table has no such column"
+            raise PredicateError(f"the filter names {shown!r}: {reason}")
+        return found[0]
+
+
+def _pushed(content: Any, depth: int, *, negated: bool) -> dict[str, Any]:
+    """A filter as a tree without NOT; chains of one AND or OR become one node with all operands."""
+    if depth > DEEPEST:
+        raise PredicateError(f"the filter is nested more than {DEEPEST} levels deep")
+    if isinstance(content, bool):
+        return {"type": "constant", "value": content != negated}
+    members = _members(content)
+    kind = members.get("type")
+    if kind in ("true", "false"):
+        return {"type": "constant", "value": (kind == "true") != negated}
+    if kind == "not":
+        return _pushed(members.get("child"), depth + 1, negated=not negated)
+    if kind in ("and", "or"):
+        parts = list(islice(_chain(content, str(kind)), MOST_PARTS + 1))
+        if len(parts) > MOST_PARTS:
+            raise PredicateError(f"the filter has more than {MOST_PARTS:,} parts under one {kind.upper()}")
+        operands = [_pushed(each, depth + 1, negated=negated) for each in parts]
+        turned = {"and": "or", "or": "and"}[kind] if negated else kind
+        flat = [
+            inner for each in operands for inner in (each["operands"] if each["type"] == turned else [each])
+        ]
+        return {"type": turned, "operands": flat}
+    if kind not in _NEGATED:
+        raise PredicateError(
+            f"the filter has an expression of the type {str(kind)[:100]!r}, which is not known"
+        )
+    values: Any = members.get("values") if kind in ("in", "not-in") else [members.get("value")]
+    if not isinstance(values, list):
+        raise PredicateError(f"an expression of the type {kind!r} has no list of values")
+    return {
+        "type": _NEGATED[kind] if negated else kind,
+        "term": members.get("term"),
+        "values": values,
+        "negated": negated,
+    }
+
+
+def _members(content: Any) -> Mapping[str, Any]:
+    """The members of a JSON object; none of anything else."""
+    return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+
+
+def _chain(content: Any, kind: str) -> Iterator[Any]:
+    """The operands of one AND or OR, however its pairs are nested."""
+    pending: list[Any] = [content]
+    while pending:
+        one = pending.pop()
+        pair = _members(one)
+        if pair.get("type") == kind:
+            pending += [pair.get("right"), pair.get("left")]
+        else:
+            yield one
+
+
+def _made(node: Mapping[str, Any], column: Column, about: Field) -> Expr | None:
+    """The expression of a leaf for values that are not NULL; None where a value is of another form."""
+    kind = node["type"]
+    if kind in ("is-null", "not-null"):
+        return IsNull(column) if kind == "is-null" else Not(IsNull(column))
+    if kind in ("is-nan", "not-nan"):
+        if not pa.types.is_floating(about.type):
+            return None
+        nan = Literal(float("nan"), about.type)
+        return Compare(Operator.EQ if kind == "is-nan" else Operator.NE, column, nan)
+    if kind in ("starts-with", "not-starts-with"):
+        prefix = node["values"][0]
+        if not isinstance(prefix, str) or not pa.types.is_string(about.type):
+            return None
+        escaped = "".join(f"\\{each}" if each in "\\%_" else each for each in prefix)
+        pattern = Like(column, f"{escaped}%", "\\")
+        return pattern if kind == "starts-with" else Not(pattern)
+    literals = [_literal(each, about.type) for each in node["values"]]
+    if not literals or any(each is None for each in literals):
+        return None
+    known = tuple(each for each in literals if each is not None)
+    if kind == "in":
+        return In(column, _with_both_zeros(known))
+    if kind == "not-in":
+        others = tuple(each for each in known if not _is_zero(each))
+        return Not(In(column, others)) if others else Not(IsNull(column))
+    return _compared(_OPERATORS[kind], column, known[0])
+
+
+def _is_zero(literal: Literal) -> bool:
+    """Whether a value is one of two that are equal by IEEE 754, and not in the total order of Java."""
+    return isinstance(literal.value, float) and literal.value == 0.0
+
+
+def _compared(wanted: Operator, column: Column, literal: Literal) -> Expr:
+    """A comparison that is true by IEEE 754 or by the total order of Java, in which -0.0 is less than 0.0."""
+    if _is_zero(literal):
+        wanted = {Operator.LT: Operator.LE, Operator.GT: Operator.GE}.get(wanted, wanted)
+        if wanted is Operator.NE:
+            return Not(IsNull(column))
+    return Compare(wanted, column, literal)
+
+
+def _with_both_zeros(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
+    zero = next(filter(_is_zero, literals), None)
+    if zero is None:
+        return literals
+    return (*literals, Literal(0.0, zero.type), Literal(-0.0, zero.type))
+
+
+def _literal(value: Any, type_: Any) -> Literal | None:
+    """A value of a column's type from JSON, as clients write it before they know the type; None for another form."""
+    found = _value(value, type_)
+    return None if found is None else Literal(found, type_)
+
+
+def _value(value: Any, type_: Any) -> Any:
+    types = pa.types
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if types.is_boolean(type_):
+        return value if isinstance(value, bool) else None
+    if types.is_integer(type_):
+        return int(value) if number and math.isfinite(value) and value == int(value) else None
+    if types.is_floating(type_):
+        return float(value) if number and not math.isnan(value) else None
+    if types.is_decimal(type_):
+        return _decimal(value) if number or isinstance(value, str) else None
+    if types.is_string(type_):
+        return value if isinstance(value, str) else None
+    if types.is_date(type_):
+        return _day(value)
+    if types.is_timestamp(type_) and type_.unit == "us":
+        return _moment(value, is_instant=type_.tz is not None)
+    return None
+
+
+def _decimal(value: Any) -> Decimal | None:
+    try:
+        found = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() else None
+
+
+def _day(value: Any) -> Any:
+    """A date, or days since 1970-01-01."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return datetime.date(1970, 1, 1) + datetime.timedelta(days=value)
+        except OverflowError:
+            return value if abs(value) < 1 << 31 else None
+    try:
+        return datetime.date.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _moment(value: Any, *, is_instant: bool) -> int | None:
+    """Microseconds since 1970-01-01T00:00:00, of UTC or of the wall clock."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        return None
+    try:
+        found = datetime.datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    if (found.tzinfo is not None) != is_instant or len(value.partition(".")[2]) > len("123456+00:00"):
+        return None
+    return (found.replace(tzinfo=found.tzinfo or datetime.UTC) - _EPOCH) // _MICROSECOND
+
+
+_ORDERED: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "lt": operator.lt,
+    "lt-eq": operator.le,
+    "gt": operator.gt,
+    "gt-eq": operator.ge,
+}
+
+
+def _holds(kind: str, node: Mapping[str, Any], value: Any, about: Field) -> bool:
+    """Whether a partition's value meets a leaf, as Iceberg's own evaluator has it."""
+    if kind in ("is-null", "not-null"):
+        return (value is None) == (kind == "is-null")
+    if kind in ("is-nan", "not-nan"):
+        return kind == "not-nan"
+    given = node["values"]
+    if kind in ("starts-with", "not-starts-with"):
+        if not isinstance(given[0], str) or not pa.types.is_string(about.type):
+            raise PredicateError(f"the filter compares {about.name} with a value of another type")
+        meets = value is not None and str(value).startswith(given[0])
+        return meets == (kind == "starts-with")
+    known = [_value(each, about.type) for each in given]
+    if any(each is None for each in known):
+        raise PredicateError(f"the filter compares {about.name} with a value of another type")
+    if kind in ("eq", "in", "not-eq", "not-in"):
+        return (value in known) == (kind in ("eq", "in"))
+    if value is None:
+        return False
+    first = known[0]
+    if isinstance(value, str):
+        value, first = value.encode("utf-8", "surrogatepass"), first.encode("utf-8", "surrogatepass")
+    return _ORDERED[kind](value, first)

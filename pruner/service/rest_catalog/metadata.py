@@ -1,0 +1,188 @@
+"""A snapshot of any table as the metadata of an Iceberg table of one snapshot, which no client can write to.
+
+Source: Iceberg specification, "Table Metadata" and appendix C. The location is one where nothing can be: what a client
+would write, or remove as an orphan, never lies where the table does.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import numpy as np
+import xxhash
+
+from pruner.errors import TableError
+from pruner.service.rest_catalog.schema import client_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.planning.pinned import PinnedSnapshot
+    from pruner.service.rest_catalog.schema import PartitionColumn
+
+LOCATION: Final = "file:///dev/null/pruner-read-only"
+"""Below it nobody can write. Spark asks the file system of a table's location for its kind, so it has to have one."""
+
+_FIRST_PARTITION_ID: Final = 1000
+_MOST_PARTITION_COLUMNS: Final = 16
+
+
+class UnservedError(TableError):
+    """A table, or a state of one, that clients without an adapter cannot read rightly."""
+
+
+@dataclass(frozen=True)
+class ServedTable:
+    """One snapshot of a table as clients are told of it.
+
+    Attributes:
+        name: in the configuration.
+        pinned: the snapshot; each plan over it sees the same files.
+        since_ms: when this process saw the snapshot first, in milliseconds since 1970, UTC.
+    """
+
+    name: str
+    pinned: PinnedSnapshot
+    since_ms: int
+
+    def check(self) -> None:
+        """Refuse what a reader of Parquet files alone would read wrong.
+
+        Raises:
+            UnservedError: rows are in log files, or deleted ones in base files.
+        """
+        data = self.pinned.data
+        what = "log files" if data.any_logs else "deleted rows" if data.has_deletes.any() else None
+        if what is not None:
+            raise UnservedError(
+                f"table {self.name} has {what}, which clients of this catalog do not apply: read it with an adapter "
+                "of pruner, or compact it"
+            )
+        if not data.has_base.all():
+            raise UnservedError(
+                f"table {self.name} has {data.noun}s without a base file: read it with an adapter"
+            )
+        if data.nested is not None or data.version is not None:
+            raise UnservedError(
+                f"table {self.name} has a catalog of its own kind: this catalog serves Parquet and Hudi tables"
+            )
+        if not self.schema.fields:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.schema.left_out.items())
+            raise UnservedError(
+                f"table {self.name} has no column that clients read rightly ({reasons[:500]})"
+            )
+        if len(self.schema.partitions) > _MOST_PARTITION_COLUMNS:
+            raise UnservedError(
+                f"table {self.name} has more than {_MOST_PARTITION_COLUMNS} partition columns: read it with an adapter"
+            )
+
+    @cached_property
+    def schema(self) -> Any:
+        """The schema for clients."""
+        return client_schema(self.pinned.data.schema, self.pinned.data.partitions)
+
+    @cached_property
+    def snapshot_id(self) -> int:
+        """The number of the snapshot."""
+        return snapshot_number(self.pinned.id)
+
+    @cached_property
+    def partition_values(self) -> list[dict[str, Any]]:
+        """The values of the partition columns for each partition."""
+        partitions = self.pinned.data.partitions
+        columns = {each.name: partitions.values[each.path].to_pylist() for each in self.schema.partitions}
+        return [{name: values[at] for name, values in columns.items()} for at in range(len(partitions))]
+
+    @cached_property
+    def spec_of(self) -> NDArray[np.int64]:
+        """The spec of each partition: one for each set of columns that are not NULL there, since some clients cannot
+        take a NULL in a partition's values. Ids follow from names and types, so that no spec ever means another one.
+        """
+        return np.array([_spec_id(self._present(values)) for values in self.partition_values], np.int64)
+
+    def _present(self, values: Mapping[str, Any]) -> tuple[PartitionColumn, ...]:
+        return tuple(each for each in self.schema.partitions if values[each.name] is not None)
+
+    @cached_property
+    def _specs(self) -> list[dict[str, Any]]:
+        ids = {each.name: _FIRST_PARTITION_ID + at for at, each in enumerate(self.schema.partitions)}
+        found = {_spec_id(self.schema.partitions): self.schema.partitions}
+        for values in self.partition_values:
+            present = self._present(values)
+            found.setdefault(_spec_id(present), present)
+        return [
+            {
+                "spec-id": spec_id,
+                "fields": [
+                    {
+                        "name": each.name,
+                        "transform": "identity",
+                        "source-id": each.field_id,
+                        "field-id": ids[each.name],
+                    }
+                    for each in columns
+                ],
+            }
+            for spec_id, columns in found.items()
+        ]
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata as JSON."""
+        schema, location = self.schema, f"{LOCATION}/{quote(self.name, safe='')}"
+        return {
+            "format-version": 2,
+            "table-uuid": str(uuid.uuid5(uuid.NAMESPACE_URL, self.pinned.data.root)),
+            "location": location,
+            "last-sequence-number": 1,
+            "last-updated-ms": self.since_ms,
+            "last-column-id": schema.last_id,
+            "current-schema-id": 0,
+            "schemas": [{"type": "struct", "schema-id": 0, "fields": schema.fields}],
+            "default-spec-id": _spec_id(schema.partitions),
+            "partition-specs": self._specs,
+            "last-partition-id": _FIRST_PARTITION_ID - 1 + len(schema.partitions),
+            "default-sort-order-id": 0,
+            "sort-orders": [{"order-id": 0, "fields": []}],
+            "properties": self._properties(),
+            "current-snapshot-id": self.snapshot_id,
+            "refs": {"main": {"snapshot-id": self.snapshot_id, "type": "branch"}},
+            "snapshots": [
+                {
+                    "snapshot-id": self.snapshot_id,
+                    "sequence-number": 1,
+                    "timestamp-ms": self.since_ms,
+                    "manifest-list": f"{location}/plans-are-made-by-the-server.avro",
+                    "summary": {"operation": "append"},
+                    "schema-id": 0,
+                }
+            ],
+            "snapshot-log": [{"snapshot-id": self.snapshot_id, "timestamp-ms": self.since_ms}],
+            "metadata-log": [],
+        }
+
+    def _properties(self) -> dict[str, str]:
+        told = {"schema.name-mapping.default": json.dumps(self.schema.mapping, separators=(",", ":"))}
+        for name, why in self.schema.left_out.items():
+            told[f"pruner.left-out.{name}"] = why
+        return told
+
+
+def snapshot_number(snapshot_id: str) -> int:
+    """The number by which clients name a snapshot; positive, below 2^63."""
+    return xxhash.xxh3_64_intdigest(snapshot_id.encode("utf-8", "surrogateescape")) >> 1 or 1
+
+
+def _spec_id(columns: Sequence[PartitionColumn]) -> int:
+    """A number below 2^30; 0 where there are no columns, as an unpartitioned table has it."""
+    if not columns:
+        return 0
+    text = "\0".join(f"{each.field_id} {each.type} {each.name}" for each in columns)
+    return (xxhash.xxh3_64_intdigest(text.encode()) & 0x3FFFFFFF) or 1

@@ -1,0 +1,355 @@
+"""The routes of the catalog, below `/iceberg`: tables are listed, loaded and planned; nothing is written.
+
+A filter stands in each page's token together with the snapshot and the place where the page begins, so that any worker
+serves any page, and nothing is held for a client that went away.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import time
+import zlib
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pruner.errors import PredicateError, PrunerError, SchemaError
+from pruner.service.guard import CATALOG, RefusedError, body_of, catalog_error
+from pruner.service.planning import UnknownTableError
+from pruner.service.rest_catalog.filters import Filter
+from pruner.service.rest_catalog.metadata import ServedTable, UnservedError, snapshot_number
+from pruner.service.rest_catalog.tasks import RowCounts, page_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from pruner.planning.pinned import PinnedSnapshot
+    from pruner.service.planning import Work
+    from pruner.service.served import Served
+    from pruner.service.settings import Limits
+
+DEFAULT_NAMESPACE: Final = "default"
+"""Where tables are whose names have no dot."""
+
+_SEPARATOR: Final = "\x1f"
+_KEPT_SNAPSHOTS: Final = 8
+"""Past snapshots of a table that can still be read by their numbers, while the service runs."""
+
+_TOKEN_BYTES: Final = 8 * 1024 * 1024
+_log = logging.getLogger("pruner")
+
+_ENDPOINTS: Final = (
+    "GET /v1/{prefix}/namespaces",
+    "GET /v1/{prefix}/namespaces/{namespace}",
+    "HEAD /v1/{prefix}/namespaces/{namespace}",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/tasks",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
+)
+_SERVER_PLANS: Final = {"scan-planning-mode": "server"}
+
+
+class PlanScan(msgspec.Struct, rename="kebab"):
+    """What a client asks to be planned: schema `PlanTableScanRequest`."""
+
+    snapshot_id: int | None = None
+    select: list[str] | None = None
+    filter: Any = None
+    case_sensitive: bool = True
+    use_snapshot_schema: bool = False
+    start_snapshot_id: int | None = None
+    end_snapshot_id: int | None = None
+    stats_fields: list[str] | None = None
+    min_rows_requested: int | None = None
+
+
+class FetchTasks(msgspec.Struct, rename="kebab"):
+    """The next page: schema `FetchScanTasksRequest`."""
+
+    plan_task: str
+
+
+class _Page(NamedTuple):
+    """Where a page of a plan begins."""
+
+    snapshot_id: int
+    start: int
+    filter: Any
+    case_sensitive: bool
+
+
+class RestCatalog:
+    """Serves the tables of the configuration to stock clients of Iceberg."""
+
+    def __init__(self, served: Served, work: Work, limits: Limits) -> None:
+        self._served = served
+        self._work = work
+        self._limits = limits
+        self._known: dict[str, OrderedDict[int, tuple[ServedTable, RowCounts]]] = {}
+        self._lock = Lock()
+
+    def routes(self) -> list[Route]:
+        """All routes; one for everything else says that the catalog is read-only."""
+        table = "/v1/namespaces/{namespace}/tables/{table}"
+        served: list[tuple[str, str, Callable[[Request], Awaitable[Response]]]] = [
+            ("GET", "/v1/config", self.config),
+            ("GET", "/v1/namespaces", self.namespaces),
+            ("GET", "/v1/namespaces/{namespace}", self.namespace),
+            ("GET", "/v1/namespaces/{namespace}/tables", self.tables),
+            ("GET", table, self.table),
+            ("POST", f"{table}/plan", self.plan),
+            ("POST", f"{table}/tasks", self.tasks),
+            ("POST", f"{table}/metrics", self.reported),
+        ]
+        others = ["GET", "POST", "PUT", "DELETE", "PATCH"]
+        return [
+            *(
+                Route(CATALOG + path, _answering(handler), methods=[method])
+                for method, path, handler in served
+            ),
+            Route(f"{CATALOG}/{{path:path}}", _answering(self.unsupported), methods=others),
+        ]
+
+    async def config(self, _: Request) -> Response:
+        """What clients may ask, and that plans are made here."""
+        return _json({"defaults": {}, "overrides": _SERVER_PLANS, "endpoints": list(_ENDPOINTS)})
+
+    async def namespaces(self, request: Request) -> Response:
+        """The namespaces right below one, or at the top."""
+        parent = _namespace(request.query_params.get("parent") or "")
+        depth = len(parent) + 1
+        found = {
+            space[:depth] for space in self._spaces() if len(space) >= depth and space[: depth - 1] == parent
+        }
+        if parent and not found and parent not in self._spaces():
+            raise _missing("NoSuchNamespaceException", f"no namespace {'.'.join(parent)[:200]!r} is served")
+        return _json({"namespaces": [list(each) for each in sorted(found)]})
+
+    async def namespace(self, request: Request) -> Response:
+        """Whether there is a namespace."""
+        space = self._space(request)
+        return _json({"namespace": list(space), "properties": {}})
+
+    async def tables(self, request: Request) -> Response:
+        """The tables of a namespace."""
+        space = self._space(request)
+        names = sorted(name for where, name in self._names().values() if where == space)
+        return _json({"identifiers": [{"namespace": list(space), "name": name} for name in names]})
+
+    async def table(self, request: Request) -> Response:
+        """A table's metadata; its ETag is that of the snapshot."""
+        name = self._name(request)
+        if request.method == "HEAD":
+            return Response(status_code=204)
+        table, _ = await self._work.run(lambda: self._now(name))
+        etag = f'"{hashlib.sha256(f"{table.pinned.id} {table.since_ms}".encode()).hexdigest()[:32]}"'
+        if request.headers.get("if-none-match") == etag:
+            return Response(status_code=304, headers={"ETag": etag})
+        answer = await self._work.run(lambda: {"metadata": table.metadata, "config": _SERVER_PLANS})
+        return _json(answer, {"ETag": etag})
+
+    async def plan(self, request: Request) -> Response:
+        """The first page of a plan."""
+        name = self._name(request)
+        asked = _decoded(await body_of(request, self._limits), PlanScan)
+        if asked.start_snapshot_id is not None or asked.end_snapshot_id is not None:
+            raise _unsupported("incremental scans are not planned here: a table is served as it stands")
+
+        def first() -> dict[str, Any]:
+            table, counts = self._at(name, asked.snapshot_id)
+            page = _Page(table.snapshot_id, 0, asked.filter, asked.case_sensitive)
+            return {"status": "completed", **self._page(table, counts, page, request)}
+
+        return _json(await self._work.run(first))
+
+    async def tasks(self, request: Request) -> Response:
+        """A further page."""
+        name = self._name(request)
+        page = _page_of_token(_decoded(await body_of(request, self._limits), FetchTasks).plan_task)
+        return _json(
+            await self._work.run(lambda: self._page(*self._at(name, page.snapshot_id), page, request))
+        )
+
+    async def reported(self, request: Request) -> Response:
+        """What a client measured, which nobody here needs."""
+        self._name(request)
+        await body_of(request, self._limits)
+        return Response(status_code=204)
+
+    async def unsupported(self, request: Request) -> Response:
+        """Everything that would change a table, and what this catalog does not have."""
+        raise _unsupported(
+            f"{request.method} {request.url.path[:200]} is not served: this catalog is read-only; change the table "
+            "by the engine that writes it"
+        )
+
+    def _page(self, table: ServedTable, counts: RowCounts, page: _Page, request: Request) -> dict[str, Any]:
+        asked = None
+        if page.filter is not None:
+            asked = Filter(page.filter, table.pinned.schema, case_sensitive=page.case_sensitive)
+        python = request.headers.get("user-agent", "").startswith("PyIceberg/")
+        found, following = page_of(table, asked, page.start, counts, python=python)
+        answer: dict[str, Any] = {"file-scan-tasks": found}
+        if following is not None:
+            answer["plan-tasks"] = [_token(page._replace(start=following))]
+        return answer
+
+    def _names(self) -> dict[str, tuple[tuple[str, ...], str]]:
+        """Namespace and name of each table by its name in the configuration."""
+        found: dict[str, tuple[tuple[str, ...], str]] = {}
+        for each in self._served.planning.tables:
+            *space, name = each.name.split(".")
+            found[each.name] = tuple(space) or (DEFAULT_NAMESPACE,), name
+        return found
+
+    def _spaces(self) -> set[tuple[str, ...]]:
+        return {space[:depth] for space, _ in self._names().values() for depth in range(1, len(space) + 1)}
+
+    def _space(self, request: Request) -> tuple[str, ...]:
+        space = _namespace(request.path_params["namespace"])
+        if space not in self._spaces():
+            raise _missing("NoSuchNamespaceException", f"no namespace {'.'.join(space)[:200]!r} is served")
+        return space
+
+    def _name(self, request: Request) -> str:
+        asked = _namespace(request.path_params["namespace"]), request.path_params["table"]
+        found = next((name for name, place in self._names().items() if place == asked), None)
+        if found is None:
+            shown = ".".join((*asked[0], asked[1]))[:200]
+            raise _missing("NoSuchTableException", f"no table {shown!r} is served: name it in pruner.toml")
+        return found
+
+    def _now(self, name: str) -> tuple[ServedTable, RowCounts]:
+        """The table as it stands."""
+        return self._take(name, self._served.table(name).snapshot())
+
+    def _at(self, name: str, snapshot_id: int | None) -> tuple[ServedTable, RowCounts]:
+        """The table at a snapshot that a client was told of.
+
+        Raises:
+            CatalogError: it was forgotten, or another worker or an earlier run of the service told of it.
+        """
+        with self._lock:
+            snapshots = self._known.get(name)
+            known = None if snapshots is None or snapshot_id is None else snapshots.get(snapshot_id)
+        if known is not None:
+            return known
+        found = self._now(name)
+        if snapshot_id is not None and found[0].snapshot_id != snapshot_id:
+            raise _missing(
+                "NoSuchSnapshotException",
+                f"table {name} has changed since snapshot {snapshot_id}, which is no longer known: load it again",
+            )
+        return found
+
+    def _take(self, name: str, pinned: PinnedSnapshot) -> tuple[ServedTable, RowCounts]:
+        number = snapshot_number(pinned.id)
+        with self._lock:
+            known = self._known.setdefault(name, OrderedDict())
+            found, before = known.get(number), next(reversed(known.values()), None)
+        since = int(time.time() * 1000) if found is None else found[0].since_ms
+        # Indexes may have changed where the files did not.
+        table = ServedTable(name, pinned, since)
+        table.check()
+        counts = found[1] if found is not None else RowCounts(pinned.data, before[1] if before else None)
+        with self._lock:
+            known[number] = table, counts
+            known.move_to_end(number)
+            while len(known) > _KEPT_SNAPSHOTS:
+                known.popitem(last=False)
+        return table, counts
+
+
+class CatalogError(RefusedError):
+    """A refusal in the form that clients of Iceberg read; `kind` is the type of its error."""
+
+    def __init__(self, status: int, sentence: str, *, kind: str) -> None:
+        super().__init__(status, sentence)
+        self.kind = kind
+
+
+def _missing(kind: str, sentence: str) -> CatalogError:
+    return CatalogError(404, sentence, kind=kind)
+
+
+def _unsupported(sentence: str) -> CatalogError:
+    return CatalogError(406, sentence, kind="UnsupportedOperationException")
+
+
+def _answering(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except Exception as error:
+            return _refused(error)
+
+    return answer
+
+
+def _refused(error: Exception) -> Response:
+    match error:
+        case CatalogError():
+            return catalog_error(error.status, str(error), error.kind)
+        case RefusedError():
+            return catalog_error(error.status, str(error), "BadRequestException")
+        case UnknownTableError():
+            return catalog_error(404, str(error), "NoSuchTableException")
+        case PredicateError() | SchemaError():
+            return catalog_error(400, str(error), "BadRequestException")
+        case UnservedError():
+            return catalog_error(406, str(error), "UnsupportedOperationException")
+        case PrunerError():
+            _log.warning("no plan: %s", error)
+            sentence = "the table cannot be read now: the service's log says why"
+            return catalog_error(503, sentence, "ServiceUnavailableException")
+        case _:
+            _log.error("a request failed", exc_info=error)
+            return catalog_error(500, "the service failed: its log says why", "InternalServerError")
+
+
+def _namespace(text: str) -> tuple[str, ...]:
+    return tuple(text.split(_SEPARATOR)) if text else ()
+
+
+def _json(content: Any, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(content), media_type="application/json", headers=headers)
+
+
+def _decoded(body: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except RecursionError:
+        raise RefusedError(400, "the request is nested too deep") from None
+    except msgspec.MsgspecError as error:
+        raise RefusedError(400, f"the request cannot be read: {error}") from None
+
+
+def _token(page: _Page) -> str:
+    return base64.urlsafe_b64encode(zlib.compress(json.dumps(page).encode())).decode()
+
+
+def _page_of_token(token: str) -> _Page:
+    unknown = _missing("NoSuchPlanTaskException", "that is no plan task of this catalog: plan again")
+    try:
+        unpacked = zlib.decompressobj()
+        text = unpacked.decompress(base64.urlsafe_b64decode(token.encode()), _TOKEN_BYTES)
+        snapshot_id, start, content, case_sensitive = msgspec.json.decode(
+            text, type=tuple[int, int, Any, bool]
+        )
+    except (ValueError, zlib.error, msgspec.MsgspecError, RecursionError):
+        raise unknown from None
+    if not unpacked.eof or start < 0:
+        raise unknown
+    return _Page(snapshot_id, start, content, case_sensitive)

@@ -1,0 +1,230 @@
+"""A table's schema as an Iceberg client is told of it, and what of the table such a client cannot read.
+
+Columns have ids that files do not know, so a name mapping stands beside the schema (Iceberg specification, "Column
+Projection"). Where files do have ids, clients go by those, so the schema takes them over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from pruner.expr.parquet_reading import INT96
+from pruner.parquet_type import parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pruner.parquet_type import ParquetType
+    from pruner.schema import Field, TableSchema
+    from pruner.tables.snapshot import Partitions
+
+_PARTITION_TYPES: Final = frozenset({"boolean", "int", "long", "string", "date"})
+"""Types whose values every client takes from a plan's answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """A column whose value stands in the plan, not in the files: by name, field id and Iceberg type."""
+
+    path: tuple[str, ...]
+    field_id: int
+    type: str
+
+    @property
+    def name(self) -> str:
+        """Partition columns are top-level ones."""
+        return self.path[0]
+
+
+@dataclass(frozen=True)
+class ClientSchema:
+    """What clients are told.
+
+    Attributes:
+        fields: fields of the schema, as the specification writes them as JSON (appendix C).
+        mapping: the name mapping of the same fields.
+        partitions: columns whose values come with each file.
+        left_out: why a column is not in the schema, by its name.
+        last_id: the greatest field id.
+    """
+
+    fields: list[dict[str, Any]]
+    mapping: list[dict[str, Any]]
+    partitions: tuple[PartitionColumn, ...]
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    last_id: int = 0
+
+
+class _UnreadableError(Exception):
+    """Why a client would misread a column."""
+
+
+def client_schema(schema: TableSchema, partitions: Partitions) -> ClientSchema:
+    """Return the schema of a table for clients; columns that one of them would misread are left out with the reason.
+
+    The name mapping has all columns: PyIceberg refuses a file with a column that is not in it.
+    """
+    by_ids = any(each.field_id is not None for each in schema.fields)
+    ids = _Ids(schema.fields)
+    described: list[dict[str, Any]] = []
+    mapping: list[dict[str, Any]] = []
+    constants: list[PartitionColumn] = []
+    left_out: dict[str, str] = {}
+    for each in schema.fields:
+        name, *inside = each.path
+        if inside:
+            continue
+        mapping.append(_mapping(each.path, each.type, ids))
+        is_constant = _is_constant(each, partitions)
+        try:
+            _require_one_column(each, schema.fields, is_constant=is_constant)
+            if by_ids and not is_constant:
+                ids.require_of_files(each.path, each.type)
+            one = _field(each.path, each.type, ids)
+            if is_constant and one["type"] not in _PARTITION_TYPES:
+                raise _UnreadableError(f"partition values of type {each.type_name} are not given to clients")
+        except _UnreadableError as error:
+            left_out[name] = str(error)
+            continue
+        described.append(one)
+        if is_constant:
+            constants.append(PartitionColumn(each.path, one["id"], one["type"]))
+    return ClientSchema(described, mapping, tuple(constants), left_out, ids.last)
+
+
+class _Ids:
+    """Field ids by path: those that files have, and others that none of them has."""
+
+    def __init__(self, fields: Iterable[Field]) -> None:
+        self._of_files = {each.path: each.field_id for each in fields if each.field_id is not None}
+        self._of = dict(self._of_files)
+        self.last = max(self._of.values(), default=0)
+
+    def of(self, path: tuple[str, ...]) -> int:
+        if path not in self._of:
+            self.last += 1
+            self._of[path] = self.last
+        return self._of[path]
+
+    def require_of_files(self, path: tuple[str, ...], type_: Any) -> None:
+        """Refuse a column of whose parts files may have ids that are not known here."""
+        parts = [(path, type_)]
+        while parts:
+            part, inner = parts.pop()
+            if part not in self._of_files:
+                raise _UnreadableError("files have field ids, and not all of its parts have a known one")
+            parts += _parts(part, inner)
+
+
+def _parts(path: tuple[str, ...], type_: Any) -> list[tuple[tuple[str, ...], Any]]:
+    """What is right in a type, by the names that a name mapping gives it."""
+    types = pa.types
+    if types.is_struct(type_):
+        return [((*path, each.name), each.type) for each in _children(type_)]
+    if types.is_list(type_):
+        return [((*path, "element"), type_.value_type)]
+    if types.is_map(type_):
+        return [((*path, "key"), type_.key_type), ((*path, "value"), type_.item_type)]
+    return []
+
+
+def _mapping(path: tuple[str, ...], type_: Any, ids: _Ids) -> dict[str, Any]:
+    found: dict[str, Any] = {"field-id": ids.of(path), "names": [path[-1]]}
+    inner = [_mapping(*part, ids) for part in _parts(path, type_)]
+    return {**found, "fields": inner} if inner else found
+
+
+def _is_constant(column: Field, partitions: Partitions) -> bool:
+    """Whether clients get the value from the plan: the files lack it, or have the very value of the path."""
+    if not column.partition or column.path not in partitions.values:
+        return False
+    return not column.in_file or column.path in partitions.trusted
+
+
+def _require_one_column(column: Field, fields: Iterable[Field], *, is_constant: bool) -> None:
+    for each in fields:
+        if each.path[0] != column.path[0]:
+            continue
+        if each.stored is not None:
+            raise _UnreadableError("files have it under another name")
+        if is_constant:
+            continue
+        if each.dispute is not None:
+            raise _UnreadableError(each.dispute)
+        misread = next((kind for kind in each.parquet or () if _is_misread(kind)), None)
+        if misread is not None:
+            raise _UnreadableError(f"files have it as {misread}, which clients read in different ways")
+    if column.partition and not is_constant and not column.in_file:
+        raise _UnreadableError("its values in the paths of files are not known")
+
+
+def _is_misread(kind: ParquetType) -> bool:
+    """Whether some client takes values of a Parquet type for others: the type of the table may be a wider one.
+
+    Spark's Iceberg reader takes milliseconds for microseconds and unsigned 32 bits for signed ones.
+    """
+    match parameters(kind.meaning):
+        case ("Timestamp", (unit, *_)):
+            return unit != "us"
+        case ("Integer", (bits, "unsigned")):
+            return bits in ("32", "64")
+        case (name, _):
+            return kind.physical == INT96 or name == "UUID"
+
+
+def _field(path: tuple[str, ...], type_: Any, ids: _Ids) -> dict[str, Any]:
+    return {"id": ids.of(path), "name": path[-1], "required": False, "type": _type(path, type_, ids)}
+
+
+def _type(path: tuple[str, ...], type_: Any, ids: _Ids) -> Any:
+    """A type as JSON (specification, appendix C)."""
+    types = pa.types
+    parts = _parts(path, type_)
+    if types.is_struct(type_):
+        return {"type": "struct", "fields": [_field(*part, ids) for part in parts]}
+    found = [(ids.of(part), _type(part, inner, ids)) for part, inner in parts]
+    if types.is_list(type_):
+        return {"type": "list", "element-id": found[0][0], "element": found[0][1], "element-required": False}
+    if types.is_map(type_):
+        (key_id, key), (value_id, value) = found
+        told = {"key-id": key_id, "key": key, "value-id": value_id, "value": value}
+        return {"type": "map", **told, "value-required": False}
+    return _primitive(type_)
+
+
+def _children(type_: Any) -> Iterator[Any]:
+    return iter(type_)
+
+
+def _primitive(type_: Any) -> str:
+    """The name of a primitive type (specification, "Primitive Types"); Spark has no time of day."""
+    types = pa.types
+    if types.is_decimal(type_) and type_.precision <= 38:
+        return f"decimal({type_.precision}, {type_.scale})"
+    if types.is_timestamp(type_) and type_.unit == "us":
+        return "timestamp" if type_.tz is None else "timestamptz"
+    if types.is_fixed_size_binary(type_):
+        return f"fixed[{type_.byte_width}]"
+    found = _PRIMITIVES.get(type_)
+    if found is None:
+        raise _UnreadableError(f"clients do not read {type_} alike")
+    return found
+
+
+_PRIMITIVES: Final[dict[Any, str]] = {
+    pa.bool_(): "boolean",
+    pa.int8(): "int",
+    pa.int16(): "int",
+    pa.int32(): "int",
+    pa.uint8(): "int",
+    pa.uint16(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+}

@@ -1,0 +1,170 @@
+"""Plans as scan tasks: pages of files that a client may have to read.
+
+A page is about a range of the snapshot's slices and says where the next one begins, so that the pages of one snapshot
+name each file that may match once, also where indexes change in between.
+"""
+
+from __future__ import annotations
+
+import datetime
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet as pq
+
+from pruner.arrow import as_numpy, compute, filled, positions
+from pruner.errors import StorageError, cause
+from pruner.expr.nodes import TRUE
+from pruner.expr.semantics import Semantics
+from pruner.service.rest_catalog.metadata import UnservedError
+from pruner.storage.files import open_for_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from pruner.service.rest_catalog.filters import Filter
+    from pruner.service.rest_catalog.metadata import ServedTable
+    from pruner.tables.snapshot import Snapshot
+
+PAGE: Final = 1_000
+"""Most tasks in one answer."""
+
+_THREADS: Final = 16
+_FILE: Final = "file://"
+_EPOCH: Final = datetime.date(1970, 1, 1)
+
+
+class RowCounts:
+    """The number of rows of base files by their footers: clients count by it. Threads may share it."""
+
+    def __init__(self, snapshot: Snapshot, before: RowCounts | None = None) -> None:
+        """Take over what is known of files of the snapshot before."""
+        self._snapshot = snapshot
+        self._known = np.full(len(snapshot), -1, np.int64)
+        self._lock = Lock()
+        if before is not None:
+            at: Any = compute.index_in(snapshot.keys, value_set=before._snapshot.keys)
+            origin = as_numpy(filled(at, -1))
+            there = origin >= 0
+            self._known[there] = before._known[origin[there]]
+
+    def of(self, ordinals: NDArray[np.intp], storage_options: Mapping[str, str]) -> NDArray[np.int64]:
+        """The numbers of rows of some slices; footers that were not read yet are read.
+
+        Raises:
+            UnservedError: a file cannot be read.
+        """
+        missing = ordinals[self._known[ordinals] < 0]
+        if len(missing):
+            files = self._snapshot.columns.select(["base_file", "base_size"]).take(positions(missing))
+            stored: list[list[Any]] = [files.column(name).to_pylist() for name in files.column_names]
+            with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
+                counted = list(threads.map(partial(_rows, storage_options), *stored))
+            with self._lock:
+                self._known[missing] = counted
+        return self._known[ordinals]
+
+
+def _rows(storage_options: Mapping[str, str], uri: str, size: int) -> int:
+    reader: Any = pq
+    try:
+        return reader.read_metadata(open_for_arrow(uri, size, storage_options)).num_rows
+    except (StorageError, OSError, pa.ArrowException) as error:
+        raise UnservedError(
+            f"{uri}, of which the plan needs the number of rows, cannot be read: {cause(error)}"
+        ) from error
+
+
+def page_of(
+    table: ServedTable, asked: Filter | None, start: int, counts: RowCounts, *, python: bool
+) -> tuple[list[dict[str, Any]], int | None]:
+    """Return the tasks of one page, and where the next one begins; None behind the last.
+
+    Args:
+        table: the snapshot that is read.
+        asked: the client's filter; None for all rows.
+        start: the slice with which the page begins.
+        counts: those of the table.
+        python: whether the client is PyIceberg, which takes dates as days, and local files by their paths.
+
+    Raises:
+        PredicateError: the filter cannot be understood.
+        UnservedError: a file cannot be read.
+    """
+    semantics = replace(Semantics.of("spark"), zone="UTC")
+    plan = table.pinned.plan(TRUE if asked is None else asked.expression(), semantics=semantics)
+    ordinals = plan.ordinals
+    ordinals = ordinals[_partitions_kept(table, asked)[table.pinned.data.partition_ordinals[ordinals]]]
+    ordinals = ordinals[ordinals >= start]
+    following = int(ordinals[PAGE]) if len(ordinals) > PAGE else None
+    ordinals = ordinals[:PAGE]
+    rows = counts.of(ordinals, plan.storage_options())
+    residual = True if asked is None else asked.content
+    return _tasks(table, ordinals, rows, residual, python=python), following
+
+
+def _partitions_kept(table: ServedTable, asked: Filter | None) -> NDArray[np.bool_]:
+    """Which partitions match what clients do not apply themselves: filters over partition columns alone."""
+    names = frozenset(each.name for each in table.schema.partitions)
+    decides = None if asked is None else asked.on_partitions(names)
+    if decides is None:
+        return np.ones(len(table.pinned.data.partitions), np.bool_)
+    values = table.partition_values
+    return np.fromiter(map(decides, values), np.bool_, len(values))
+
+
+def _tasks(
+    table: ServedTable,
+    ordinals: NDArray[np.intp],
+    rows: NDArray[np.int64],
+    residual: Any,
+    *,
+    python: bool,
+) -> list[dict[str, Any]]:
+    data = table.pinned.data
+    files = data.columns.select(["base_file", "base_size"]).take(positions(ordinals))
+    uris: list[Any] = files.column("base_file").to_pylist()
+    sizes: list[Any] = files.column("base_size").to_pylist()
+    at = data.partition_ordinals[ordinals]
+    used: list[int] = np.unique(at).tolist()
+    values = {each: _tuple(table.partition_values[each], python=python) for each in used}
+    return [
+        {
+            "data-file": {
+                "spec-id": int(table.spec_of[partition]),
+                "content": "data",
+                "file-path": _place(uri, python=python),
+                "file-format": "parquet",
+                "partition": values[partition],
+                "file-size-in-bytes": size,
+                "record-count": count,
+            },
+            "residual-filter": residual,
+        }
+        for uri, size, partition, count in zip(uris, sizes, at.tolist(), rows.tolist(), strict=True)
+    ]
+
+
+def _tuple(values: Mapping[str, Any], *, python: bool) -> list[Any]:
+    """The values of a partition in the order of its spec, which has no column that is NULL."""
+    return [_value(each, python=python) for each in values.values() if each is not None]
+
+
+def _value(value: Any, *, python: bool) -> Any:
+    if isinstance(value, datetime.date):
+        return (value - _EPOCH).days if python else value.isoformat()
+    return value
+
+
+def _place(uri: str, *, python: bool) -> str:
+    """The place of a file as a client takes it: PyIceberg cuts a URI at `?` and `#`, a path it takes as it is."""
+    if uri.startswith("/"):
+        return uri if python else f"file:{uri}"
+    return uri.removeprefix(_FILE) if python and uri.startswith(_FILE) else uri
