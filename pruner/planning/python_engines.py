@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pruner.expr.semantics import Semantics
-    from pruner.table import Table
 
 
 def scan_with(
@@ -31,7 +30,7 @@ def scan_with(
     return scanner.scan(plan, columns, storage_options, into)
 
 
-def counted_by_reading(table: Table, predicate: str, semantics: Semantics, as_of: str | None = None) -> int:
+def counted_by_reading(table: Any, predicate: str, semantics: Semantics, as_of: str | None = None) -> int:
     """Count the rows of a table (`pruner.Table`) for which a predicate is true, by the engine in whose SQL it is.
 
     Args:
