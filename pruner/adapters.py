@@ -7,7 +7,8 @@ an `Adapter` in the entry point group `pruner.adapters` under the name of the en
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar, cast, overload, runtime_checkable
 
 from pruner.planning.pinned import switched_off
 from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin, plugin_names
@@ -28,6 +29,7 @@ __all__ = [
     "BrokenPluginError",
     "FileScanner",
     "MissingPluginError",
+    "Newest",
     "PluginAdapter",
     "ProbingAdapter",
     "QueryAdapter",
@@ -184,6 +186,21 @@ class UnreadScan(ScanRecord, Protocol):
     def left(self) -> Plan | None:
         """The plan of what is read; None where that is all that `plan` keeps. Its last step says why."""
         ...
+
+
+Record = TypeVar("Record")
+
+
+class Newest(deque[Record]):
+    """The newest scans of a session, oldest first: a bounded sequence, of which a slice is a list."""
+
+    @overload
+    def __getitem__(self, key: SupportsIndex, /) -> Record: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> list[Record]: ...
+    def __getitem__(self, key: SupportsIndex | slice, /) -> Record | list[Record]:
+        """One scan, or those of a slice."""
+        return list(self)[key] if isinstance(key, slice) else super().__getitem__(key)
 
 
 class QueryConnection(Protocol):

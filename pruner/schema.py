@@ -157,6 +157,10 @@ class TableSchema:
             raise SchemaError(f"no column {'.'.join(path)!r}: the table has {self._names()}")
         return found
 
+    def has_records_of(self, path: tuple[str, ...]) -> bool:
+        """Whether the table has a field of which records are kept under a path."""
+        return path in self._by_recorded
+
     def shown(self, recorded: tuple[str, ...], otherwise: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """The path of the field of which records are kept under a path; that one, or another, where it is gone."""
         found = self._by_recorded.get(recorded)

@@ -101,7 +101,8 @@ class Table:
         """Take a snapshot and pin it.
 
         Args:
-            as_of: an instant of a Hudi table; by default the newest state.
+            as_of: an instant of a Hudi table, a version or time of a Delta table, a snapshot id, branch, tag or time of
+                an Iceberg table; by default the newest state.
             fresh: check the table now, whatever `max_staleness` allows.
 
         Raises:
@@ -129,19 +130,24 @@ class Table:
         return self.snapshot().plan(predicate, dialect=dialect, semantics=semantics)
 
     def count(
-        self, predicate: str = "true", *, dialect: str | None = None, semantics: Semantics | None = None
+        self,
+        predicate: str = "true",
+        *,
+        dialect: str | None = None,
+        semantics: Semantics | None = None,
+        as_of: str | None = None,
     ) -> int:
         """Count the rows for which the predicate is true; DuckDB reads the files that metadata does not answer for.
 
-        Takes what `plan` does, and raises that.
+        Takes what `plan` does, and `as_of` as `snapshot` does; raises what they do.
 
         Raises:
             PredicateError: files have to be read, and the predicate is not in DuckDB's SQL.
             BrokenPluginError: files have to be read, and DuckDB is not installed.
         """
-        plan = self.plan(predicate, dialect=dialect, semantics=semantics)
+        plan = self.snapshot(as_of=as_of).plan(predicate, dialect=dialect, semantics=semantics)
         answer = plan.count()
-        return answer.value if answer.exact else counted_by_reading(self, predicate, plan.semantics)
+        return answer.value if answer.exact else counted_by_reading(self, predicate, plan.semantics, as_of)
 
     def create_index(  # noqa: PLR0913 - one parameter for each clause of CREATE INDEX
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from copy import copy
@@ -13,6 +12,7 @@ from typing import Any, Literal, overload
 
 import duckdb
 
+from pruner.adapters import Newest
 from pruner.errors import PrunerError, TableError
 from pruner_duckdb.catalog.names import Path, TableNames
 from pruner_duckdb.catalog.tables import KnownTable, TableSpec, name_is_taken
@@ -373,7 +373,7 @@ def _native(
     if native == "off":
         return None, None
     known = list(_known(tables).values())
-    plans: deque[Scan] = deque(maxlen=KEPT_PLANS)
+    plans: Newest[Scan] = Newest(maxlen=KEPT_PLANS)
 
     def other_way(con: duckdb.DuckDBPyConnection, rest: Mapping[str, KnownTable]) -> Connection:
         names = TableNames({each.path: each for each in rest.values()})
@@ -437,14 +437,14 @@ def _attached(
     con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec], changes: Changes, reason: str | None
 ) -> Connection:
     known = _known(tables)
-    found = _over(con, TableNames(known), changes, deque(maxlen=KEPT_PLANS))
+    found = _over(con, TableNames(known), changes, Newest(maxlen=KEPT_PLANS))
     if reason is not None:
         found.unserved.update((each.name, reason) for each in known.values())
     return found
 
 
 def _over(
-    con: duckdb.DuckDBPyConnection, names: TableNames, changes: Changes, plans: deque[Scan]
+    con: duckdb.DuckDBPyConnection, names: TableNames, changes: Changes, plans: Newest[Scan]
 ) -> Connection:
     shadow, predicates = _shadow_and_predicates()
     views = Views(names, shadow)

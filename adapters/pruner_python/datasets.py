@@ -6,13 +6,12 @@ DuckDB, Polars, DataFusion and others read any Dataset, and hand it the filters 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
 
-from pruner.adapters import switched_off
+from pruner.adapters import Newest, switched_off
 from pruner.errors import PrunerError, TableError
 from pruner.expr.nodes import TRUE
 from pruner.expr.semantics import Semantics
@@ -56,7 +55,7 @@ class PrunedDataset(ds.Dataset):
         self._name = name or table.uri
         self._on_scan = on_scan
         self._told: pa.Schema | None = None
-        self.last_plans: deque[Scan] = deque(maxlen=KEPT_PLANS)
+        self.last_plans: Newest[Scan] = Newest(maxlen=KEPT_PLANS)
 
     @property
     def schema(self) -> pa.Schema:

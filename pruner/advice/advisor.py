@@ -62,6 +62,9 @@ SHOWN_COLUMNS = 10
 SUGGESTED_COLUMNS = 40
 """Columns that are asked about where no statement says what is."""
 
+NO_DROPS = "no DROP INDEX is proposed: an index can help a statement that was not judged"
+"""What a note says where some index may seem useless only because not every statement was understood."""
+
 _LOST_NOTHING = "no file is left out that would not be without it"
 _NOT_ASKED = "no question is about its columns"
 
@@ -91,11 +94,12 @@ class Advisor:
 
     def advise(self, plans: Sequence[Plan]) -> Advice:
         """Say what would help the questions that plans asked; such as the data suggest where there are none."""
-        rows = self._rows()
         questions = asked(plans)
-        for part in unanswerable(plans):
+        open_questions = unanswerable(plans)
+        for part in open_questions:
             other = ", one over an expression may" if part.kind is UnknownKind.FUNCTION else ""
             self._notes.append(f"not judged, no index over a column answers it{other}: {str(part)[:NOTED]}")
+        rows = self._rows()
         if not plans and rows is not None:
             questions = suggested(rows.slice(0, 20_000), self._snapshot.schema)
             self._notes.append("no statement was given: the questions are made of values of each column")
@@ -135,8 +139,8 @@ class Advisor:
             questions=tuple(_forecasts(estimator, questions, existing, picked)),
             proposals=tuple(described(picked, estimator, questions, existing, cost, self._uri)),
             layouts=tuple(sorted(found, key=lambda each: -each.saved_bytes)),
-            useless=self._useless(questions, existing, today),
-            notes=tuple(self._notes),
+            useless={} if open_questions or not plans else self._useless(questions, existing, today),
+            notes=(*self._notes, *([NO_DROPS] if open_questions and existing else [])),
         )
 
     def _planned(self, state: State | None) -> Today:
@@ -156,17 +160,35 @@ class Advisor:
     def _useless(
         self, questions: Sequence[Question], existing: Sequence[Candidate], today: Today
     ) -> dict[str, str]:
-        """Existing indexes without which every question would read the same, by name, with a sentence."""
+        """Existing indexes without which every question would read the same, by name, with a sentence.
+
+        One after the other, the largest first: an index that is named here is missing when the next is judged, so that
+        of two that leave out the same files one stays.
+        """
         if self._state is None or not questions:
             return {}
         found: dict[str, str] = {}
-        for index in existing:
+        state = self._state
+        for index in sorted(existing, key=self._stored, reverse=True):
             about = [each for each in questions if index.paths & each.fields.keys()]
-            others = tuple(each for each in self._state.definitions if each.name != index.name)
-            without = self._planned(msgspec.structs.replace(self._state, definitions=others))
+            others = tuple(each for each in state.definitions if each.name != index.name)
+            less = msgspec.structs.replace(state, definitions=others)
+            without = self._planned(less)
             if all(np.array_equal(today(each), without(each)) for each in about):
                 found[index.name] = f"it saved nothing: {_LOST_NOTHING if about else _NOT_ASKED}"
+                state = less
         return found
+
+    def _stored(self, index: Candidate) -> int:
+        """The bytes of an index that is there."""
+        assert self._state is not None
+        definitions = [each for each in self._state.definitions if each.name == index.name]
+        return sum(
+            file.size
+            for definition in definitions
+            for entry in self._state.segments_of(definition)
+            for file in entry.files()
+        )
 
     def _note_time(self, estimator: Estimator, unjudged: Sequence[str]) -> None:
         """Say what there was no time for."""

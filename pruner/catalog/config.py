@@ -116,7 +116,8 @@ class Config:
         close = difflib.get_close_matches(name_or_uri, self.names(aliases=True), n=1)
         asked = f"{name_or_uri!r} (did you mean {close[0]!r}?)" if close else repr(name_or_uri)
         raise UnknownTableError(
-            f"unknown table {asked}: there is no such path, and {self._known_names()}", name_or_uri
+            f"unknown table {asked}: there is no such path, and {self._known_names()}{_of_a_catalog(name_or_uri)}",
+            name_or_uri,
         )
 
     def _known_names(self) -> str:
@@ -303,3 +304,14 @@ def _fill_in(text: str, where: str) -> str:
 def _place(text: str, folder: Path) -> str:
     """A URI or absolute path as it is; a relative path from the folder of the file."""
     return text if _ABSOLUTE.match(text) else os.path.normpath(folder / text)
+
+
+def _of_a_catalog(name: str) -> str:
+    """How a table of a catalog is opened, for a name that looks like one of a catalog's."""
+    namespace, dot, _ = name.rpartition(".")
+    if not dot or not namespace.replace(".", "").replace("_", "").isalnum():
+        return ""
+    return (
+        "; of a table in an Iceberg catalog give the metadata file, which pyiceberg names as "
+        f"catalog.load_table({name!r}).metadata_location"
+    )

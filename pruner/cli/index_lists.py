@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pruner.cli.output import print_columns, printable, write_line
-from pruner.showing.words import counted
+from pruner.showing.words import counted, no_more
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -68,6 +68,10 @@ def _about(index: IndexStatus, reasons: Mapping[str, str], noun: str) -> Iterato
     if index.uncovered:
         why = ", ".join(f"{count:,} {reasons[each]}" for each, count in index.uncovered.items())
         yield f"does not cover {noun}s: {why}", f"do not cover {noun}s: {why}"
+    if index.gone:
+        why, whole = no_more(index.gone), index.is_without_columns
+        left = ("no query", "no query") if whole else ("its other columns alone", "their other columns alone")
+        yield f"serves {left[0]}: {why}", f"serve {left[1]}: {why}"
     if index.gained:
         gained = f"gained {counted(len(index.gained), 'column')} ({', '.join(index.gained)}) as the table did"
         gained += f": the next refresh reads every {noun} again"

@@ -93,7 +93,11 @@ HtmlOption = Annotated[
 ]
 AsOfOption = Annotated[
     str | None,
-    typer.Option("--as-of", metavar="INSTANT", help="Plan over the table as of this instant (Hudi)."),
+    typer.Option(
+        "--as-of",
+        metavar="INSTANT",
+        help="A past state: a Hudi instant, a Delta version, an Iceberg snapshot id, branch or tag, or a time.",
+    ),
 ]
 
 
@@ -192,7 +196,8 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
     for text in texts or []:
         key, equals, value = text.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{text!r} has no '=' in it", param_hint=option)
+            example = f"{option} {text}=PATH" if option == "--table" else f"{option} {text}=VALUE"
+            raise typer.BadParameter(f"{text!r} has no '=' in it: write {example}", param_hint=option)
         if not key:
             raise typer.BadParameter(f"{text!r} has no key before '='", param_hint=option)
         if key in found:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pruner.errors import TableError
+from pruner.tables.listing.foreign import check_above
 from pruner.tables.parquet.source import ParquetSource
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class ParquetFormat:
         """Tell whether a place can be a folder of files; stores have none, so anything can be one there.
 
         Raises:
-            TableError: a local path is not there, or is not a folder.
+            TableError: a local path is not there, or is not a folder; of a file of another table, with its root.
         """
         if root.startswith("/"):
             if not os.path.lexists(root):
@@ -36,7 +37,10 @@ class ParquetFormat:
                 )
                 raise TableError(f"no such path: {root}{glob}")
             if not os.path.isdir(root):  # noqa: PTH112
-                raise TableError(f"{root} is not a folder: give the folder that holds the table's files")
+                check_above({root: ""})
+                raise TableError(
+                    f"{root} is a file: give the table's root, the folder that holds all of its files"
+                )
         return True
 
     def open(

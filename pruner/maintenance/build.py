@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from pruner.errors import ConflictError, IndexDefinitionError, TableError
+from pruner.expr.identifier import render_column_path
 from pruner.indexes.registry import index_type
 from pruner.maintenance.columns import ALL_COLUMNS, chosen, fields_of, gained
 from pruner.maintenance.commit import Publisher
@@ -60,7 +61,8 @@ class RefreshResult:
     `resumed` slices had been recorded by a build that ended before its commit; they count as covered. `refused` has one
     sentence for each index, by its name, that this pruner cannot refresh; the others were. `estimate` says what an
     index that is not there yet would cost. `gained` names for each index on all columns, by its name, those that the
-    table has got since it was built, for which every file is read.
+    table has got since it was built, for which every file is read. `gone` names for each index, by its name, its
+    columns where the table has none of them any more: nothing is indexed for it.
     """
 
     indexed: int
@@ -78,6 +80,7 @@ class RefreshResult:
     bytes_read: int = 0
     noun: str = FILE
     gained: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    gone: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,15 @@ class _Target:
     target: Target
     taken: NDArray[np.bool_]
     missing: NDArray[np.bool_]
+
+
+def _named_columns(definition: IndexDefinition) -> tuple[str, ...]:
+    """The columns that an index was made on, or its expression; none for one on all columns."""
+    if definition.expression is not None:
+        return (definition.expression,)
+    return (
+        () if definition.all_columns else tuple(render_column_path(each.path) for each in definition.fields)
+    )
 
 
 class Indexing:
@@ -243,10 +255,13 @@ class Indexing:
         targets: list[_Target] = []
         refused: dict[str, str] = {}
         new_columns: dict[str, tuple[str, ...]] = {}
+        gone_columns: dict[str, tuple[str, ...]] = {}
         for definition in _chosen_definitions(state, only, self._source.root):
             try:
                 found = self._targets(state, definition, snapshot, in_scope)
                 targets += found
+                if not found and (names := _named_columns(definition)):
+                    gone_columns[definition.name] = names
                 fields = [each.target.request.field for each in found if each.missing.any()]
                 if names := gained(definition, state.segments_of(definition), fields):
                     new_columns[definition.name] = names
@@ -270,6 +285,7 @@ class Indexing:
             refused=refused,
             noun=snapshot.noun,
             gained=new_columns,
+            gone=gone_columns,
         )
         if dry_run or not to_read.any():
             return counts

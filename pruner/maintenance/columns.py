@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pruner.errors import IndexDefinitionError, SchemaError
 from pruner.expr.identifier import parse_column_path, render_column_path
 from pruner.indexes.registry import require_expressions
-from pruner.maintenance.expressions import field_of, is_expression, understood
+from pruner.maintenance.expressions import field_of, is_expression, understood, why_outdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -100,6 +100,23 @@ def gained(
     if not definition.all_columns or not recorded:
         return ()
     return tuple(render_column_path(each.path) for each in fields if each.recorded not in recorded)
+
+
+def gone(
+    definition: IndexDefinition, entries: Iterable[SegmentEntry], schema: TableSchema
+) -> tuple[tuple[str, ...], ...]:
+    """Return the columns of an index that the table has no more, by the path of their records.
+
+    Args:
+        definition: the index.
+        entries: its segments.
+        schema: that of the table as it is now.
+    """
+    named = [binding.recorded for binding in definition.fields]
+    found = dict.fromkeys([*named, *(entry.field for entry in entries if entry.field)])
+    if definition.form is not None:
+        return () if field_of(definition, schema) is not None or why_outdated(definition) else tuple(found)
+    return tuple(path for path in found if not schema.has_records_of(path))
 
 
 def recorded_field(definition: IndexDefinition, path: tuple[str, ...], schema: TableSchema) -> Field:

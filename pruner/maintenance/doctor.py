@@ -22,7 +22,7 @@ from pruner.errors import PrunerError, cause
 from pruner.extras import DISTRIBUTION
 from pruner.maintenance.uncovered import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
-from pruner.showing.words import counted
+from pruner.showing.words import counted, drop_command, no_more
 from pruner.storage.files import open_for_arrow
 from pruner.tables.parquet.other_files import other_files
 from pruner.tables.parquet.several import least_alike
@@ -243,14 +243,19 @@ def probe_indexes(status: TableStatus) -> Iterator[Finding]:
         remedy = f"""pruner sql "CREATE INDEX stats ON '{status.uri}' (a_column)\""""
         yield Finding("index", Level.WARNING, "there is no index, so nothing is pruned", remedy)
     for index in status.indexes:
-        yield _index(index, status.noun)
+        yield _index(index, status)
 
 
-def _index(index: IndexStatus, noun: str) -> Finding:
-    probe = f"index {index.name}"
+def _index(index: IndexStatus, status: TableStatus) -> Finding:
+    probe, noun = f"index {index.name}", status.noun
     if not index.usable:
         return Finding(probe, Level.FAILURE, index.note or "plans cannot use it: drop it and create it anew")
+    if index.is_without_columns:
+        found = f"{index.using} serves no query: {no_more(index.gone)}"
+        return Finding(probe, Level.WARNING, found, drop_command(index.name, status.uri))
     covered = f"{index.using} covers {index.covered:,} of {counted(index.coverable, noun)}"
+    if index.gone:
+        covered += f" for the columns that are left; {no_more(index.gone)}"
     refused = sum(index.refused.values())
     others = {why: count for why, count in index.uncovered.items() if why != REFUSED}
     if others:

@@ -14,7 +14,7 @@ from pruner.errors import PrunerError
 from pruner.evidence.loading import usable_type
 from pruner.expr.identifier import render_column_path
 from pruner.indexes.optional import RefusingIndexType
-from pruner.maintenance.columns import fields_of, gained, left_out
+from pruner.maintenance.columns import fields_of, gained, gone, left_out
 from pruner.maintenance.expressions import why_outdated
 from pruner.maintenance.uncovered import why_uncovered
 from pruner.maintenance.where import slices_where
@@ -46,10 +46,10 @@ class IndexStatus:
     (`refreshed_at` None before the first build),
     `where` is the predicate on partition columns outside of which nothing is recorded (None: everything is), `note`
     says why the index is not `usable`. `left_out` has one sentence for each column that an index on all columns ("*")
-    cannot take, and `gained` names those that the table has got since: a refresh reads every file for them. What
-    this process did: `memory` bytes of records are held, what plans need was loaded in `load_seconds` (None:
-    nothing was), and `plans` asked the index, in which `dropped` slices were left out; in the newest `idle` of
-    these plans none was.
+    cannot take, and `gained` names those that the table has got since: a refresh reads every file for them. `gone`
+    names the columns of the index that the table has no more; `covered` is about the others. What this process did:
+    `memory` bytes of records are held, what plans need was loaded in `load_seconds` (None: nothing was), and
+    `plans` asked the index, in which `dropped` slices were left out; in the newest `idle` of these plans none was.
     """
 
     name: str
@@ -73,6 +73,12 @@ class IndexStatus:
     dropped: int = 0
     idle: int = 0
     gained: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+    @property
+    def is_without_columns(self) -> bool:
+        """Whether the table has none of the index's columns any more."""
+        return bool(self.gone) and set(self.columns) <= set(self.gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,21 +152,29 @@ def _index_status(
     covered = np.zeros(len(snapshot), np.bool_)
     refused: Counter[str] = Counter()
     uncovered: dict[str, int] = {}
+    lost = gone(definition, entries, snapshot.schema)
+    named = {binding.recorded: binding.path for binding in definition.fields}
+    used = tuple(entry for entry in entries if entry.field not in lost)
     try:
-        covered = covered_slices(definition, state, snapshot, segments)
+        covered = _recorded_slices(used, state, snapshot, segments) & snapshot.coverable
         refusing = np.zeros(len(snapshot), np.bool_)
         if isinstance(kind, RefusingIndexType):
-            refusing = _refused(kind, entries, state, snapshot, segments, refused)
+            refusing = _refused(kind, used, state, snapshot, segments, refused)
             covered &= ~refusing
         lacking = snapshot.coverable & ~covered
         if definition.where is not None:
             lacking &= slices_where(definition.where, snapshot, segments)
-        uncovered = why_uncovered(lacking, refusing, entries, state, snapshot, segments)
+        if lost and not used and not set(named) - set(lost):
+            lacking[:] = False  # there is nothing to cover
+        uncovered = why_uncovered(lacking, refusing, used, state, snapshot, segments)
     except PrunerError as error:
         note = note or str(error)
-    named = {binding.recorded: binding.path for binding in definition.fields}
     paths = [entry.field for entry in entries if entry.field] + list(named)
-    columns = {render_column_path(snapshot.schema.shown(path, named.get(path))): None for path in paths}
+
+    def shown(path: tuple[str, ...]) -> str:
+        return definition.expression or render_column_path(snapshot.schema.shown(path, named.get(path)))
+
+    columns = dict.fromkeys(map(shown, paths))
     if definition.expression is not None:
         columns = {definition.expression: None}
         note = note or why_outdated(definition)
@@ -181,6 +195,7 @@ def _index_status(
         uncovered=uncovered,
         left_out=_left_out(definition, snapshot, kind),
         gained=_gained(definition, entries, snapshot, kind),
+        gone=tuple(dict.fromkeys(map(shown, lost))),
     )
 
 
@@ -216,9 +231,16 @@ def recorded_slices(
     definition: IndexDefinition, state: State, slices: Keyed, segments: SegmentCache
 ) -> NDArray[np.bool_]:
     """Of the slices with some keys those with a record for each of the index's columns: raises as `covered_slices`."""
+    return _recorded_slices(state.segments_of(definition), state, slices, segments)
+
+
+def _recorded_slices(
+    entries: Sequence[SegmentEntry], state: State, slices: Keyed, segments: SegmentCache
+) -> NDArray[np.bool_]:
+    """Of the slices with some keys those with a record for each column of which there are segments."""
     count = len(slices.keys)
     by_field: dict[tuple[str, ...], NDArray[np.bool_]] = {}
-    for entry in state.segments_of(definition):
+    for entry in entries:
         mask = by_field.setdefault(entry.field or (), np.zeros(count, np.bool_))
         mask[segments.recorded(state, entry, slices)] = True
     everywhere = np.ones(count, np.bool_) if by_field else np.zeros(count, np.bool_)

@@ -320,7 +320,7 @@ class Plan:
         found, rest = self._answering.together(asked)
         answered = len(self.snapshot) - len(rest)
         told = f"answered from metadata: {answered:,} of {counted(len(self.snapshot), self.snapshot.noun)}"
-        return found, self._narrowed(FirstRows(rest, told), "the rest of the answer")
+        return found, self._narrowed(FirstRows(rest, told), "")
 
     def grouped(self, column: str, calls: Sequence[tuple[str, str | None]]) -> tuple[Answer, Plan]:
         """Aggregates by the value of a column, and the plan of what has to be read for the rest.
@@ -370,7 +370,7 @@ class Plan:
 
     def unanswered(self, answer: Answer) -> Plan:
         """The plan of the slices that have to be read for the rest of an answer."""
-        return self._narrowed(FirstRows(answer.rest, answer.told), "the rest of the answer")
+        return self._narrowed(FirstRows(answer.rest, answer.told), "")
 
     def _narrowed(
         self, found: FirstRows | None, wanted: str, answering: Callable[[], Answering] | None = None
@@ -379,7 +379,8 @@ class Plan:
             return self
         facts, number = self._facts, len(self._facts.steps) + 1
         dropped = facts.survivors.left - len(found.ordinals)
-        step = FunnelStep(f"{wanted}: {found.why}", ANSWERS, ANSWERS, facts.survivors.left, dropped, 0)
+        clause = f"{wanted}: {found.why}" if wanted else found.why
+        step = FunnelStep(clause, ANSWERS, ANSWERS, facts.survivors.left, dropped, 0)
         narrowed = replace(
             facts,
             survivors=facts.survivors.narrowed(found.ordinals, number),

@@ -30,13 +30,14 @@ def scan_with(
     return scanner.scan(plan, columns, storage_options, into)
 
 
-def counted_by_reading(table: object, predicate: str, semantics: Semantics) -> int:
+def counted_by_reading(table: Any, predicate: str, semantics: Semantics, as_of: str | None = None) -> int:
     """Count the rows of a table (`pruner.Table`) for which a predicate is true, by the engine in whose SQL it is.
 
     Args:
         table: the table.
         predicate: SQL that was parsed as a predicate before.
         semantics: whose SQL it is, and in which time zone.
+        as_of: the state of the past whose rows count; the newest unless given.
 
     Raises:
         PredicateError: it is in the SQL of an engine that does not run here.
@@ -48,7 +49,8 @@ def counted_by_reading(table: object, predicate: str, semantics: Semantics) -> i
             f"metadata alone does not answer this count, and {semantics.engine} does not run in this process: "
             f"count in {semantics.engine}, or write the predicate in the SQL of DuckDB"
         )
-    connection = adapter.connect({"counted": table}, config={})
+    past = {"uri": table.uri, "storage_options": table.storage_options, "as_of": as_of}
+    connection = adapter.connect({"counted": table if as_of is None else past}, config={})
     if semantics.zone is not None:
         zone = semantics.zone.replace("'", "''")
         connection.execute(f"SET TimeZone = '{zone}'")

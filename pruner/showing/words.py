@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 FILE, FILE_GROUP = "file", "file group"
 
 
@@ -23,3 +29,21 @@ def third(count: int) -> str:
 def not_indexed(count: int, reason: str) -> str:
     """How many files or file groups an index refused, and why."""
     return f"{count:,} {are(count)} not indexed: {reason}"
+
+
+def no_more(columns: Sequence[str]) -> str:
+    """That a table lacks columns which an index is on."""
+    return f"the table no longer has {', '.join(columns)}"
+
+
+def drop_command(index: str, uri: str) -> str:
+    """The command that drops an index, to be pasted into a shell."""
+    table = uri.replace("'", "''")
+    name = index if index.isidentifier() and index.isascii() else '"' + index.replace('"', '""') + '"'
+    statement = f"DROP INDEX {name} ON '{table}'"
+    # The quotes that read best, where nothing in them means anything to a shell.
+    return (
+        f'pruner sql "{statement}"'
+        if not set(statement) & set('"$`\\!')
+        else f"pruner sql {shlex.quote(statement)}"
+    )

@@ -52,6 +52,19 @@ def test_a_table_is_a_path_a_table_or_options_under_any_name(flights: Path) -> N
     assert [scan.table for scan in con.last_plans][-1] == "lake.b"
 
 
+def test_the_newest_plans_are_a_sequence(con: pruner_duckdb.Connection) -> None:
+    for below in (10, 20, 30, 40):
+        con.execute(f"SELECT count(*) FROM flights WHERE id < {below}").fetchall()
+    plans = list(con.last_plans)
+    assert len(plans) == 4
+    for part in (slice(-3, None), slice(1, 3), slice(None), slice(None, None, -1), slice(10, 20)):
+        assert con.last_plans[part] == plans[part]
+    assert (con.last_plans[-1], con.last_plans[0]) == (plans[-1], plans[0])
+    assert reversed(con.last_plans).__next__() == plans[-1]
+    with pytest.raises(IndexError):
+        con.last_plans[4]
+
+
 def test_an_existing_connection_is_attached_with_what_it_has(flights: Path) -> None:
     existing = duckdb.connect()
     existing.execute("CREATE TABLE mine AS SELECT 5 AS id")

@@ -253,8 +253,8 @@ def test_paths_without_a_table_are_refused_in_one_sentence(spark: SparkSession, 
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.csv").write_text("id\n1\n", encoding="utf-8")
     for name, sentence in (
-        ("empty", "is not a table: there are no Parquet files in it, and no .hoodie folder"),
-        ("texts", "is not a table: there are no Parquet files in it, and no .hoodie folder"),
+        ("empty", "is not a table: there are no Parquet files in it, and none of the folders .hoodie"),
+        ("texts", "is not a table: there are no Parquet files in it, and none of the folders .hoodie"),
         ("missing", "no such path: "),
     ):
         with pytest.raises(TableError) as raised:

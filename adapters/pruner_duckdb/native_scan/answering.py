@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -27,6 +27,7 @@ from pruner_duckdb.sql.engine_faults import nan_option
 
 if TYPE_CHECKING:
     from pruner import PinnedSnapshot
+    from pruner.adapters import Newest
     from pruner_duckdb.catalog.tables import KnownTable
     from pruner_duckdb.shadow.shadow import Shadow
 
@@ -94,7 +95,7 @@ class _Bound:
 class TableAnswers:
     """Answers for the tables of one database; the scans that ran go to `last_plans`."""
 
-    def __init__(self, tables: Sequence[KnownTable], shadow: Shadow, last_plans: deque[Scan]) -> None:
+    def __init__(self, tables: Sequence[KnownTable], shadow: Shadow, last_plans: Newest[Scan]) -> None:
         self._tables = {each.name: each for each in tables}
         self._shadow = shadow
         self._last_plans = last_plans

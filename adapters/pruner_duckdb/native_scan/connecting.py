@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import duckdb
 
+from pruner.adapters import Newest
 from pruner.errors import PrunerError, TableError
 from pruner.expr.nodes import Column, IsNull
 from pruner_duckdb.catalog.pinned import SEMANTICS
@@ -97,13 +97,13 @@ class NativeConnection:
     statements, with the reasons: then statements go through a connection of that kind.
     """
 
-    def __init__(self, inner: Any, last_plans: deque[Scan], unserved: Mapping[str, str]) -> None:
+    def __init__(self, inner: Any, last_plans: Newest[Scan], unserved: Mapping[str, str]) -> None:
         self._inner = inner
         self._last_plans = last_plans
         self.unserved = dict(unserved)
 
     @property
-    def last_plans(self) -> deque[Scan]:
+    def last_plans(self) -> Newest[Scan]:
         """The newest scans, oldest first."""
         _shared().settle()
         return self._last_plans
@@ -168,7 +168,7 @@ def open_native(
     read_only: bool,
     shadow: Shadow,
     other_way: OtherWay,
-    last_plans: deque[Scan],
+    last_plans: Newest[Scan],
 ) -> NativeConnection:
     """Open a database in memory with a view for each table that the native scan serves.
 
@@ -197,7 +197,7 @@ def attach_native(
     known: Sequence[KnownTable],
     shadow: Shadow,
     other_way: OtherWay,
-    last_plans: deque[Scan],
+    last_plans: Newest[Scan],
     *,
     own: bool = False,
 ) -> NativeConnection:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
+from pruner.adapters import Newest
 from pruner.errors import PrunerError, TableError
 from pruner.tables.hudi.merging.slices import TableChanged
 from pruner_duckdb.catalog.table_macros import is_create_table_macro
@@ -65,7 +65,7 @@ class Runner:
         native: duckdb.DuckDBPyConnection,
         rewriter: Rewriter,
         views: Views,
-        last_plans: deque[Scan],
+        last_plans: Newest[Scan],
         changes: Changes,
     ) -> None:
         self.native = native

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from contextlib import redirect_stdout
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from pruner.advice.pace import STATEMENTS as IN_TIME
+from pruner.advice.pace import STATEMENTS as READ
 from pruner.advice.pace import Pace
 from pruner.cli.commands.queries import MISSING_TABLE, duckdb_adapter, mentioned
 from pruner.cli.options import (
@@ -42,7 +43,10 @@ SHOWN = 20
 """Questions that the text lists."""
 
 BUDGET = 10.0
-"""About how many seconds it takes at most."""
+"""About how many seconds the sample of the data takes at most; all statements are read before it."""
+
+_JOIN = re.compile(r"\bjoin\b", re.IGNORECASE)
+"""A join may prune by keys of its other side."""
 
 BudgetOption = Annotated[
     float,
@@ -50,7 +54,7 @@ BudgetOption = Annotated[
         "--budget",
         metavar="SECONDS",
         min=0.1,
-        help="Time limit; more time allows a larger sample.",
+        help="Time limit of the sample, taken once all statements are read; more time allows a larger one.",
     ),
 ]
 LogOption = Annotated[
@@ -81,13 +85,13 @@ def advise(
     opened = tables.open(table)
     notes: list[str] = []
     with progress_bar(f"advise {printable(table)}") as told:
-        pace = Pace(budget, told)
-        plans = [] if log is None else _Log(log, dialect, pace, notes).planned(table, opened, tables)
+        asked = _Log(log, dialect, Pace(None, told), notes) if log is not None else None
+        plans = [] if asked is None else asked.planned(table, opened, tables)
         if log is not None and not plans:
             reasons = "".join(f"; {each}" for each in notes[:3])
             raise PrunerError(f"no statement of {log} asks anything of {table}{reasons}")
-        found = opened.advise(plans, budget=pace)
-    found = replace(found, notes=(*notes, *found.notes))
+        found = opened.advise(plans, budget=Pace(budget, told))
+    found = _with_notes(found, notes, asked is not None and asked.unjudged)
     if output is Output.JSON:
         print_json(_whole(asdict(found)))
     elif sql:
@@ -97,6 +101,16 @@ def advise(
             write_line(f"{proposal.sql};")
     else:
         _print(found)
+
+
+def _with_notes(found: Advice, notes: list[str], unjudged: bool) -> Advice:
+    """Advice with what is to be said of the statements; no index is useless to statements that nobody judged."""
+    if not unjudged:
+        return replace(found, notes=(*notes, *found.notes))
+    from pruner.advice.advisor import NO_DROPS  # slow, and --help does without
+
+    withheld = [NO_DROPS] if found.useless else []
+    return replace(found, useless={}, notes=(*notes, *found.notes, *withheld))
 
 
 def _log_text(log: Path) -> str:
@@ -127,14 +141,19 @@ def _whole(found: dict[str, Any]) -> dict[str, Any]:
     return whole("", found)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Log:
-    """The statements of a file, and how they are made into plans."""
+    """The statements of a file, and how they are made into plans.
+
+    `unjudged` says whether some statement was not understood or not looked at, or reads the table in a way in which an
+    index can help that its plan does not show: the keys of a join are known only when it runs.
+    """
 
     file: Path
     dialect: str
     pace: Pace
     notes: list[str]
+    unjudged: bool = False
 
     def planned(self, name: str, table: Table, tables: Catalog) -> list[Plan]:
         """The plans of scans of the table in a log, each as often as it comes."""
@@ -154,27 +173,21 @@ class _Log:
         found: list[Plan] = []
         done = 0
         for asked, times in counts.most_common(STATEMENTS):
-            if found and self.pace.is_over(IN_TIME):
-                break
             done += 1
-            self.pace.tell(IN_TIME * done / len(counts))
+            self.pace.tell(READ * done / min(len(counts), STATEMENTS))
             try:
                 plans = ask.plans(asked)
             except Exception as error:  # whatever DuckDB or a parser refuses is one statement of many
                 self.notes.append(f"not understood: {asked.text[:80]}: {_reason(error)}")
+                self.unjudged = True
                 continue
+            self.unjudged |= bool(plans) and _JOIN.search(asked.text) is not None
             found += plans * times
-        if len(counts) > done:
-            self.notes.append(_not_looked_at(len(counts) - done, done))
+        if left := len(counts) - done:
+            self.unjudged = True
+            were = f"{counted(left, 'statement')} {'was' if left == 1 else 'were'} not looked at"
+            self.notes.append(f"{were}: the {STATEMENTS:,} that were come as often or more often")
         return found
-
-
-def _not_looked_at(left: int, done: int) -> str:
-    """That statements were not looked at, and why."""
-    were = f"{counted(left, 'statement')} {'was' if left == 1 else 'were'} not looked at"
-    if done < STATEMENTS:
-        return f"{were} for lack of time; a larger budget covers more"
-    return f"{were}: the {STATEMENTS:,} that were come as often or more often"
 
 
 def _reason(error: Exception) -> str:

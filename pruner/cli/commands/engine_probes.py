@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pruner.adapters import ProbingAdapter, VersionedAdapter, adapter_names, load_adapter
+from pruner.adapters import FileScanner, ProbingAdapter, VersionedAdapter, adapter_names, load_adapter
 from pruner.advice.trials import subset
 from pruner.errors import PrunerError, SchemaError, first_line
 from pruner.expr.engines import REFERENCE_ENGINE
@@ -29,6 +29,8 @@ def probe_engines(table: Table) -> Iterator[Finding]:
     """Have each engine that is installed and runs in this process read a row, and name the others."""
     absent: list[str] = []
     elsewhere: list[str] = []
+    beyond = _beyond_files(table)
+    of_files: list[str] = []
     for name in adapter_names():
         try:
             adapter = load_adapter(name)
@@ -40,16 +42,32 @@ def probe_engines(table: Table) -> Iterator[Finding]:
             continue
         if isinstance(adapter, VersionedAdapter):
             yield _version(name, adapter)
-        if isinstance(adapter, ProbingAdapter):
+        if beyond is not None and isinstance(adapter, FileScanner):
+            of_files.append(name)
+        elif isinstance(adapter, ProbingAdapter):
             yield _reading(name, adapter, table)
         else:
             elsewhere.append(name)
     reasons = [
+        *(
+            [f"{', '.join(of_files)} (read files as they are, and {beyond}: use DuckDB or Spark)"]
+            if of_files
+            else []
+        ),
         *([f"{', '.join(elsewhere)} (it needs a session or a server)"] if elsewhere else []),
         *([f"{', '.join(absent)} (not installed)"] if absent else []),
     ]
     if reasons:
         yield Finding("engine", Level.OK, f"not tried: {'; '.join(reasons)}")
+
+
+def _beyond_files(table: Table) -> str | None:
+    """Why the files of a table are not its content for engines that read nothing but files; None where they are."""
+    if any(field.stored is not None and field.in_file for field in table.schema):
+        return "this table's columns have other names in the files, or are found by field ids"
+    if table.snapshot().data.has_deletes.any():
+        return "rows of this table's files are deleted"
+    return None
 
 
 def _version(name: str, adapter: VersionedAdapter) -> Finding:

@@ -27,7 +27,7 @@ from pruner.cli.options import (
 from pruner.cli.output import megabytes, print_json, printable, write_line
 from pruner.errors import PrunerError
 from pruner.expr.engines import SqlEngine
-from pruner.showing.words import counted
+from pruner.showing.words import counted, no_more
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -252,6 +252,7 @@ def _refresh_json(result: RefreshResult) -> dict[str, Any]:
         "estimate": None if result.estimate is None else asdict(result.estimate),
         "declined": dict(result.declined),
         "gained": dict(result.gained),
+        "gone": dict(result.gone),
     }
 
 
@@ -313,6 +314,8 @@ def _counts(result: RefreshResult) -> str:
         counts += (
             f"; index {printable(index)} gained {columns_gained}, so every {result.noun} {verb} read again"
         )
+    for index, columns in result.gone.items():
+        counts += f"; index {printable(index)} serves no query, so drop it: {printable(no_more(columns))}"
     for index, slices in result.declined.items():
         counts += f"; index {printable(index)} cannot take {slices:,} of them (pruner status says why)"
     if result.resumed:

@@ -95,14 +95,15 @@ def count(
     where: CountedOption = "true",
     dialect: DialectOption = _REFERENCE,
     zone: ZoneOption = None,
+    as_of: AsOfOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Count rows, from metadata where possible."""
     started = time.perf_counter()
     predicate = given_text(where, "predicate", "--where")
-    made = _plan_of(table, predicate, dialect, zone, None)
+    made = _plan_of(table, predicate, dialect, zone, as_of)
     answer = made.count()
-    rows = answer.value if answer.exact else table.count(predicate, semantics=made.semantics)
+    rows = answer.value if answer.exact else table.count(predicate, semantics=made.semantics, as_of=as_of)
     seconds = time.perf_counter() - started
     if output is Output.JSON:
         read = len(answer.rest)

@@ -184,6 +184,8 @@ def _parse(tokens: list[Token], scanned: ScannedText, dialect: SqlDialect) -> li
 
 
 def _syntax_error(error: ParseError, tokens: list[Token], scanned: ScannedText) -> PredicateError:
+    if tokens[0].token_type is TokenType.WHERE:
+        return PredicateError("the predicate begins with WHERE: give the condition that follows WHERE alone")
     if tokens[0].token_type in _BETWEEN_OPERANDS:
         place = scanned.place(tokens[0].start)
         return PredicateError(f"the predicate has a syntax error at {place}: unexpected {tokens[0].text!r}")

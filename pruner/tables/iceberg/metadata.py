@@ -153,7 +153,9 @@ def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
     try:
         found = msgspec.json.decode(_unpacked(data), type=TableMetadata)
     except (msgspec.MsgspecError, UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
-        raise TableError(f"{root} is an Iceberg table whose metadata {name} is damaged: {error}") from None
+        raise TableError(
+            f"{root} is an Iceberg table whose metadata file {name} is damaged ({error}): restore the file"
+        ) from None
     if not 1 <= found.format_version <= NEWEST_VERSION:
         raise TableError(
             f"{root} is an Iceberg table of format version {found.format_version}, and this reader knows 1 to "

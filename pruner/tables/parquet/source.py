@@ -336,7 +336,10 @@ class ParquetSource:
 
     def _empty(self) -> TableError:
         places = ", ".join(self.roots)
-        return TableError(f"{places} is not a table: there are no Parquet files in it, and no .hoodie folder")
+        return TableError(
+            f"{places} is not a table: there are no Parquet files in it, and none of the folders .hoodie, _delta_log "
+            "and metadata"
+        )
 
     def _schemas(self, files: list[DataFile]) -> dict[bytes, pa.Schema | BrokenFileError]:
         """Return each file's schema by its key, reading the footers of files that were not there before."""

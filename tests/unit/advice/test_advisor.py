@@ -163,6 +163,33 @@ def test_what_saved_nothing_is_named(tmp_path: Path) -> None:
     assert all("day" not in each.column.split(", ") for each in advice.proposals)
 
 
+def test_of_two_indexes_that_do_the_same_one_is_left(tmp_path: Path) -> None:
+    """Drops are judged one after the other: each of the two is useless beside the other, both together are not."""
+    lake = LAKES["skewed"](tmp_path / "skewed")
+    table = pruner.open_table(lake.root)
+    table.create_index("ranges", on="day")
+    table.create_index("values", on="day", using="bitmap")
+    asked_for = "day = 3"
+    before = table.plan(asked_for).kept
+    advice = table.advise([table.plan(asked_for)])
+    assert len(advice.useless) == 1, advice.useless
+    for name in advice.useless:
+        table.drop_index(name)
+    assert table.plan(asked_for).kept == before < FILES
+    assert table.advise([table.plan(asked_for)]).useless == {}, "the one that is left is needed"
+
+
+def test_no_drop_while_a_statement_is_not_judged(tmp_path: Path) -> None:
+    lake = LAKES["skewed"](tmp_path / "skewed")
+    table = pruner.open_table(lake.root)
+    table.create_index("costs", on="cost")
+    assert "costs" in table.advise([table.plan("day = 3")]).useless
+    advice = table.advise([table.plan("day = 3"), table.plan("reverse(level) = 'x'")])
+    assert advice.useless == {}
+    assert advice.notes[-1] == "no DROP INDEX is proposed: an index can help a statement that was not judged"
+    assert table.advise(limits=FEWER).useless == {}, "no statement says what an index is for"
+
+
 def test_what_is_not_judged_is_told_with_the_reason(tmp_path: Path) -> None:
     """No index over an expression would help who compares a UUID with a text that is none."""
     (tmp_path / "t").mkdir()

@@ -65,6 +65,38 @@ def test_the_statements_of_a_log_decide(run: Run, lake: Path, tmp_path: Path) ->
     assert not Path("written.csv").exists()
 
 
+@pytest.mark.parametrize(
+    "unjudged",
+    [
+        "SELECT nothing FROM lake",
+        "SELECT count(*) FROM lake WHERE reverse(account::VARCHAR) = '7'",
+        "SELECT * FROM lake AS a JOIN lake AS b ON a.account = b.day",
+        "not a statement",
+    ],
+)
+def test_no_drop_is_named_while_a_statement_is_not_judged(
+    run: Run, lake: Path, tmp_path: Path, unjudged: str
+) -> None:
+    """All statements are read however short the time is: one that comes last can be the one that needs the index."""
+    assert run("sql", f"CREATE INDEX accounts ON '{lake}' USING bloom_filter (account)").code == 0
+    days = "\n".join(f"FROM lake WHERE day = {day}" for day in range(20))
+    (tmp_path / "log.sql").write_text(days)
+    log = ("--log", tmp_path / "log.sql")
+    refused = "no DROP INDEX is proposed: an index can help a statement that was not judged"
+    text = run("advise", lake, *log, *IN_TIME).out
+    assert "DROP INDEX accounts would lose nothing" in text
+    assert refused not in text
+    (tmp_path / "log.sql").write_text(f"{days}\n{unjudged}")
+    for budget in ("0.1", "3600"):
+        text = run("advise", lake, *log, "--budget", budget).out
+        assert "would lose nothing" not in text
+        assert text.count(refused) == 1
+    (tmp_path / "log.sql").write_text(f"{days}\nFROM lake WHERE account = 7")
+    found = json.loads(run("advise", lake, *log, "--budget", "0.1", "--output", "json").out)
+    assert found["useless"] == {}, "the last statement is what the index is for"
+    assert len(found["questions"]) == 21
+
+
 def test_files_and_bytes_are_whole(run: Run, lake: Path) -> None:
     found = json.loads(run("advise", lake, *IN_TIME, "--output", "json").out)
 

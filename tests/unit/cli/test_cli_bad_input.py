@@ -150,7 +150,12 @@ def test_a_read_only_location_for_the_metadata_table(run: Run, flights: Path, tm
         (["plan", "t"], ["--where"]),
         (["plan", "t", "--where", "a = 1", "--dialect", "mysql"], ["--dialect", "mysql"]),
         (["plan", "t", "--where", "a = 1", "--files", "some"], ["--files", "some"]),
-        (["plan", ".", "--where", "a = 1", "--option", "region"], ["--option", "'region' has no '='"]),
+        (
+            ["plan", ".", "--where", "a = 1", "--option", "region"],
+            ["--option", "'region' has no '=' in it: write --option region=VALUE"],
+        ),
+        (["query", "FROM ev", "--table", "ev"], ["'ev' has no '=' in it: write --table ev=PATH"]),
+        (["plan", ".", "--where", " where a = 1"], ["give the condition that follows WHERE alone"]),
         (
             ["plan", ".", "--where", "a = 1", "--option", "=x"],
             ["--option", "'=x' has no key before '='"],
@@ -171,6 +176,19 @@ def test_a_read_only_location_for_the_metadata_table(run: Run, flights: Path, tm
 )
 def test_wrong_usage(run: Run, flights: Path, arguments: list[str], words: list[str]) -> None:
     assert_refused(run(*(str(flights) if argument == "." else argument for argument in arguments)), 2, *words)
+
+
+def test_what_is_no_table_is_told_with_what_would_be(run: Run, flights: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    none = run("plan", tmp_path / "empty", "--where", "a = 1")
+    assert_refused(
+        none, 1, "there are no Parquet files in it, and none of the folders .hoodie, _delta_log and"
+    )
+    file = next(iter(flights.glob("*.parquet")))
+    assert_refused(run("plan", file, "--where", "a = 1"), 1, f"{file} is a file: give the table's root")
+    named = "which pyiceberg names as catalog.load_table('ns.t').metadata_location"
+    assert_refused(run("plan", "ns.t", "--where", "a = 1"), 1, "unknown table 'ns.t'", named)
+    assert "pyiceberg" not in run("plan", "flihts", "--where", "a = 1").err
 
 
 def test_a_wrong_configuration(run: Run, flights: Path, tmp_path: Path) -> None:

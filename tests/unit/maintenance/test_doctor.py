@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from collections.abc import Iterator
 from importlib import metadata as distributions
 from pathlib import Path
@@ -63,6 +64,70 @@ def test_slices_that_came_since_the_build(table: Table, tmp_path: Path) -> None:
     assert (
         finding.found == "column_stats covers 3 of 4 files; the others stay in every plan: 1 not indexed yet"
     )
+
+
+@pytest.fixture
+def narrowed(tmp_path: Path) -> Table:
+    """A table that had columns a, b and c when it was indexed, and now has a."""
+    root = tmp_path / "narrow's"
+    root.mkdir()
+
+    def write(*names: str) -> None:
+        for number in range(3):
+            file = root / f"{number}.parquet"
+            pq.write_table(pa.table({name: [number] for name in names}), file)
+            os.utime(file, (1_600_000_000, 1_600_000_000))
+
+    write("a", "b", "c")
+    table = pruner.open_table(root)
+    table.create_index("both", on=["a", "b"])
+    table.create_index("all", on="*")
+    table.create_index("lost", on="b", using="bloom_filter")
+    table.create_index("sums", on="b + 1")
+    write("a")
+    return pruner.open_table(root)
+
+
+def test_columns_that_the_table_has_no_more(narrowed: Table) -> None:
+    """What is left is covered by a refresh, which ends the warning; an index without a column is to be dropped."""
+    before = {each.probe: each for each in narrowed.diagnose()}
+    assert before["index both"].remedy == "run pruner refresh"
+    assert "3 rewritten since" in before["index both"].found
+    refreshed = narrowed.refresh()
+    assert dict(refreshed.gone) == {"lost": ("b",), "sums": ("b + 1",)}
+    after = {each.probe: each for each in narrowed.diagnose()}
+    for name in ("both", "all"):
+        assert after[f"index {name}"].level is Level.OK
+        assert "covers 3 of 3 files for the columns that are left" in after[f"index {name}"].found
+    assert "the table no longer has b, c" in after["index all"].found
+    assert narrowed.plan("a = 1").kept == 1
+    for name, column in {"lost": "b", "sums": "b + 1"}.items():
+        finding = after[f"index {name}"]
+        assert finding.level is Level.WARNING
+        assert finding.found.endswith(f"serves no query: the table no longer has {column}")
+        command, action, statement = shlex.split(finding.remedy or "")
+        assert (command, action) == ("pruner", "sql")
+        pruner.sql(statement)
+    assert Level.WARNING not in {each.level for each in pruner.open_table(narrowed.uri).diagnose()}
+
+
+def test_a_column_that_comes_back_is_indexed_again(narrowed: Table) -> None:
+    narrowed.refresh()
+    for number in range(3):
+        file = Path(narrowed.uri) / f"{number}.parquet"
+        pq.write_table(pa.table({"a": [number], "b": [number]}), file)
+        os.utime(file, (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(narrowed.uri)
+    assert {each.name: each.covered for each in table.status().indexes} == {
+        "both": 0,
+        "all": 0,
+        "lost": 0,
+        "sums": 0,
+    }
+    assert not table.refresh().gone
+    found = {each.name: (each.covered, each.gone) for each in table.status().indexes}
+    assert found == {"both": (3, ()), "all": (3, ("c",)), "lost": (3, ()), "sums": (3, ())}
+    assert table.plan("b = 1").kept == 1
 
 
 def test_a_file_that_is_not_parquet(table: Table, tmp_path: Path) -> None:

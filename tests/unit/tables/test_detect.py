@@ -49,7 +49,7 @@ def test_uris_paths_and_slashes_name_the_same_root(tmp_path: Path):
 def test_paths_that_are_not_tables(tmp_path: Path):
     assert refusal(tmp_path / "gone") == f"no such path: {tmp_path / 'gone'}"
     file = write_file(tmp_path / "file" / "a.parquet")
-    assert refusal(file) == f"{file} is not a folder: give the folder that holds the table's files"
+    assert refusal(file) == f"{file} is a file: give the table's root, the folder that holds all of its files"
     (tmp_path / "empty").mkdir()
     assert "is not a table: there are no Parquet files in it" in refusal(tmp_path / "empty")
     (tmp_path / "empty" / "a.parquet").touch()
