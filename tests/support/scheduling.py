@@ -1,34 +1,37 @@
-"""Which worker runs which tests: those with Trino go to one, those with Spark to one but for a last part.
+"""Which worker runs which tests: those with Trino go to one; those with Spark to one, until others have nothing else.
 
-Each engine is a Java machine, and to start one more costs more than it saves. But the tests of Spark alone are half of
-all: who has run the others would wait for them, and takes the last part of them instead, with a Spark of its own.
+Each engine is a Java machine, and to start one more costs more than it saves. But the tests of Spark are more than half
+of all: who has run the others would wait for them, and takes files of them as well then, with a Spark of its own.
 
 `--dist loadgroup` was made for this, but xdist 3.8 marks groups in node ids, which pytest 9.2 no longer lets it change.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).parent.parent.parent
 MARKS = ("spark", "trino")
 
-LAST = "the last of spark"
-LAST_OF_SPARK = ("tests/known_wrong/", "tests/soundness/", "tests/unit/")
-"""Where the tests are with which Spark's part ends: a quarter of its time."""
-
 LONGEST = (
-    *MARKS,
+    # With an empty cache, what other tests of Spark read is built here.
+    "tests/engines/test_delta_states.py",
+    "tests/soundness/test_hudi_incremental.py",
+    "tests/engines/test_spark_delta.py",
+    "tests/engines/test_spark_statements.py",
     "tests/soundness/test_bitmaps.py",
+    "tests/protocol/test_schedules.py",
     "tests/engines/test_duckdb_random.py",
     "tests/soundness/test_parquet_tables.py",
-    "tests/soundness/test_blooms.py",
-    "tests/soundness/test_expressions.py",
+    "tests/engines/test_duckdb_iceberg.py",
     "tests/engines/test_duckdb_sqlancer.py",
+    "tests/crash/test_killed_commands.py",
     "tests/crash/test_builds.py",
 )
 """What takes longest, longest first. xdist hands out files by their number of tests, so those that hold one test of two
@@ -37,30 +40,59 @@ minutes would come last, and the other worker would wait for them.
 
 
 class OneWorkerForEachEngine(LoadScopeScheduling):
-    """Hands out whole files, the longest first; those that name the same mark of an engine count as one."""
+    """Hands out whole files, the longest first; those of Trino count as one, those of Spark are one worker's first."""
+
+    def __init__(self, config: pytest.Config, log: object = None) -> None:
+        super().__init__(config, log)  # pyright: ignore[reportArgumentType]
+        self._spark: WorkerController | None = None
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid.split("::", 1)[0])
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        longest = next((scope for scope in LONGEST if scope in self.workqueue), None)
-        if longest is not None:
-            self.workqueue.move_to_end(longest, last=False)
-        elif LAST in self.workqueue:
-            self.workqueue.move_to_end(LAST)
+        scope = next_scope(self.workqueue, has_spark=node is self._spark, is_taken=self._spark in self.nodes)
+        if self._spark not in self.nodes and is_of_spark(scope):
+            self._spark = node
+        self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)
+
+
+def next_scope(queue: Iterable[str], *, has_spark: bool, is_taken: bool) -> str:
+    """Return which of the waiting scopes a worker gets: it `has_spark`, or that `is_taken` by another, or neither.
+
+    Files of Spark that need Trino as well are for the other worker, which has a Trino, should it come to them.
+    """
+    wants_spark = has_spark or not is_taken
+
+    def rank(scope: str) -> tuple[bool, bool, bool, int]:
+        place = LONGEST.index(scope) if scope in LONGEST else len(LONGEST)
+        return is_of_spark(scope) != wants_spark, scope != "trino", names_trino(scope) == wants_spark, place
+
+    return min(queue, key=rank)
+
+
+def is_of_spark(scope: str) -> bool:
+    """Whether a scope is a file of Spark's tests."""
+    return scope != "trino" and engine_of(scope) == "spark"
+
+
+def names_trino(scope: str) -> bool:
+    """Whether tests of a scope need Trino."""
+    return scope == "trino" or "trino" in engines_of(scope)
 
 
 def scope_of(file: str) -> str:
     """Return what a file, relative to the root, is handed out with."""
-    engine = engine_of(file)
-    if engine == "spark" and file.startswith(LAST_OF_SPARK):
-        return LAST
-    return engine or file
+    return "trino" if engine_of(file) == "trino" else file
+
+
+def engine_of(file: str) -> str | None:
+    """Return the mark of the engine whose tests a file, relative to the root, holds; Spark's where it has both."""
+    return next(iter(engines_of(file)), None)
 
 
 @cache
-def engine_of(file: str) -> str | None:
-    """Return the mark of the engine whose tests a file, relative to the root, holds."""
+def engines_of(file: str) -> tuple[str, ...]:
+    """Return the marks of engines that a file names."""
     text = (ROOT / file).read_text()
-    return next((mark for mark in MARKS if f"pytest.mark.{mark}" in text), None)
+    return tuple(mark for mark in MARKS if f"pytest.mark.{mark}" in text)
