@@ -83,6 +83,8 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
         return _NOT_DELETED
     if _has_int96(pinned):
         return "the native scan does not read INT96 as Delta does"
+    if shape.by_ids:
+        return "the native scan does not find columns by field ids"
     if shape.stored:
         return "the native scan does not read columns that the files call otherwise"
     knows_files = _knows_files(pinned)

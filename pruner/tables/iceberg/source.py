@@ -25,7 +25,6 @@ from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
 from pruner.tables.iceberg.nested import NestedNames
 from pruner.tables.iceberg.places import (
-    METADATA,
     METADATA_FILE,
     newest_metadata,
     place_of,
@@ -34,7 +33,7 @@ from pruner.tables.iceberg.places import (
 )
 from pruner.tables.iceberg.row_deletes import PositionDeletes
 from pruner.tables.iceberg.schema import iceberg_schema
-from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, Watched, key_array, keys_of_paths
+from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array, keys_of_paths
 from pruner.tables.source import WriteOnceSource
 
 if TYPE_CHECKING:
@@ -134,12 +133,6 @@ class IcebergSource(WriteOnceSource):
             if previous is not None and previous.id == self._snapshot.id and previous.root == self.root:
                 return previous
             return self._snapshot
-
-    def watched(self) -> Sequence[Watched] | None:
-        """Return what `_now` looks at, the hint and the folder of metadata files: see `WatchableSource`."""
-        if not self.root.startswith("/"):
-            return None
-        return [] if self._fixed else [Watched("folder", f"{self.root}/{METADATA}")]
 
     def state_of(self, snapshot: Snapshot) -> IcebergState | None:
         """What the manifests of a snapshot say, which plans can ask; None for an old one."""
