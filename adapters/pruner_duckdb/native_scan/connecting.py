@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import FrameType
 from typing import Any, Final, TypeAlias
 
 import duckdb
@@ -142,10 +143,9 @@ class NativeConnection:
 
     def _execute(self, query: Any, parameters: Any = None) -> duckdb.DuckDBPyConnection:
         """Run a statement (or several); one that reads alone, and misses a file that was removed, runs once more."""
-        frame = inspect.currentframe()
-        run = partial(
-            called_as_by, frame and frame.f_back, self._inner.execute, query, {"parameters": parameters}
-        )
+        # A frame that holds itself would keep the caller's variables until garbage is collected.
+        caller = _caller(inspect.currentframe())
+        run = partial(called_as_by, caller, self._inner.execute, query, {"parameters": parameters})
         try:
             return run()
         except duckdb.IOException as error:
@@ -159,6 +159,10 @@ class NativeConnection:
         """Whether a text is one statement, which writes nothing."""
         statements = [query] if isinstance(query, duckdb.Statement) else self._inner.extract_statements(query)
         return [each.type for each in statements] == [duckdb.StatementType.SELECT]
+
+
+def _caller(frame: FrameType | None) -> FrameType | None:
+    return frame.f_back if frame is not None else None
 
 
 def why_not(database: str, config: Mapping[str, Any]) -> str | None:
