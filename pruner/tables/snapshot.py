@@ -191,7 +191,9 @@ class Snapshot:
     `version` is what the format itself calls the snapshot, where it numbers them: the identity of the table, a space,
     the number. `hides_nan` tells that writers of the format may leave NaN out of the statistics in a file, so that an
     engine that believes them has to be told (trap S1). `nested` is there where files may call fields of structs
-    otherwise.
+    otherwise. `merges` tells that slices are read as the format's own reader merges them, which has rules for base
+    files, too. `may_leave_files` tells that a later snapshot may have other rows than its base files hold, by log files
+    or by deletes, even if this one has none.
     """
 
     id: str
@@ -210,6 +212,8 @@ class Snapshot:
     deletes: RowDeletes | None = field(default=None, compare=False, repr=False)
     version: str | None = None
     nested: FieldNames | None = field(default=None, compare=False, repr=False)
+    merges: bool = False
+    may_leave_files: bool = False
 
     def __len__(self) -> int:
         return self.columns.num_rows

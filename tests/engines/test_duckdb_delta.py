@@ -16,7 +16,10 @@ from deltalake import DeltaTable, write_deltalake
 import pruner
 import pruner_duckdb
 from pruner.arrow import compute
+from pruner_duckdb.native_scan.answering import TableAnswers
+from tests.engines.native_tables import NEEDS_EXTENSION, native
 from tests.support.delta_logs import Column, DeltaLog, moment, write_checkpoint
+from tests.support.patience import until
 
 ZONES = pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
 
@@ -310,14 +313,118 @@ def test_indexes_follow_the_table(tmp_path: Path, change: str):
     assert opened.status().indexes[0].covered == len(opened.snapshot().data)
 
 
-def test_the_native_scan_leaves_alone_what_it_does_not_read(deleted: DeltaLog, tmp_path: Path):
-    queries = "SELECT count(*), sum(id) FROM t"
-    for table in (deleted, mapped(tmp_path / "m")):
+LONG, TEXT = Column("id", "long"), Column("v", "string")
+
+
+def plain(folder: Path, **options: Any) -> DeltaLog:
+    table = DeltaLog(folder / "t", (LONG, TEXT), **options)
+    table.append(*(numbers(at, at + 100) for at in range(0, 500, 100)))
+    return table
+
+
+def with_int96(folder: Path) -> DeltaLog:
+    table = DeltaLog(folder / "t", (LONG, Column("at", "timestamp")), int96=True)
+    table.append(
+        pa.table({"id": [0], "at": pa.array([datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))})
+    )
+    return table
+
+
+DELETED = "the native scan does not leave out rows that are deleted apart from their files"
+NOT_SERVED = {
+    "deletes may come": (
+        lambda folder: plain(folder, configuration={"delta.enableDeletionVectors": "true"}),
+        DELETED,
+    ),
+    "mapped": (mapped, "the native scan does not read columns that the files call otherwise"),
+    "INT96": (with_int96, "the native scan does not read INT96 as Delta does"),
+}
+
+
+@NEEDS_EXTENSION
+@pytest.mark.parametrize("kind", NOT_SERVED)
+def test_the_native_scan_leaves_alone_what_it_does_not_read(tmp_path: Path, kind: str):
+    make, reason = NOT_SERVED[kind]
+    table = make(tmp_path)
+    rows = table.rows()
+    with pruner_duckdb.connect({"t": str(table.root)}, native="auto") as con:
+        assert con.unserved == {"t": reason}
+        wanted = [(rows.num_rows, compute.sum(rows.column("id")).as_py())]
+        assert con.execute("SELECT count(*), sum(id) FROM t").fetchall() == wanted
+
+
+@NEEDS_EXTENSION
+def test_rows_deleted_by_vectors_are_none_of_the_native_scan(deleted: DeltaLog):
+    with pruner_duckdb.connect({"t": str(deleted.root)}, native="auto") as con:
+        assert con.unserved == {"t": DELETED}
+        rows = deleted.rows()
+        assert rows is not None
+        assert con.execute("SELECT count(*) FROM t").fetchall() == [(rows.num_rows,)]
+
+
+@NEEDS_EXTENSION
+def test_every_commit_is_seen_at_once_by_the_native_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A table that rests is not asked for again, and each kind of commit shows in the next statement."""
+    table = plain(tmp_path)
+    asked_for: list[str] = []
+    bind = TableAnswers._bind  # pyright: ignore[reportPrivateUsage]
+
+    def counting(self: Any, question: Any) -> Any:
+        asked_for.append(question["table"])
+        return bind(self, question)
+
+    monkeypatch.setattr(TableAnswers, "_bind", counting)
+    con = native({"t": str(table.root)})
+    query = "SELECT count(*), count(DISTINCT id), min(id) FROM t WHERE id >= 350"
+
+    def reads(files: int) -> None:
         rows = table.rows()
-        with pruner_duckdb.connect({"t": str(table.root)}, native="auto") as con:
-            assert con.execute(queries).fetchall() == [
-                (rows.num_rows, compute.sum(rows.column("id")).as_py())
-            ]
+        assert rows is not None
+        con.last_plans.clear()
+        wanted = duckdb.connect().execute(query.replace(" t ", " rows ")).fetchall()
+        assert con.execute(query).fetchall() == wanted
+        assert [each.kept for each in con.last_plans] == [files]
+
+    def rests() -> bool:
+        asked_for.clear()
+        con.execute(query).fetchall()
+        return not asked_for
+
+    reads(2)
+    until(rests)
+    (path,) = table.append(numbers(500, 600))
+    reads(3)
+    until(rests)
+    # The newest commit is another one: the log was made anew in its place.
+    table.commit_file(table.version).unlink()
+    table.version -= 1
+    del table.files[path]
+    table.append(numbers(600, 690))
+    reads(3)
+    until(rests)
+    table.remove(list(table.files)[4])
+    reads(2)
+    until(rests)
+    write_checkpoint(table)
+    reads(2)
+    until(rests)
+    table.add_column("w", "long")
+    reads(2)
+    assert con.execute("SELECT count(w), count(*) FROM t WHERE id >= 350").fetchall()[0][0] == 0
+
+
+@NEEDS_EXTENSION
+def test_a_served_table_of_which_rows_are_deleted_apart_says_so(tmp_path: Path):
+    table = plain(tmp_path, features=("deletionVectors",))
+    con = native({"t": str(table.root)})
+    assert con.execute("SELECT count(*) FROM t").fetchall() == [(500,)]
+    table.delete({next(iter(table.files)): [0, 1]})
+    with pytest.raises(
+        duckdb.IOException, match="changed in a way that this connection cannot read: open anoth"
+    ):
+        con.execute("SELECT count(*) FROM t").fetchall()
+    with pruner_duckdb.connect({"t": str(table.root)}, native="auto") as other:
+        assert other.execute("SELECT count(*) FROM t").fetchall() == [(498,)]
 
 
 OPERATIONS = ("append", "append", "delete", "rename", "add", "drop", "remove", "checkpoint", "widen")

@@ -126,8 +126,7 @@ class KnownTable:
         with self._lock:
             if self._reader is None:
                 table = self.table
-                place = table.uri, table.storage_options
-                self._reader = PlanReader(self.name, *place, self.as_of, merges=table.format == "hudi")
+                self._reader = PlanReader(self.name, table.uri, table.storage_options, self.as_of)
             return self._reader
 
     def shape(self, snapshot: PinnedSnapshot, shadow_connection: duckdb.DuckDBPyConnection) -> ScanShape:

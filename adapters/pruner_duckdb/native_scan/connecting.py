@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import FrameType
 from typing import Any, Final, TypeAlias
 
 import duckdb
@@ -21,11 +24,15 @@ from pruner_duckdb.native_scan.library import Library, NoExtensionError, load, r
 from pruner_duckdb.native_scan.serving import not_served, pin
 from pruner_duckdb.native_scan.workers import Workers
 from pruner_duckdb.scans import LOGGER, Scan
+from pruner_duckdb.session.scope import called_as_by
 from pruner_duckdb.shadow.shadow import Shadow
 from pruner_duckdb.types import is_remote, quote, quote_text
 
 OtherWay: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, Mapping[str, KnownTable]], Any]"
 """Makes a connection that rewrites statements for some tables."""
+
+_REMOVED: Final = "was removed while the statement ran"
+"""In the extension's error about a file that was there when the statement was planned."""
 
 _UNSIGNED: Final = "allow_unsigned_extensions"
 
@@ -127,10 +134,35 @@ class NativeConnection:
         self._inner.close()
 
     def __getattr__(self, name: str) -> Any:
-        # DuckDB looks for data frames among the variables of whoever calls: no call of ours may stand between.
         if name.startswith("_"):
             raise AttributeError(name)
+        # DuckDB looks for data frames among the variables of whoever calls: no call of ours may stand between.
+        if name == "execute" and self._inner is self.native:
+            return self._execute
         return getattr(self._inner, name)
+
+    def _execute(self, query: Any, parameters: Any = None) -> duckdb.DuckDBPyConnection:
+        """Run a statement (or several); one that reads alone, and misses a file that was removed, runs once more."""
+        # A frame that holds itself would keep the caller's variables until garbage is collected.
+        caller = _caller(inspect.currentframe())
+        run = partial(called_as_by, caller, self._inner.execute, query, {"parameters": parameters})
+        try:
+            return run()
+        except duckdb.IOException as error:
+            if _REMOVED not in str(error) or not self._reads_alone(query):
+                raise
+            with contextlib.suppress(duckdb.Error):  # in a transaction the first error has ended it
+                return run()
+            raise
+
+    def _reads_alone(self, query: Any) -> bool:
+        """Whether a text is one statement, which writes nothing."""
+        statements = [query] if isinstance(query, duckdb.Statement) else self._inner.extract_statements(query)
+        return [each.type for each in statements] == [duckdb.StatementType.SELECT]
+
+
+def _caller(frame: FrameType | None) -> FrameType | None:
+    return frame.f_back if frame is not None else None
 
 
 def why_not(database: str, config: Mapping[str, Any]) -> str | None:

@@ -10,10 +10,10 @@ import duckdb
 import numpy as np
 
 from pruner.errors import TableError
-from pruner.tables.hudi.merging.slices import may_have_logs
-from pruner_duckdb.catalog.pinned import Pinned
+from pruner.expr.nodes import TRUE
+from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned
 from pruner_duckdb.read.native import FileKinds, described, folded
-from pruner_duckdb.read.scan import Reading, Wanted, has_further_keys, is_one_scan, scan_sql
+from pruner_duckdb.read.scan import Wanted, has_further_keys, is_one_scan
 from pruner_duckdb.types import file_name, is_remote, quote_text
 
 if TYPE_CHECKING:
@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 
     from pruner import PinnedSnapshot
     from pruner_duckdb.catalog.tables import KnownTable
-    from pruner_duckdb.read.native import FileColumns
+    from pruner_duckdb.read.native import Describe
+    from pruner_duckdb.read.reading import Sources
     from pruner_duckdb.shadow.shadow import Shadow
 
+_NOT_MERGED = "the native scan does not merge log files"
+_NOT_DELETED = "the native scan does not leave out rows that are deleted apart from their files"
 _STRUCT = "STRUCT("
 _MAP = "MAP("
 _BYTES = 4
@@ -57,13 +60,13 @@ def not_served(known: KnownTable, shadow: Shadow) -> str | None:
     Raises:
         PrunerError: it cannot be opened or listed.
     """
-    table = known.table
     if known.may_be_stale:
         return "the native scan does not serve tables whose listing may be older than the statement"
     pinned = pin(known, known.snapshot(), shadow)
-    may_merge = table.format == "hudi" and not known.read_optimized
-    if may_merge and may_have_logs(table.uri, table.storage_options):
-        return "the native scan does not merge log files"
+    data = pinned.snapshot.data
+    # A table that could not be read any more after its next commit is none to begin with.
+    if data.may_leave_files and not (data.merges and known.read_optimized):
+        return _NOT_MERGED if data.merges else _NOT_DELETED
     told = serving(pinned, shadow)
     return told if isinstance(told, str) else None
 
@@ -75,11 +78,13 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
     if not len(data):
         return "the table has no files"
     if not data.has_base.all() or (data.any_logs and not known.read_optimized):
-        return "the native scan does not merge log files"
+        return _NOT_MERGED
     if data.has_deletes.any():
-        return "the native scan does not leave out rows that deletion vectors delete"
+        return _NOT_DELETED
     if _has_int96(pinned):
         return "the native scan does not read INT96 as Delta does"
+    if shape.by_ids:
+        return "the native scan does not find columns by field ids"
     if shape.stored:
         return "the native scan does not read columns that the files call otherwise"
     knows_files = _knows_files(pinned)
@@ -111,12 +116,12 @@ def _has_int96(pinned: Pinned) -> bool:
 
 def _kinds(pinned: Pinned, shadow: Shadow) -> FileKinds | None:
     """What is known of the files."""
-    data, shape = pinned.snapshot.data, pinned.shape
+    data, ordinals = pinned.snapshot.data, np.arange(len(pinned.snapshot.data), dtype=np.intp)
+    return pinned.known.reader.kinds(data, ordinals, pinned.shape, _describing(shadow))
 
-    def describe(uri: str, names: list[str]) -> FileColumns | None:
-        return shadow.with_connection(lambda run: described(run, uri, names))
 
-    return pinned.known.reader.kinds(data, np.arange(len(data), dtype=np.intp), shape, describe)
+def _describing(shadow: Shadow) -> Describe:
+    return lambda uri, names: shadow.with_connection(lambda run: described(run, uri, names))
 
 
 def _unlike(structs: Sequence[tuple[str, str]], kinds: FileKinds | None) -> str | None:
@@ -192,14 +197,15 @@ def whole_sql(pinned: Pinned, shadow: Shadow) -> str:
     Raises:
         TableError: its rows are more than those of files.
     """
-    data = pinned.snapshot.data
-    if not _knows_files(pinned):
+    plan = pinned.snapshot.plan(TRUE, semantics=SEMANTICS)
+    sources: Sources = {}
+    read = pinned.known.reader.sql
+    item = read(plan, pinned.shape, _literal, sources, _describing(shadow), Wanted(lambda _: True))
+    if sources:
         raise TableError(
             f"table {pinned.known.name} was changed in a way that this connection cannot read: open another one"
         )
-    ordinals = np.arange(len(data), dtype=np.intp)
-    reading = Reading(Wanted(lambda _: True), _kinds(pinned, shadow))
-    return scan_sql(data, ordinals, pinned.shape, _literal, reading)
+    return f"SELECT * FROM {item}"
 
 
 def _literal(value: object) -> str:

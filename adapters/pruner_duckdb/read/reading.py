@@ -37,12 +37,8 @@ Sources = dict[str, "MergedRows | DeletedRows"]
 class PlanReader:
     """Reads the plans of one table. Threads may share it."""
 
-    def __init__(
-        self, name: str, root: str, storage_options: Mapping[str, str], as_of: str | None, *, merges: bool
-    ) -> None:
-        """`merges` tells that the table is Hudi's, whose reader has rules of its own for files, too."""
+    def __init__(self, name: str, root: str, storage_options: Mapping[str, str], as_of: str | None) -> None:
         self._name = name
-        self._merges = merges
         self._root = root
         self._storage_options = storage_options
         self._as_of = as_of
@@ -80,7 +76,7 @@ class PlanReader:
         if snapshot.nested is not None:
             columns = {name for name in snapshot.nested.columns if may_read(name)}
             snapshot.nested.require_same(_files(snapshot, ordinals), columns)
-        if snapshot.file_schemas is None and not self._merges and len(ordinals):
+        if snapshot.file_schemas is None and not snapshot.merges and len(ordinals):
             return self._unmerged(plan, shape, bind, sources, describe, wanted)
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]
@@ -138,7 +134,7 @@ class PlanReader:
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Tell for each slice to read whether its rows come from hudi-rs."""
         snapshot, ordinals = plan.snapshot, plan.ordinals
-        if snapshot.file_schemas is not None or not self._merges:  # then no file is merged with others
+        if snapshot.file_schemas is not None or not snapshot.merges:  # then no file is merged with others
             return np.zeros(len(ordinals), dtype=bool)
         read_optimized = plan.semantics.scan_mode == "read_optimized"
         to_merge = np.zeros(len(ordinals), dtype=bool) if read_optimized else snapshot.has_logs[ordinals]
@@ -150,7 +146,7 @@ class PlanReader:
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
     ) -> NDArray[np.bool_]:
         """Tell of each base file whether Hudi makes doubles of floats in it that may be read, in a way of its own."""
-        if snapshot.file_schemas is not None or not self._merges:  # DuckDB is told what each file holds
+        if snapshot.file_schemas is not None or not snapshot.merges:  # DuckDB is told what each file holds
             return np.zeros(len(ordinals), dtype=bool)
         return self._file_types().widened(snapshot, ordinals, may_read)
 
@@ -158,7 +154,7 @@ class PlanReader:
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
     ) -> NDArray[np.bool_]:
         """Tell of each base file whether instants that may be read are INT96 in it, where the table says what it is."""
-        if snapshot.file_schemas is not None or self._merges:
+        if snapshot.file_schemas is not None or snapshot.merges:
             return np.zeros(len(ordinals), dtype=bool)
         return self._file_types().of_int96(snapshot, ordinals, may_read)
 

@@ -107,8 +107,20 @@ def _evaluate(
     code: Any, function: Callable[..., Any], sql: Any, named: dict[str, Any], variables: Mapping[str, Any]
 ) -> Any:
     """Run code in a frame of its own: DuckDB sees these variables and none of this module's."""
-    internal = {"__pruner_call": function, "__pruner_sql": sql, "__pruner_named": named}
-    return eval(code, {"__builtins__": builtins}, {**variables, **internal})
+    return eval(code, {"__builtins__": builtins}, {**variables, **_internal(function, sql, named)})
+
+
+def called_as_by(
+    frame: FrameType | None, function: Callable[..., Any], sql: Any, named: dict[str, Any]
+) -> Any:
+    """Run a statement so that DuckDB sees the variables of a frame as they are, and nothing of this module's."""
+    if frame is None:
+        return function(sql, **named)
+    return eval(_CALL, frame.f_globals, {**frame.f_locals, **_internal(function, sql, named)})
+
+
+def _internal(function: Callable[..., Any], sql: Any, named: dict[str, Any]) -> dict[str, Any]:
+    return {"__pruner_call": function, "__pruner_sql": sql, "__pruner_named": named}
 
 
 def _names(text: str, variable: str) -> bool:

@@ -23,17 +23,19 @@ from pruner.tables.delta.places import place_of
 from pruner.tables.delta.schema import delta_schema
 from pruner.tables.delta.state import DeltaState, follow, read_commit, read_state
 from pruner.tables.delta.vectors import DeletionVectors
-from pruner.tables.snapshot import SLICE_COLUMNS, Snapshot
+from pruner.tables.listing.foreign import DELTA_LOG
+from pruner.tables.snapshot import SLICE_COLUMNS, Snapshot, Watched
 from pruner.tables.source import WriteOnceSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pruner.tables.delta.log import Listing
     from pruner.tables.source import SavedLook
 
 _VERSION: Final = re.compile(r"\d{1,19}")
 _TIMED: Final = "delta.enableInCommitTimestamps"
+_DELETES: Final = "delta.enableDeletionVectors"
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -83,6 +85,14 @@ class DeltaSource(WriteOnceSource):
             if previous is not None and previous.id == self._snapshot.id and previous.root == self.root:
                 return previous
             return self._snapshot
+
+    def watched(self) -> Sequence[Watched] | None:
+        """Return what `_now` looks at, the folder of the log and its newest commit: see `WatchableSource`."""
+        with self._lock:
+            if self._state is None or self._state.newest is None or not self.root.startswith("/"):
+                return None
+            paths = (DELTA_LOG, commit_path(self._state.version))
+            return [Watched("stat", f"{self.root}/{each}") for each in paths]
 
     def state_of(self, snapshot: Snapshot) -> DeltaState | None:
         """The version of the table that a snapshot is of, whose statistics plans can ask; None for an old one."""
@@ -191,6 +201,7 @@ def _snapshot(state: DeltaState, root: str, options: Mapping[str, str], suffix: 
         deletes=deletes,
         version=f"{state.metadata.id} {state.version}",
         hides_nan=True,
+        may_leave_files=state.metadata.setting(_DELETES) == "true",
     )
 
 

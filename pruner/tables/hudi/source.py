@@ -269,4 +269,6 @@ def _snapshot(id_: str, columns: HudiColumns, schema: TableSchema, timeline: Tim
         root=columns.root,
         unsettled_because=dict(columns.unsettled),
         log_instants=timeline.log_instants() if columns.any_logs else None,
+        merges=True,
+        may_leave_files=timeline.properties.merge_on_read,
     )

@@ -299,6 +299,7 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
         root=root,
         deletes=_deletes(state, root, options),
         hides_nan=True,
+        may_leave_files=metadata.format_version > 1,
         nested=NestedNames(metadata.schema_of(schema_id), options, _in_manifest(state, root)),
     )
 

@@ -55,6 +55,7 @@ public:
 				return false;
 			}
 			Add(found);
+			Settle(found);
 			return true;
 		}
 		}

@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pruner.errors import TableError
-from pruner.storage.opening import open_store
 from pruner.tables.hudi.merging.copied import CopyReader, has_inner_moment
 from pruner.tables.hudi.merging.hudi_rs import PlainRoot, hudi_rs
 from pruner.tables.hudi.merging.unconverted import LoneReader, NotAlone, has_wall_clock
-from pruner.tables.hudi.properties import read_properties
 
 if TYPE_CHECKING:
     import hudi
@@ -50,16 +48,6 @@ _PARTIAL_UPDATES = frozenset({"", "NONE", "IGNORE_DEFAULTS"})
 """Modes of partial updates that hudi-rs has; it takes others for none, and would return Debezium's mark as a value."""
 
 _ADVICE = "compact the table, or set its option read_optimized to read base files only"
-
-
-def may_have_logs(root: str, storage_options: Mapping[str, str]) -> bool:
-    """Tell whether slices of a Hudi table can have log files, now or later.
-
-    Raises:
-        TableError: there is no such table.
-        StorageError: the store refuses.
-    """
-    return read_properties(open_store(root, dict(storage_options))).merge_on_read
 
 
 class TableChanged(TableError):  # noqa: N818 - says what happened
