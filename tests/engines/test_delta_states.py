@@ -6,8 +6,10 @@ import math
 from collections import defaultdict
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -15,7 +17,9 @@ import pruner
 import pruner_duckdb
 from pruner.expr.nodes import Column, Compare, Expr, IsNull, Literal, Operator
 from pruner.expr.semantics import Semantics
+from pruner_duckdb.types import quote, quote_text
 from pruner_spark.relations.agreement import differing, spark_columns
+from tests.support import profiles
 from tests.support.delta_tables import BUILDERS, delta_states
 from tests.support.delta_writer import FILE, DeltaState
 
@@ -188,6 +192,68 @@ def _asked(state: DeltaState) -> list[tuple[Expr, set[str]]]:
 def _constant(value: Any, type_: pa.DataType) -> Any:
     """A value of a row as constants are held: moments are numbers."""
     return pa.scalar(value, type_).value if pa.types.is_timestamp(type_) else value
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_random_conditions_in_duckdb(delta_tables: AllTables, name: str) -> None:
+    """As many rows as plain DuckDB finds among those that Spark read. `make fuzz` asks about every state."""
+    of = Random(f"{profiles.seed()} {name}")
+    share = -(-profiles.examples(4 * len(BUILDERS)) // len(BUILDERS))
+    found = delta_states(delta_tables, name)
+    chosen = found if share > len(found) * 2 else [of.choice(found)]
+    for state in chosen:
+        columns = _columns_with_values(state)
+        if not columns:
+            continue
+        given = {"t": {"uri": str(state.root), "as_of": str(state.version)}}
+        t = state.rows()
+        with duckdb.connect() as plain, pruner_duckdb.connect(given) as con:
+            for each in (plain, con):
+                each.execute("SET TimeZone = 'UTC'")
+            plain.register("t", t)
+            for _ in range(-(-share // len(chosen))):
+                query = f"FROM t WHERE {_condition(of, columns)}"
+                wanted = plain.execute(f"SELECT count(*) {query}").fetchone()
+                rows = con.execute(f"SELECT * {query}").fetchall()
+                assert (len(rows),) == wanted, f"{state.id}: {query}"
+
+
+def _columns_with_values(state: DeltaState) -> dict[str, list[str]]:
+    """Constants in SQL for each column that is not nested: values that some row has."""
+    t, padded = state.rows(), _padded(state)
+    found: dict[str, list[str]] = {}
+    with duckdb.connect() as plain:
+        plain.execute("SET TimeZone = 'UTC'")
+        plain.register("t", t)
+        for name, type_ in plain.execute("SELECT column_name, column_type FROM (DESCRIBE t)").fetchall():
+            if name == FILE or name in padded or any(sign in type_ for sign in "[<{") or "STRUCT" in type_:
+                continue
+            texts = plain.execute(f"SELECT DISTINCT {quote(name)}::VARCHAR AS v FROM t ORDER BY v").fetchall()
+            found[quote(name)] = [
+                f"{quote_text(text)}::{type_}" for (text,) in texts if text is not None
+            ] or [f"NULL::{type_}"]
+    return found
+
+
+def _condition(of: Random, columns: dict[str, list[str]], depth: int = 2) -> str:
+    if depth and of.random() < 0.5:
+        left, right = (_condition(of, columns, depth - 1) for _ in range(2))
+        return of.choice((f"({left} AND {right})", f"({left} OR {right})", f"NOT ({left})"))
+    name = of.choice(list(columns))
+    one, other = of.choice(columns[name]), of.choice(columns[name])
+    match of.randrange(8):
+        case 0:
+            return f"{name} IS {of.choice(('', 'NOT '))}NULL"
+        case 1:
+            return f"{name} {of.choice(('', 'NOT '))}IN ({one}, {other})"
+        case 2:
+            return f"{name} BETWEEN {one} AND {other}"
+        case 3:
+            return f"{name} IS {of.choice(('', 'NOT '))}DISTINCT FROM {one}"
+        case 4 if one.endswith("::VARCHAR"):
+            return f"starts_with({name}, left({one}, {of.randrange(1, 4)}))"
+        case _:
+            return f"{name} {of.choice(('=', '<', '>', '<=', '>=', '<>'))} {one}"
 
 
 def test_a_kept_table_is_where_it_says(delta_tables: AllTables) -> None:

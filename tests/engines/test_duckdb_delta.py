@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 import pruner
 import pruner_duckdb
 from pruner.arrow import compute
+from pruner.expr import nodes as expr
 from pruner_duckdb.native_scan.answering import TableAnswers
 from tests.engines.native_tables import NEEDS_EXTENSION, native
 from tests.support.delta_logs import Column, DeltaLog, moment, write_checkpoint
@@ -248,6 +250,73 @@ def test_typed_partition_values(tmp_path: Path):
         table.append(pa.table({"id": [at]}), values=each)
     same(table, "SELECT * FROM t", "SELECT count(*) FROM t WHERE n < 0", "SELECT id FROM t WHERE b")
     assert same(table, "SELECT id FROM t WHERE d > DATE '2000-01-01'") == 1
+
+
+TWICE = {
+    "2024-10-27 02:30:00": "2024-10-27 00:30:00+00",
+    "2024-10-27T02:59:59.999999": "2024-10-27 00:59:59.999999+00",
+    "2024-10-27 03:00:00": "2024-10-27 02:00:00+00",
+    "2024-03-31 02:30:00": "2024-03-31 01:30:00+00",
+    "2024-07-01": "2024-06-30 22:00:00+00",
+    "2024-10-27 02:30:00+01:00": "2024-10-27 01:30:00+00",
+    "2024-10-27T02:30:00.000000Z": "2024-10-27 02:30:00+00",
+}
+"""Moments by the clocks of Berlin, and which they are for Spark (measured): the earlier one of two."""
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_partition_moments_without_a_zone_are_those_of_spark(tmp_path: Path, *, deletes: bool):
+    columns = (Column("id", "long"), Column("p", "timestamp"))
+    table = DeltaLog(tmp_path / "t", columns, partitioned=("p",), features=("deletionVectors",))
+    for at, text in enumerate(TWICE):
+        (path,) = table.append(pa.table({"id": [at, at + 100]}), values={"p": text})
+        if deletes:
+            table.delete({path: [1]})
+    with pruner_duckdb.connect({"t": str(table.root)}) as con:
+        con.execute("SET TimeZone = 'Europe/Berlin'")
+        for at, moment_ in enumerate(TWICE.values()):
+            same = f"p = TIMESTAMPTZ '{moment_}'"
+            assert con.sql(f"SELECT {same} FROM t WHERE id = {at}").fetchall() == [(True,)], moment_
+            assert con.sql(f"SELECT id FROM t WHERE id < 100 AND {same}").fetchall() == [(at,)], moment_
+        latest = "SELECT id FROM t WHERE id < 100 ORDER BY p DESC LIMIT 2"
+        assert con.sql(latest).fetchall() == [(6,), (2,)]
+
+
+@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize(
+    ("type_", "texts", "values"),
+    [
+        # The bytes are those of the text in UTF-8, in Spark as well (measured).
+        (
+            "binary",
+            ["a", "ü", "\\x41", "a\\b", "\x01", "'"],
+            [b"a", b"\xc3\xbc", b"\\x41", b"a\\b", b"\x01", b"'"],
+        ),
+        ("decimal(5,2)", ["1.50", "-0.01"], [Decimal("1.50"), Decimal("-0.01")]),
+        ("timestamp", ["2024-07-01T12:00:00.000000Z"], [moment("2024-07-01T12:00:00")]),
+    ],
+)
+def test_partition_values_of_one_type(
+    tmp_path: Path, type_: str, texts: list[str], values: list[Any], files: int
+):
+    table = DeltaLog(tmp_path / "t", (Column("id", "long"), Column("p", type_)), partitioned=("p",))
+    for at, text in enumerate(texts):
+        table.append(*(pa.table({"id": [at]}) for _ in range(files)), values={"p": text})
+    with pruner_duckdb.connect({"t": str(table.root)}) as con:
+        con.execute("SET TimeZone = 'UTC'")
+        found = con.sql("SELECT DISTINCT id, p FROM t ORDER BY id").fetchall()
+        assert found == list(enumerate(values))
+        for at, value in enumerate(values):
+            rows = con.execute("SELECT DISTINCT id, p FROM t WHERE p = ?", [value]).fetchall()
+            assert rows == [(at, value)]
+            assert con.sql(f"SELECT p FROM t WHERE id = {at}").fetchall() == [(value,)] * files
+            of = pa.scalar(value, table.columns[1].arrow().type)
+            constant = of.value if pa.types.is_timestamp(of.type) else value
+            plan = pruner.open_table(str(table.root)).plan(
+                expr.Compare(expr.Operator.EQ, expr.Column(("p",)), expr.Literal(constant, of.type)),
+                dialect="duckdb",
+            )
+            assert plan.kept == files, value
 
 
 def test_widened_types(tmp_path: Path):

@@ -6,6 +6,7 @@ the files that its scan is left with are held against it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -162,10 +163,11 @@ def _check(kept: Kept, text: str, matching: set[str]) -> None:
 def _beyond(text: str) -> bool:
     """Whether Delta may know more of a condition.
 
-    It evaluates any expression over partition values. And it believes bounds before 1582, which may be of another
-    calendar (docs/delta.md): the first file has such days.
+    It evaluates any expression over partition values. It believes bounds before 1582, which may be of another
+    calendar (docs/delta.md): the first file has such days. And it believes that a file whose greatest number is none
+    has no NaN, which is so for Spark's statistics alone.
     """
-    return "p AS INT" in text or "day" in text
+    return "p AS INT" in text or "day" in text or re.search(r"\bd\b", text) is not None
 
 
 def _left(frame: DataFrame, root: Path) -> set[str]:

@@ -8,7 +8,7 @@ reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -27,6 +27,19 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 _TEXT = "VARCHAR"
+_BYTES = "BLOB"
+_INSTANT = "TIMESTAMP WITH TIME ZONE"
+_CLOCK = r"\d+-\d+-\d+([ T]\d+:\d+(:\d+(\.\d*)?)?)?"
+"""A moment by the clock of a zone that is not named."""
+
+_EARLIER = f"""system.main.list_transform({{}}, lambda pruner_text: CASE
+    WHEN NOT system.main.regexp_full_match(pruner_text, '{_CLOCK}') THEN pruner_text::{_INSTANT}
+    {{}}
+    ELSE pruner_text::{_INSTANT} END)"""
+_SET_BACK = f"""WHEN (pruner_text::{_INSTANT} - INTERVAL '{{0}} minutes')::TIMESTAMP = pruner_text::TIMESTAMP
+    THEN pruner_text::{_INSTANT} - INTERVAL '{{0}} minutes'"""
+_CLOCKS_GO_BACK = (120, 60, 30)
+"""Minutes by which clocks are set back at the end of a summer."""
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _NO_PARTITION = r"=[^/]*=|[?\n]"
 """What stands in a path that holds a folder with `=` which DuckDB takes for no partition."""
@@ -91,7 +104,8 @@ def folder_values(
     places = pa.array(partitions, pa.int64())
     if snapshot.partitions.texts is not None:
         texts: list[Any] = snapshot.partitions.texts[path].take(places).to_pylist()
-        return [text or None for text in texts]  # an empty text is NULL, whatever the type
+        # An empty text is NULL, whatever the type.
+        return [(_escaped(text) if data_type == _BYTES else text) if text else None for text in texts]
     values = snapshot.partitions.values[path].take(places).cast(pa.string()).to_pylist()
     if not as_written or (data_type == _TEXT and not NULL_IS_NO_TEXT):
         return [None if value is None else str(value) for value in values]
@@ -100,6 +114,37 @@ def folder_values(
         None if value is None or _says_null(folder, path[0]) else str(value)
         for value, folder in zip(values, folders, strict=True)
     ]
+
+
+def _escaped(text: str) -> str:
+    """The bytes of a text as DuckDB casts them: it takes no others than those of ASCII as they are."""
+    return "".join(f"\\x{byte:02X}" for byte in text.encode())
+
+
+def from_texts(texts: str, values: Sequence[str | None], data_type: str) -> str:
+    """An expression that makes a list of texts one of another type.
+
+    Args:
+        texts: the list in SQL.
+        values: what it holds.
+        data_type: DuckDB's type of the elements.
+    """
+    if data_type != _INSTANT or not _has_clocks(values):
+        return f"{texts}::VARCHAR[]::{data_type}[]"
+    # What clocks show twice when a summer ends is for Spark the first time, and the second one for DuckDB.
+    cases = " ".join(_SET_BACK.format(minutes) for minutes in _CLOCKS_GO_BACK)
+    return _EARLIER.format(f"{texts}::VARCHAR[]", cases)
+
+
+def from_text(bind: Callable[[Any], str], value: str | None, data_type: str) -> str:
+    """The same for one text, which is bound."""
+    if data_type == _INSTANT and _has_clocks([value]):
+        return f"({from_texts(bind([value]), [value], data_type)})[1]"
+    return f"{bind(value)}::{data_type}"
+
+
+def _has_clocks(values: Iterable[str | None]) -> bool:
+    return any(value is not None and re.fullmatch(_CLOCK, value) for value in values)
 
 
 def as_in_folders(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bool:
@@ -119,6 +164,11 @@ def as_in_folders(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> b
     )
     if not compute.all(compute.equal(named, snapshot.columns.column("base_file"))).as_py():
         return False  # the partitions are called otherwise than the folders
+    if any(
+        types[path] == _BYTES or (types[path] == _INSTANT and _has_clocks(column.to_pylist()))
+        for path, column in texts.items()
+    ):
+        return False
     folders: list[Any] = paths.to_pylist()
     for path, column in texts.items():
         for folder, text in zip(folders, column.to_pylist(), strict=True):

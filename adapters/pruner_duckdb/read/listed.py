@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner_duckdb.read.deletes import anti_join
-from pruner_duckdb.read.folders import folder_values
+from pruner_duckdb.read.folders import folder_values, from_text, from_texts
 from pruner_duckdb.sql.engine_faults import nan_option
 from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 
@@ -122,9 +122,8 @@ class _PartitionValues:
         snapshot, _ = self._ordinals
         distinct = folder_values(snapshot, used, path, data_type, as_written=self._shape.by_folders)
         if len(distinct) == 1:
-            return f"{self._bind(distinct[0])}::{data_type}"
-        values = self._bind([distinct[position] for position in positions])
-        listed = f"{values}::VARCHAR[]::{data_type}[]"
+            return from_text(self._bind, distinct[0], data_type)
+        listed = from_texts(self._bind([distinct[position] for position in positions]), distinct, data_type)
         if not likely or len(positions) <= _SHORT_LIST:
             return _NOT_PUSHED.format(len(positions), f"({listed})[file_index::BIGINT + 1]")
         self._columns.append(f"{listed} AS {own}")

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pruner_duckdb.read.casts import may_fail
 from pruner_duckdb.read.deletes import anti_join
-from pruner_duckdb.read.folders import folder_values
+from pruner_duckdb.read.folders import folder_values, from_text
 from pruner_duckdb.read.listed import listed_sql
 from pruner_duckdb.read.merged_rows import ALWAYS, own_name
 from pruner_duckdb.read.native import folded, united_plainly
@@ -352,7 +352,7 @@ def _native_sql(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind,
         else:
             partition = snapshot.partition_ordinals[group.ordinals[:1]].astype(np.intp)
             (value,) = folder_values(snapshot, partition, path, data_type, as_written=shape.by_folders)
-            selected.append(f"{bind(value)}::{data_type} AS {quote(name)}")
+            selected.append(f"{from_text(bind, value, data_type)} AS {quote(name)}")
     scan = _read_parquet(snapshot, group, shape, bind)
     return (
         f"SELECT {', '.join(selected)} FROM {scan}{anti_join(reading.deleted)}{_stands_at(reading.positions)}"
@@ -374,8 +374,8 @@ def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bin
     ordinals = pa.array(group.ordinals, pa.int64())
     uris: list[Any] = snapshot.columns.column("base_file").take(ordinals).to_pylist()
     keys = [
-        # DuckDB parses a type of several words nowhere here.
-        f"{quote_text(path[0])}: {data_type.replace('TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ')}"
+        # DuckDB parses neither a type of several words here nor one with arguments.
+        f"{quote_text(path[0])}: {quote_text(data_type.replace('TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ'))}"
         for _, data_type, path in shape.columns
         if path is not None and group.takes_folders(shape)
     ]

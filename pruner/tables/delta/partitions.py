@@ -117,6 +117,8 @@ def _values(texts: list[str | None], type_: pa.DataType) -> pa.Array[Any] | None
     elif types.is_boolean(type_):
         if all(text in ("true", "false") for text in given):
             return typed(texts, pa.string()).cast(pa.bool_())
+    elif types.is_binary(type_):
+        return arrow.array([None if text is None else text.encode() for text in texts], pa.binary())
     elif types.is_decimal128(type_):
         return _decimals(texts, type_)
     elif types.is_timestamp(type_):

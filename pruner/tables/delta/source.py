@@ -37,6 +37,8 @@ _VERSION: Final = re.compile(r"\d{1,19}")
 _TIMED: Final = "delta.enableInCommitTimestamps"
 _DELETES: Final = "delta.enableDeletionVectors"
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_MOST_PAST: Final = 16
+"""Versions of the past whose statistics are at hand. Plans of snapshots of others have none, and keep more files."""
 
 
 class DeltaSource(WriteOnceSource):
@@ -53,6 +55,7 @@ class DeltaSource(WriteOnceSource):
         self._state: DeltaState | None = None
         self._snapshot: Snapshot | None = None
         self._states: dict[str, DeltaState] = {}
+        self._past: dict[str, DeltaState] = {}
 
     def check(self) -> None:
         """Read the log, which the first snapshot is made of.
@@ -97,7 +100,7 @@ class DeltaSource(WriteOnceSource):
     def state_of(self, snapshot: Snapshot) -> DeltaState | None:
         """The version of the table that a snapshot is of, whose statistics plans can ask; None for an old one."""
         with self._lock:
-            return self._states.get(snapshot.id)
+            return self._states.get(snapshot.id) or self._past.get(snapshot.id)
 
     def snapshot_at(self, instant: str) -> Snapshot:
         """Return the table as of a version, or as of a moment: see `TableSource`.
@@ -144,8 +147,13 @@ class DeltaSource(WriteOnceSource):
     def _made(self, state: DeltaState, suffix: str = "") -> Snapshot:
         found = _snapshot(state, self.root, self.storage_options, suffix)
         if not suffix:
-            self._states.clear()
-        self._states[found.id] = state
+            self._states = {found.id: state}
+            return found
+        # What is asked about again is the last to go.
+        self._past.pop(found.id, None)
+        self._past[found.id] = state
+        while len(self._past) > _MOST_PAST:
+            del self._past[next(iter(self._past))]
         return found
 
     def _version_at(self, listing: Listing, instant: str) -> int:

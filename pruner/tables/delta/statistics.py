@@ -63,6 +63,16 @@ _EXACT: Final = Context(prec=100)
 _HELD_BY_DOUBLES: Final = 10**15
 """Numbers of fewer digits come through a double as they were; delta-rs writes decimals by way of one."""
 
+_DOUBLE_DIGITS: Final = 17
+"""Digits of a double's text at most."""
+
+_LEAST_LONG: Final = -(2**63)
+_GREATEST_LONG: Final = 2**63 - 1
+"""What delta-rs writes for decimals without a scale that are beyond it."""
+
+_ROUNDED: Final = 2**50
+"""The share of a number by which it may be off that came through a double, and was divided as one: 8 times as much."""
+
 
 class Found(NamedTuple):
     """What the log says of one column in each file; None where it does not."""
@@ -269,7 +279,10 @@ def _converters(type_: Any, *, was_float: bool) -> tuple[Callable[[Any], Any], C
             lambda value: _float(value, narrow=narrow, high=True)
         )
     if types.is_decimal(type_):
-        return (lambda value: _decimal(value, type_.scale)), (lambda value: _decimal(value, type_.scale))
+        return (
+            (lambda value: _decimal(value, type_.scale, high=False)),
+            (lambda value: _decimal(value, type_.scale, high=True)),
+        )
     if types.is_date(type_):
         return _days, _days
     if types.is_timestamp(type_):
@@ -311,14 +324,28 @@ def _float(value: Any, *, narrow: bool, high: bool) -> float | None:
     return found
 
 
-def _decimal(value: Any, scale: int) -> int | None:
-    """Unscaled; nothing for a number that a double need not hold, as which some writers have it."""
+def _decimal(value: Any, scale: int, *, high: bool) -> int:
+    """Unscaled. A number that a double need not hold is taken to be off as far as one can be."""
     if isinstance(value, bool | float) or not isinstance(value, int | str | Decimal):
         raise TypeError
-    number = Decimal(value).scaleb(scale, _EXACT)
-    if number != number.to_integral_value():
+    if Decimal(value) == (_GREATEST_LONG if high else _LEAST_LONG):
         raise ValueError
-    return int(number) if abs(number) < _HELD_BY_DOUBLES else None
+    number = Decimal(value).scaleb(scale, _EXACT)
+    if abs(number) < _HELD_BY_DOUBLES or _is_no_double(value, number):
+        if number != number.to_integral_value():
+            raise ValueError
+        return int(number)
+    slack = abs(number) / _ROUNDED + 1
+    return int(number + slack if high else number - slack)
+
+
+def _is_no_double(value: Any, unscaled: Decimal) -> bool:
+    """Whether nobody makes such a number of a double, neither by its shortest text nor by all of its digits."""
+    if isinstance(value, Decimal):  # of a checkpoint's typed column, which may be made of one
+        return False
+    number = Decimal(value)
+    digits = "".join(map(str, number.as_tuple().digits)).rstrip("0")
+    return len(digits) > _DOUBLE_DIGITS and all(each != Decimal(float(each)) for each in (number, unscaled))
 
 
 def _days(value: Any) -> int:

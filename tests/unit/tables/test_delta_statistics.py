@@ -6,12 +6,14 @@ import json
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 import pruner
 from tests.support.delta_logs import Column, DeltaLog, moment, write_checkpoint
@@ -205,22 +207,71 @@ def test_statistics_from_before_a_type_was_widened(
     assert kept(pruner.open_table(str(table.root)), f"c = {inside}", f"c = {outside}") == [1, 0]
 
 
-def test_decimals_are_read_digit_by_digit_and_not_believed_beyond_those_of_a_double(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("low", "high", "kept_each"),
+    [
+        ("0.000000000000678", "0.000000000000679", {"0.000000000000678": 1, "0.000000000000677": 0}),
+        (  # more digits than a double's text has
+            "12345678901234567890.123456789012345678",
+            "12345678901234567890.123456789012345679",
+            {
+                "12345678901234567890.123456789012345678": 1,
+                "12345678901234567890.123456789012345677": 0,
+                "12345678901234567890.123456789012345680": 0,
+            },
+        ),
+        (
+            "1.2345678901234568e+16",
+            "1.2345678901234568e+16",
+            {
+                "12345678901234568": 1,
+                "12345678901234567.91": 1,
+                "12345678901234569.5": 1,
+                "12345678901234600": 0,
+                "12345678901234500": 0,
+            },
+        ),
+        (  # all digits of a double
+            "-12345678901234567168",
+            "-12345678901234567168",
+            {"-12345678901234567890.1": 1, "-12345678901234566112": 1, "-12345678901234000000": 0},
+        ),
+    ],
+)
+def test_decimals_are_off_by_as_much_as_doubles_can_be(
+    tmp_path: Path, low: str, high: str, kept_each: dict[str, int]
+):
     """delta-rs writes decimals by way of doubles: 12345678901234567.91 as 1.2345678901234568e+16."""
-    cast = "c = CAST('{}' AS DECIMAL(38,18))"
-    for number, (low, high, kept_each) in enumerate(
-        [
-            ("0.000000000000678", "0.000000000000679", [1, 1, 0]),
-            ("12345678901234567890.123456789012345678", "12345678901234567890.123456789012345679", [1, 1, 1]),
-            ("1.2345678901234568e+16", "1.2345678901234568e+16", [1, 1, 1]),
-        ]
-    ):
-        table = DeltaLog(tmp_path / str(number), (Column("c", "decimal(38,18)"),))
-        bounds = f'"minValues": {{"c": {low}}}, "maxValues": {{"c": {high}}}'
-        stats = f'{{"numRecords": 2, {bounds}, "nullCount": {{"c": 0}}}}'
-        table.append(pa.table({"c": [Decimal(low), Decimal(high)]}), stats=stats)
-        values = (low, high, f"{low[:-1]}7" if "e" not in low else "12345678901234567.91")
-        assert kept(pruner.open_table(str(table.root)), *map(cast.format, values)) == kept_each, low
+    table = DeltaLog(tmp_path / "t", (Column("c", "decimal(38,18)"),))
+    bounds = f'"minValues": {{"c": {low}}}, "maxValues": {{"c": {high}}}'
+    stats = f'{{"numRecords": 2, {bounds}, "nullCount": {{"c": 0}}}}'
+    table.append(pa.table({"c": [Decimal(low), Decimal(high)]}), stats=stats)
+    predicates = (f"c = CAST('{value}' AS DECIMAL(38,18))" for value in kept_each)
+    assert kept(pruner.open_table(str(table.root)), *predicates) == list(kept_each.values())
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(18, 0), (25, 3), (38, 18), (38, 0), (38, 37)])
+def test_decimals_of_delta_rs_deny_no_value(tmp_path: Path, precision: int, scale: int):
+    of = Random(precision * 100 + scale)
+    rows = [
+        [Decimal(of.randrange(-(10**digits), 10**digits)).scaleb(-scale) for _ in range(3)]
+        for digits in range(1, precision + 1)
+    ]
+    for each in rows:
+        write_deltalake(
+            str(tmp_path / "t"),
+            pa.table({"c": pa.array(each, pa.decimal128(precision, scale))}),
+            mode="append",
+        )
+    table = pruner.open_table(str(tmp_path / "t"))
+    files: Any = table.snapshot().data.columns.column("base_file").to_pylist()
+    dropped = 0
+    for place, file in enumerate(files):
+        for value in pq.read_table(file).column("c").to_pylist():
+            plan = table.plan(f"c = CAST('{value:f}' AS DECIMAL({precision},{scale}))", dialect="duckdb")
+            assert plan.kept_mask[place], (value, file)
+            dropped += plan.total - plan.kept
+    assert dropped > 0
 
 
 def test_d2_a_file_with_deleted_rows_is_described_by_more_than_it_has(tmp_path: Path):

@@ -1,0 +1,335 @@
+"""What Delta's protocol asks of readers, with the tests that hold this reader to it, and logs that were edited.
+
+A log that was changed by hand is read right or refused, and never read short.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
+from pruner.errors import TableError
+from pruner.tables.delta.source import DeltaSource
+from tests.support.delta_logs import Column, DeltaLog, write_checkpoint
+from tests.unit.tables.test_delta import ID, VECTORS, held, ids, listed, refusal
+
+HERE: Final = "test_delta_protocol"
+READERS: Final[dict[str, tuple[str, ...]]] = {
+    "Commits are applied in the order of their versions": ("test_delta.test_commits",),
+    "Versions are contiguous": ("test_delta.test_a_gap_is_refused", f"{HERE}.test_a_gap_behind_a_checkpoint"),
+    "Other files in the folder of the log are ignored": (f"{HERE}.test_other_files_are_no_part_of_the_log",),
+    "Actions and fields that are not known are ignored": (f"{HERE}.test_what_is_not_known_is_ignored",),
+    "The newest metaData and protocol hold": (
+        f"{HERE}.test_the_newest_metadata_holds",
+        "test_delta.test_r8_a_feature_that_comes_later_is_refused_at_the_next_look",
+    ),
+    "A file is identified by its path and its deletion vector": (
+        "test_delta.test_a_checkpoint_and_what_came_behind_it",
+        f"{HERE}.test_the_same_file_added_again",
+    ),
+    "The newest add or remove of a file holds": (f"{HERE}.test_adds_and_removes",),
+    "A file is no part of the table twice": ("test_delta.test_a_file_that_is_added_twice_is_refused",),
+    "Paths are URIs, relative to the table or absolute": (
+        "test_delta.test_paths_are_decoded_once",
+        "test_delta.test_files_of_a_clone_are_named_by_their_uris",
+        f"{HERE}.test_odd_paths",
+    ),
+    "A checkpoint stands for all versions up to its own": (
+        "test_delta.test_a_checkpoint_and_what_came_behind_it",
+    ),
+    "A checkpoint of several parts counts with all parts alone": (
+        "test_delta.test_a_checkpoint_that_lacks_a_part_is_none_where_all_commits_are_there",
+    ),
+    "All sidecars of a V2 checkpoint are read": (
+        "test_delta.test_a_missing_file_of_a_checkpoint_is_no_shorter_table",
+        f"{HERE}.test_a_sidecar_that_is_gone_while_the_table_is_looked_at",
+    ),
+    "Any of several checkpoints of one version serves": (f"{HERE}.test_several_checkpoints_of_one_version",),
+    "_last_checkpoint is a hint": ("test_delta.test_the_last_checkpoint_is_a_hint",),
+    "A compacted commit stands for its range": (
+        "test_delta.test_compacted_commits_stand_for_those_that_are_gone",
+        f"{HERE}.test_a_compacted_commit_is_not_used_beyond_the_version",
+    ),
+    "Features that are not known are refused": (
+        "test_delta.test_r8_an_unknown_feature_is_refused_by_name",
+        "test_delta.test_r8_a_newer_reader_version_is_refused",
+        "test_delta.test_features_of_writers_alone_are_no_matter",
+    ),
+    "Deletion vectors say which rows are no longer there": (
+        "test_delta.test_where_vectors_lie",
+        "test_delta.test_vectors_of_the_older_form_and_beyond_32_bits",
+        "test_delta.test_a_damaged_vector_is_refused",
+    ),
+    "Without tight bounds, statistics bound a superset": (
+        "test_delta_statistics.test_d2_a_file_with_deleted_rows_is_described_by_more_than_it_has",
+    ),
+    "Under column mapping, physical names are those of files, statistics and partition values": (
+        "test_delta_statistics.test_d3_statistics_go_by_the_names_in_the_files",
+    ),
+    "Greatest moments are cut to milliseconds": (
+        "test_delta_statistics.test_d1_greatest_moments_are_cut_to_milliseconds",
+    ),
+    "Partition values are texts in the log, whatever the folders say; an empty one is NULL": (
+        "test_delta.test_partition_values_come_from_the_log",
+        f"{HERE}.test_a_partition_value_that_is_not_there_is_null",
+    ),
+    "Widened types are read from files of the old type": (
+        "test_delta_statistics.test_statistics_from_before_a_type_was_widened",
+    ),
+    "Times in commits are used where the table has them": (
+        "test_delta.test_time_travel_by_times_in_commits",
+    ),
+}
+
+
+def test_each_sentence_has_its_tests():
+    texts = {
+        path.stem: path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_delta*.py")
+    }
+    for sentence, tests in READERS.items():
+        for test in tests:
+            module, _, name = test.partition(".")
+            assert re.search(rf"^def {name}\(", texts[module], re.MULTILINE), (sentence, test)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaLog:
+    made = DeltaLog(tmp_path / "t", ID, features=VECTORS)
+    made.append(ids(0, 10), ids(10, 20))
+    made.append(ids(20, 30))
+    return made
+
+
+def test_a_gap_behind_a_checkpoint(table: DeltaLog):
+    source = DeltaSource(str(table.root))
+    source.snapshot()
+    write_checkpoint(table)
+    table.append(ids(30, 40))
+    gone = table.commit_file(table.version)
+    table.append(ids(40, 50))
+    kept = gone.read_bytes()
+    gone.unlink()
+    told = f"has no commit of version {table.version - 1}"
+    assert told in refusal(table.root)
+    with pytest.raises(TableError, match=told):
+        source.snapshot()
+    gone.write_bytes(kept)
+    assert listed(source) == held(table)
+
+
+def test_versions_from_before_the_oldest_checkpoint_are_refused(table: DeltaLog):
+    write_checkpoint(table)
+    for version in range(table.version):
+        table.commit_file(version).unlink()
+    assert listed(DeltaSource(str(table.root))) == held(table)
+    assert "has no commit of version 0" in refusal(table.root, str(table.version - 1))
+
+
+def test_other_files_are_no_part_of_the_log(table: DeltaLog):
+    line = json.dumps({"add": {**next(iter(table.files.values())).add, "path": "other.parquet"}})
+    later = f"{table.version + 1:020d}"
+    for name in (
+        f"{later}.json.tmp",
+        f".{later}.json.crc",
+        f"{later}.crc",
+        f"{later[1:]}.json",
+        f"{later}.3a0d65cd-4056-49b8-937b-95f9e3ee90e5.json",
+        f"_staged_commits/{later}.json",
+        f"_staged_commits/{later}.3a0d65cd-4056-49b8-937b-95f9e3ee90e5.json",
+        f"{later}.checkpoint.parquet.tmp",
+        f"{later}.checkpoint.json",
+    ):
+        (table.log / name).parent.mkdir(exist_ok=True)
+        (table.log / name).write_text(line)
+    assert listed(DeltaSource(str(table.root))) == held(table)
+
+
+def test_what_is_not_known_is_ignored(table: DeltaLog):
+    add = table.files[table.append(ids(30, 40))[0]].add
+    commit = table.commit_file(table.version)
+    actions = [
+        {"newAction": {"path": "x"}},
+        {"txn": {"appId": "a", "version": 1}},
+        {"cdc": {"path": "_change_data/c.parquet", "partitionValues": {}, "size": 1, "dataChange": False}},
+        {"add": {**add, "newField": {"a": [1]}, "tags": {"k": None}, "baseRowId": 7}},
+        {"commitInfo": {"engineInfo": 7, "operation": None}},
+    ]
+    commit.write_text("".join(json.dumps(each) + "\n" for each in actions))
+    assert listed(DeltaSource(str(table.root))) == held(table)
+
+
+@pytest.mark.parametrize("harm", ["no path", "no size", "path is a number", "no partition values"])
+def test_an_add_that_is_not_understood_is_refused(table: DeltaLog, harm: str):
+    add: dict[str, Any] = dict(next(iter(table.files.values())).add)
+    if harm == "path is a number":
+        add["path"] = 7
+    else:
+        del add[{"no path": "path", "no size": "size"}.get(harm, "partitionValues")]
+    commit = table.commit({"add": add})
+    assert commit.name in refusal(table.root)
+
+
+def test_the_newest_metadata_holds(table: DeltaLog):
+    table.add_column("later", "string")
+    source = DeltaSource(str(table.root))
+    assert [entry.path for entry in source.snapshot().schema.columns] == [("id",), ("later",)]
+    table.drop("later")
+    assert [entry.path for entry in source.snapshot().schema.columns] == [("id",)]
+    assert listed(source) == held(table)
+
+
+def test_the_same_file_added_again(table: DeltaLog):
+    """With other statistics, as a recomputation of them writes it; in a commit of its own, and twice in one."""
+    source = DeltaSource(str(table.root))
+    source.snapshot()
+    for path, file in list(table.files.items())[:2]:
+        stats = json.dumps(
+            {"numRecords": 10, "minValues": {"id": -5}, "maxValues": {"id": 99}, "nullCount": {"id": 0}}
+        )
+        again = {"add": {**file.add, "stats": stats, "dataChange": False}}
+        table.commit(again, again)
+        assert listed(source) == listed(DeltaSource(str(table.root))) == held(table), path
+    opened = pruner.open_table(str(table.root))
+    assert opened.plan("id = 50").kept == 2
+    write_checkpoint(table)
+    assert listed(DeltaSource(str(table.root))) == held(table)
+
+
+def test_adds_and_removes(table: DeltaLog):
+    (first, second, third) = table.files
+    adds = {path: file.add for path, file in table.files.items()}
+    gone = {path: {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}} for path in adds}
+    source = DeltaSource(str(table.root))
+    table.commit(gone[first], {"remove": {"path": "never/added.parquet", "dataChange": True}})
+    table.commit({"add": adds[first]}, gone[second])
+    table.commit(gone[third])
+    table.commit({"add": adds[third]})
+    del table.files[second]
+    assert listed(source) == listed(DeltaSource(str(table.root))) == held(table)
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [("v2_json", "v2_parquet"), ("classic", "v2_json"), ("parts", "v2_parquet"), ("classic", "parts")],
+)
+def test_several_checkpoints_of_one_version(table: DeltaLog, kinds: tuple[str, str]):
+    for kind in kinds:
+        write_checkpoint(table, kind)
+    for version in range(table.version + 1):
+        table.commit_file(version).unlink()
+    assert listed(DeltaSource(str(table.root))) == held(table)
+    table.append(ids(50, 60))
+    assert listed(DeltaSource(str(table.root))) == held(table)
+
+
+@pytest.mark.parametrize("kind", ["v2_json", "v2_parquet"])
+def test_a_sidecar_that_is_gone_while_the_table_is_looked_at(table: DeltaLog, kind: str):
+    write_checkpoint(table, kind)
+    for version in range(table.version + 1):
+        table.commit_file(version).unlink()
+    for sidecar in sorted(table.log.glob("_sidecars/*")):
+        content = sidecar.read_bytes()
+        sidecar.unlink()
+        assert sidecar.name in refusal(table.root)
+        sidecar.write_bytes(content[: len(content) // 2])
+        assert sidecar.name in refusal(table.root)
+        sidecar.write_bytes(content)
+    assert listed(DeltaSource(str(table.root))) == held(table)
+
+
+def test_a_checkpoint_without_the_schema_is_refused(table: DeltaLog):
+    write_checkpoint(table)
+    (checkpoint,) = table.log.glob("*.checkpoint.parquet")
+    rows = pq.read_table(checkpoint)
+    for name in ("metaData", "protocol"):
+        pq.write_table(rows.filter(rows.column(name).is_null()), checkpoint)
+        assert name in refusal(table.root)
+
+
+def test_a_compacted_commit_is_not_used_beyond_the_version(table: DeltaLog):
+    before = listed(DeltaSource(str(table.root)))
+    version = table.version
+    table.append(ids(40, 50))
+    lines = [table.commit_file(each).read_text() for each in (version, version + 1)]
+    compacted = table.log / f"{version:020d}.{version + 1:020d}.compacted.json"
+    compacted.write_text("".join(lines))
+    past = DeltaSource(str(table.root)).snapshot_at(str(version))
+    assert set(past.columns.column("base_file").to_pylist()) == set(before)
+    assert listed(DeltaSource(str(table.root))) == held(table)
+    compacted.write_bytes(compacted.read_bytes()[:-30])
+    assert compacted.name in refusal(table.root)
+
+
+ODD: Final = (
+    "a b.parquet",
+    "a%20b.parquet",
+    "100%.parquet",
+    "p=1/q=a=b.parquet",
+    "ü/日本.parquet",
+    "a+b&c;d,e.parquet",
+    "a#b?c.parquet",
+    'it\'s "x".parquet',
+    "[a]{b}*.parquet",
+    "back\\slash.parquet",
+    "_hidden/.x.parquet",
+    "a:b.parquet",
+)
+
+
+@pytest.mark.parametrize("spelled", [quote, lambda path: quote(path, safe="/=:+,&;'[]{}*")])
+@pytest.mark.parametrize("kind", ["", "classic", "v2_json"])
+def test_odd_paths(tmp_path: Path, spelled: Callable[[str], str], kind: str):
+    table = DeltaLog(tmp_path / "t", ID)
+    for at, name in enumerate(ODD):
+        (path,) = table.append(ids(at * 10, at * 10 + 10))
+        file = table.files.pop(path)
+        place = table.root / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        (table.root / path).rename(place)
+        file.add["path"] = spelled(name)
+        table.commit_file(table.version).write_text(json.dumps({"add": file.add}) + "\n")
+        table.files[file.add["path"]] = file
+    if kind:
+        write_checkpoint(table, kind)
+    source = DeltaSource(str(table.root))
+    uris = set(listed(source))
+    assert uris == {str(table.root / name) for name in ODD}
+    assert all(Path(uri).is_file() for uri in uris)
+    opened = pruner.open_table(str(table.root))
+    for at, name in enumerate(ODD):
+        assert list(opened.plan(f"id = {at * 10 + 5}").files) == [str(table.root / name)]
+    # However a remove spells the path, it is the same file.
+    table.commit(*({"remove": {"path": quote(name, safe=""), "dataChange": True}} for name in ODD[:6]))
+    left = {str(table.root / name) for name in ODD[6:]}
+    assert set(listed(source)) == set(listed(DeltaSource(str(table.root)))) == left
+
+
+def test_a_partition_value_that_is_not_there_is_null(tmp_path: Path):
+    table = DeltaLog(tmp_path / "t", (*ID, Column("p", "string")), partitioned=("p",))
+    table.append(ids(0, 5), values={"p": "a"})
+    table.append(ids(5, 9), values={})
+    opened = pruner.open_table(str(table.root))
+    assert (opened.plan("p IS NULL").kept, opened.plan("p = 'a'").kept) == (1, 1)
+
+
+def test_statistics_of_a_past_version_are_at_hand_and_bounded(tmp_path: Path):
+    table = DeltaLog(tmp_path / "t", ID)
+    for at in range(30):
+        table.append(pa.table({"id": [at]}))
+    source = DeltaSource(str(table.root))
+    past = [source.snapshot_at(str(version)) for version in range(table.version + 1)]
+    current = source.snapshot()
+    assert source.state_of(past[-1]) is not None
+    assert source.state_of(current) is not None
+    assert sum(source.state_of(each) is not None for each in past) == 16
+    opened = pruner.open_table(str(table.root))
+    assert opened.snapshot("10").plan("id = 3").kept == 1
