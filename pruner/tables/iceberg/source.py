@@ -300,6 +300,7 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
         deletes=_deletes(state, root, options),
         hides_nan=True,
         nested=NestedNames(metadata.schema_of(schema_id), options, _in_manifest(state, root)),
+        version=None if state.snapshot is None else f"{metadata.table_uuid} {state.snapshot.snapshot_id}",
     )
 
 
