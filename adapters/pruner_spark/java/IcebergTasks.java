@@ -66,7 +66,7 @@ final class IcebergTasks implements Listed {
       if (scan.getClass().getName().equals(SCAN)) {
         pruned(scan, filters, pruning);
       } else {
-        pruning.leave("Iceberg reads it by " + scan.getClass().getSimpleName() + ", whose files are its own to choose");
+        pruning.leave("Iceberg reads it by " + scan.getClass().getSimpleName() + ", which chooses its files by itself");
       }
     } catch (Throwable error) {
       pruning.leave("Iceberg's scan is not as expected: " + error);
@@ -85,6 +85,10 @@ final class IcebergTasks implements Listed {
     }
     Map told = told(scan);
     if (told == null) {
+      return;
+    }
+    if (((Map) told.get("ids")).containsKey(DELETED)) {
+      pruning.leave("it shows rows that are deleted, of which no index tells");
       return;
     }
     IcebergTasks files = new IcebergTasks(scan.getClass().getClassLoader(), tasks);
@@ -114,9 +118,6 @@ final class IcebergTasks implements Listed {
     Object struct = call(call(scan, "expectedSchema"), "asStruct");
     Class utility = scan.getClass().getClassLoader().loadClass("org.apache.iceberg.types.TypeUtil");
     Map ids = (Map) Sources.made(method(utility, "indexByName", 1), null, new Object[] {struct});
-    if (ids.containsKey(DELETED)) {
-      throw new IllegalStateException("it shows rows that are deleted");
-    }
     Map told = new LinkedHashMap();
     told.put("pinned", call(call(scan, "table"), "uuid") + " " + call(snapshot, "snapshotId"));
     told.put("ids", new LinkedHashMap(ids));
