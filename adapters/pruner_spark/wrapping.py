@@ -32,8 +32,8 @@ _OURS = "pruner.spark."
 _VALUE_OPTIONS = ("datetimeRebaseMode", "int96RebaseMode")
 _SKIPPING = "hoodie.enable.data.skipping"
 _KEYS_REASON = (
-    "Spark would take a scan that reads less for one of the whole table, and use the rows of either for both: all files "
-    "are read, whatever the keys"
+    "Spark would take a scan that reads less for one of the whole table, and use the rows of either for both: all "
+    "files are read, whatever the keys"
 )
 _LISTINGS = "files"
 """The partition of Hudi's metadata table that skips nothing: it saves listing folders."""
