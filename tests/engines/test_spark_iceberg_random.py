@@ -67,7 +67,7 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 def test_conditions_lose_nothing_and_keep_no_more_than_iceberg(kept: Kept) -> None:
     random = Random(profiles.seed())
-    conditions = [condition(random) for _ in range(profiles.examples(300))]
+    conditions = [condition(random) for _ in range(profiles.examples(120))]
     with settings(kept.spark, {"spark.sql.adaptive.enabled": "false"}):
         for start in range(0, len(conditions), AT_ONCE):
             some = conditions[start : start + AT_ONCE]
