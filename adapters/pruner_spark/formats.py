@@ -41,10 +41,12 @@ class SparkFormat:
         queries: types of queries that are pruned; empty where the format knows no types.
         as_of_option: the option of the reader that travels back in time.
         as_of_version: whether it takes a version, and a scan says of which version it is.
+        as_of_names: whether it takes names of branches and tags, too.
         switch: a setting without which no scan is pruned, and why.
         needs: a class without which Spark cannot read it, the package that has it, and the extension that it is.
         keeps_files: whether a relation reads the files of the moment at which it was resolved, and not of its scan.
         types_folders: whether Spark itself decides the types of values in folder names.
+        takes_keys: whether Spark tells a relation that reads the file groups of some keys alone from the whole one.
     """
 
     name: str
@@ -53,10 +55,12 @@ class SparkFormat:
     queries: tuple[str, ...] = ()
     as_of_option: str | None = None
     as_of_version: bool = False
+    as_of_names: bool = False
     switch: tuple[str, str] | None = None
     needs: tuple[str, str, str] | None = None
     keeps_files: bool = False
     types_folders: bool = False
+    takes_keys: bool = True
 
 
 HUDI: Final = SparkFormat(
@@ -89,7 +93,21 @@ DELTA: Final = SparkFormat(
         "io.delta.sql.DeltaSparkSessionExtension",
     ),
 )
-_ALL = (HUDI, PARQUET, DELTA)
+ICEBERG: Final = SparkFormat(
+    name="iceberg",
+    indexes=("org.apache.iceberg.spark.source.SparkTable",),
+    queries=("SNAPSHOT",),
+    as_of_option="versionAsOf",
+    as_of_version=True,
+    as_of_names=True,
+    takes_keys=False,
+    needs=(
+        "org.apache.iceberg.spark.source.SparkTable",
+        "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.11.0",
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    ),
+)
+_ALL = (HUDI, PARQUET, DELTA, ICEBERG)
 
 
 def spark_format(name: str) -> SparkFormat:

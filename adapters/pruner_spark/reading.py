@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ def read(
         spark: the session that is to run the queries.
         uri: where the table is.
         as_of: Hudi: the instant to travel back to, as Hudi's option `as.of.instant` takes it. Delta: a version, or a
-            moment such as 2026-11-27T08:30:00Z.
+            moment such as 2026-11-27T08:30:00Z. Iceberg: a snapshot id, a branch, a tag, or such a moment.
         read_optimized: Hudi: read base files only.
         index_uri: location of the metadata table, if it is not beside the table.
         storage_options: options of the store as pruner opens it; Spark has its own settings.
@@ -163,7 +164,10 @@ def _resolved(
                 f"{settings.uris[0]} is a {found} table, which has no earlier snapshots: leave as_of out"
             )
         if read_as.as_of_version:
-            as_of = (opened(settings).snapshot(as_of).data.version or as_of).rpartition(" ")[2]
+            version = opened(settings).snapshot(as_of).data.version
+            # A branch has the schema of the table, and its snapshot that of then.
+            if version is not None and not (read_as.as_of_names and _is_name(as_of)):
+                as_of = version.rpartition(" ")[2]
         reader = reader.option(read_as.as_of_option, as_of)
     first, *others = settings.uris
     try:
@@ -173,6 +177,15 @@ def _resolved(
             raise refusal from None
         opened(settings).snapshot()  # says in one sentence that nothing there is Parquet, where that is why
         raise
+
+
+def _is_name(as_of: str) -> bool:
+    """Tell whether a text is neither a number nor a moment."""
+    try:
+        datetime.fromisoformat(as_of)
+    except ValueError:
+        return not as_of.lstrip("-").isdigit()
+    return False
 
 
 def _format(spark: SparkSession, settings: TableSettings) -> tuple[str, PrunerError | None]:

@@ -31,6 +31,10 @@ PLANNING_SECONDS = 30.0
 _OURS = "pruner.spark."
 _VALUE_OPTIONS = ("datetimeRebaseMode", "int96RebaseMode")
 _SKIPPING = "hoodie.enable.data.skipping"
+_KEYS_REASON = (
+    "Spark would take a scan that reads less for one of the whole table, and use the rows of either for both: all "
+    "files are read, whatever the keys"
+)
 _LISTINGS = "files"
 """The partition of Hudi's metadata table that skips nothing: it saves listing folders."""
 Chooser = Callable[[Leaf], "TableSettings | None"]
@@ -187,6 +191,8 @@ class Wrapper:
             )
         if read_as.switch is not None and self._spark.conf.get(read_as.switch[0], "true") == "false":
             raise NotPrunableError(" ".join(read_as.switch))
+        if keys != TRUE and not read_as.takes_keys:
+            raise NotPrunableError(_KEYS_REASON)
         shape = self._shape(read_as, leaf)
         notes = _notes(leaf)
         pruned = PrunedRelation(_name(settings), table, shape, session, self._side.slices, notes, keys)

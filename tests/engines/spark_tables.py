@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -109,20 +110,57 @@ def new_scans(spark: SparkSession, before: list[pruner_spark.Scan]) -> list[prun
 
 def files_scanned(frame: DataFrame) -> list[int]:
     """Return the number of files that each file scan of an executed query has read."""
-    java_frame: Any = frame._jdf
-    found: list[int] = []
-    _collect(java_frame.queryExecution().executedPlan(), found)
+    return [
+        int(scan.metrics().apply("numFiles").value()) for scan in executed_scans(frame, "FileSourceScanExec")
+    ]
+
+
+def iceberg_files(frame: DataFrame) -> list[set[str]]:
+    """Return the files that are left to each scan of Iceberg's of a query."""
+    found: list[set[str]] = []
+    for node in executed_scans(frame, "BatchScanExec"):
+        tasks = iceberg_tasks(node.scan())
+        files = set(re.findall(r"\bfile=([^,}]+)", str(tasks.toString())))
+        assert bool(files) == bool(tasks.size())
+        found.append(files)
     return found
 
 
-def _collect(node: Any, found: list[int]) -> None:
+def iceberg_tasks(scan: Any) -> Any:
+    """Return the list of tasks of a scan of Iceberg's, by a method that is not public."""
+    kind = scan.getClass()
+    while kind.getSimpleName() != "SparkPartitioningAwareScan":
+        kind = kind.getSuperclass()
+    nothing = java_gateway().new_array(java_gateway().jvm.java.lang.Class, 0)
+    method = kind.getDeclaredMethod("tasks", nothing)
+    method.setAccessible(True)
+    return method.invoke(scan, None)
+
+
+def java_gateway() -> Any:
+    """The way to the Java machine of the tests."""
+    from pyspark import SparkContext
+
+    context: Any = SparkContext._active_spark_context
+    return context._gateway
+
+
+def executed_scans(frame: DataFrame, kind: str) -> list[Any]:
+    """Return the scans of one kind in the plan of a query."""
+    java_frame: Any = frame._jdf
+    found: list[Any] = []
+    _collect(java_frame.queryExecution().executedPlan(), kind, found)
+    return found
+
+
+def _collect(node: Any, kind: str, found: list[Any]) -> None:
     name = node.getClass().getSimpleName()
     if name == "AdaptiveSparkPlanExec":
-        _collect(node.executedPlan(), found)
+        _collect(node.executedPlan(), kind, found)
     elif name.endswith("QueryStageExec"):
-        _collect(node.plan(), found)
-    elif name == "FileSourceScanExec":
-        found.append(int(node.metrics().apply("numFiles").value()))
+        _collect(node.plan(), kind, found)
+    elif name == kind:
+        found.append(node)
     for each in (node.children(), node.subqueries()):
         for position in range(each.size()):
-            _collect(each.apply(position), found)
+            _collect(each.apply(position), kind, found)

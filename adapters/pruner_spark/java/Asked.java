@@ -19,13 +19,13 @@ final class Asked {
   private Asked() {}
 
   /**
-   * With what is asked besides for which files to read, null for nothing: see Shortcuts. `pinned` is the version of the
-   * table that a scan is of, or null.
+   * With what is asked besides for which files to read, null for nothing: see Shortcuts. `told` is what a
+   * scan says of itself, such as of which version it is, or null.
    */
-  static String of(SparkSession reader, Expression predicate, Map question, String pinned) throws IOException {
+  static String of(SparkSession reader, Expression predicate, Map question, Map told) throws IOException {
     Map found = settings(reader);
-    if (pinned != null) {
-      found.put("pinned", pinned);
+    if (told != null) {
+      found.putAll(told);
     }
     if (predicate != null && isLight(predicate, Integer.parseInt((String) found.get("list_threshold")))) {
       String json = predicate.toJSON();

@@ -15,6 +15,6 @@ public final class DeltaIndexes extends Indexes {
   }
 
   void mark(SparkSession session, Pruning pruning, Map options) {
-    options.put(DeltaScans.OPTION, DeltaScans.of(session).remember(pruning));
+    options.put(Prunings.OPTION, DeltaScans.of(session).remember(pruning));
   }
 }

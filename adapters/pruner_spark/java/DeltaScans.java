@@ -2,9 +2,7 @@ package pruner.spark;
 
 import java.util.ArrayList;
 import java.util.Iterator;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -24,12 +22,9 @@ import scala.runtime.AbstractPartialFunction;
  * (`matchingFiles`: whether there are deletion vectors, say) is answered as before.
  */
 public final class DeltaScans extends Rule {
-  static final String OPTION = "pruner.relation";
-
-  private static final int REMEMBERED = 4096;
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
 
-  private final Map prunings = new LinkedHashMap();
+  private final Prunings prunings = new Prunings();
 
   /** The rule of a session, which is given one the first time. */
   static synchronized DeltaScans of(SparkSession session) {
@@ -50,21 +45,9 @@ public final class DeltaScans extends Rule {
     return made;
   }
 
-  /** The name by which relations have a pruning; those that were named longest ago are forgotten, and run unpruned. */
-  synchronized String remember(Pruning pruning) {
-    String name = pruning.name();
-    prunings.remove(name);
-    prunings.put(name, pruning);
-    if (prunings.size() > REMEMBERED) {
-      Iterator oldest = prunings.keySet().iterator();
-      oldest.next();
-      oldest.remove();
-    }
-    return name;
-  }
-
-  private synchronized Pruning remembered(Object name) {
-    return (Pruning) prunings.get(name);
+  /** See Prunings. */
+  String remember(Pruning pruning) {
+    return prunings.remember(pruning);
   }
 
   public TreeNode apply(TreeNode plan) {
@@ -84,21 +67,20 @@ public final class DeltaScans extends Rule {
       }
       Object relation = ((LogicalRelation) node).relation();
       return relation instanceof HadoopFsRelation
-          && ((HadoopFsRelation) relation).options().contains(OPTION)
+          && ((HadoopFsRelation) relation).options().contains(Prunings.OPTION)
           && ((HadoopFsRelation) relation).location().getClass() == PreparedDeltaFileIndex.class;
     }
 
     /** Without the option the leaf is another one, although the index is equal to the one that it is over. */
     public Object apply(Object node) {
       HadoopFsRelation relation = (HadoopFsRelation) ((LogicalRelation) node).relation();
-      Pruning pruning = remembered(relation.options().apply(OPTION));
+      Pruning pruning = prunings.remembered(relation.options().apply(Prunings.OPTION));
       if (pruning == null) {
-        LOGGER.warn("a scan is not pruned: its relation was forgotten, as many others were read since");
         return node;
       }
       PreparedDeltaFileIndex base = (PreparedDeltaFileIndex) relation.location();
       scala.collection.immutable.Map options =
-          (scala.collection.immutable.Map) relation.options().$minus(OPTION);
+          (scala.collection.immutable.Map) relation.options().$minus(Prunings.OPTION);
       return Relations.with((LogicalRelation) node, new PrunedDeltaFileIndex(base, pruning), options);
     }
   }

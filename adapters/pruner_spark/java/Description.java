@@ -25,6 +25,10 @@ final class Description {
 
   static Map of(Object leaf) {
     Map found = new LinkedHashMap();
+    if (leaf instanceof DataSourceV2Relation && IcebergTables.isOne(((DataSourceV2Relation) leaf).table())) {
+      IcebergTables.describe((DataSourceV2Relation) leaf, found);
+      return found;
+    }
     if (leaf instanceof DataSourceV2Relation) {
       FileTable table = (FileTable) ((DataSourceV2Relation) leaf).table();
       describe(table.fileIndex(), found);

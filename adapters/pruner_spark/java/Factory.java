@@ -57,11 +57,13 @@ public final class Factory {
       String[] parts = lines[k].split("\t");
       int position = Integer.parseInt(parts[0]);
       FileIndex base = relations.index(position);
-      Indexes made = Indexes.over(base);
-      SparkSession reader = relations.reader(position);
+      Indexes made = base == null ? new IcebergTables() : Indexes.over(base);
+      SparkSession reader = base == null ? session : relations.reader(position);
       Pruning pruning =
           new Pruning(planner, parts[1], made.keys(), reader, patience, context, executions(context));
-      indexes.put(Integer.valueOf(position), made.pruned(base, pruning));
+      if (base != null) {
+        indexes.put(Integer.valueOf(position), made.pruned(base, pruning));
+      }
       Map own = new HashMap();
       made.mark(session, pruning, own);
       if (parts.length > 2) {

@@ -23,7 +23,9 @@ public final class Leaves extends AbstractPartialFunction {
     if (node instanceof LogicalRelation) {
       return ((LogicalRelation) node).relation() instanceof HadoopFsRelation;
     }
-    return node instanceof DataSourceV2Relation && ((DataSourceV2Relation) node).table() instanceof FileTable;
+    return node instanceof DataSourceV2Relation
+        && (((DataSourceV2Relation) node).table() instanceof FileTable
+            || IcebergTables.isOne(((DataSourceV2Relation) node).table()));
   }
 
   public Object apply(Object node) {

@@ -1,6 +1,9 @@
 package pruner.spark;
 
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.RejectedExecutionException;
@@ -87,9 +90,20 @@ final class Pruning {
     executions.listed(context, listing);
   }
 
+  /** What is left of files that no index has; `told` says of which version they are, and what else is to be known. */
+  $SEQ$ prune(Listed base, List filters, Map told) {
+    $SEQ$ none = PythonUtils.toSeq(new ArrayList());
+    $SEQ$ all = PythonUtils.toSeq(filters);
+    Expression predicate = predicate(none, all);
+    Scan scan = new Scan(table, SCANS.incrementAndGet(), reader, null, keys, predicate, null, told);
+    return planned(scan, base, none, all, null);
+  }
+
   private Scan scan(FileIndex index, $SEQ$ partitionFilters, $SEQ$ dataFilters, Asking asking) {
     Expression predicate = predicate(partitionFilters, dataFilters);
-    return new Scan(table, SCANS.incrementAndGet(), reader, index, keys, predicate, asking);
+    String pinned = ((Listed) index).pinned();
+    Map told = pinned == null ? null : Collections.singletonMap("pinned", pinned);
+    return new Scan(table, SCANS.incrementAndGet(), reader, index, keys, predicate, asking, told);
   }
 
   private $SEQ$ planned(
@@ -154,8 +168,17 @@ final class Pruning {
   private void fail(Scan scan, String reason) {
     scan.abandon();
     LOGGER.warn("scan of {} is not pruned: {}", scan.index(), reason);
+    tell(scan.head() + reason);
+  }
+
+  /** Record that a scan stays as it is. */
+  void leave(String reason) {
+    tell(table + "\t" + SCANS.incrementAndGet() + "\t" + reason);
+  }
+
+  private void tell(String failure) {
     try {
-      THREADS.submit(new Call(planner, scan.head() + reason));
+      THREADS.submit(new Call(planner, failure));
     } catch (RejectedExecutionException error) {
       LOGGER.warn("the planner cannot be told");
     }

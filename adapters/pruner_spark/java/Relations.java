@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Tuple2;
 
 /** The relations over files in an analysed plan, those in subqueries and views included, each once. */
@@ -44,8 +45,9 @@ public final class Relations {
     return leaves.size();
   }
 
+  /** What lists the files of a relation; null of one whose files no index has. */
   FileIndex index(int position) {
-    return relation(position).location();
+    return leaves.get(position) instanceof DataSourceV2Relation ? null : relation(position).location();
   }
 
   /** The session by whose settings files are read. */
@@ -68,9 +70,12 @@ public final class Relations {
     Map replaced = new IdentityHashMap();
     for (int k = 0; k < leaves.size(); k++) {
       FileIndex index = (FileIndex) indexes.get(Integer.valueOf(k));
-      if (index != null) {
+      Map own = (Map) more.get(Integer.valueOf(k));
+      if (index == null && own != null) {
+        marked.put(leaves.get(k), IcebergTables.with((DataSourceV2Relation) leaves.get(k), own));
+      } else if (index != null) {
         LogicalRelation leaf = (LogicalRelation) leaves.get(k);
-        scala.collection.immutable.Map options = with(relation(k).options(), (Map) more.get(Integer.valueOf(k)));
+        scala.collection.immutable.Map options = with(relation(k).options(), own);
         LogicalPlan mark = with(leaf, index(k), (scala.collection.immutable.Map) options.$plus(MARK));
         marked.put(leaf, mark);
         replaced.put(mark, with(leaf, index, options));

@@ -3,6 +3,7 @@ package pruner.spark;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -20,6 +21,7 @@ public final class Scan {
   private final SliceKeys keys;
   private final Expression predicate;
   private final Asking asking;
+  private final Map told;
   private $SEQ$ listing;
   private String answer;
   private boolean closed;
@@ -34,7 +36,8 @@ public final class Scan {
       FileIndex index,
       SliceKeys keys,
       Expression predicate,
-      Asking asking) {
+      Asking asking,
+      Map told) {
     this.table = table;
     this.number = number;
     this.reader = reader;
@@ -42,6 +45,7 @@ public final class Scan {
     this.keys = keys;
     this.predicate = predicate;
     this.asking = asking;
+    this.told = told;
   }
 
   /** The relation's name with the planner and the scan's number. */
@@ -53,13 +57,14 @@ public final class Scan {
     return number;
   }
 
+  /** The index whose listing it is; null where the files are none of an index. */
   public FileIndex index() {
     return index;
   }
 
   /** See Asked. */
   String asked() throws IOException {
-    return Asked.of(reader, predicate, asking == null ? null : asking.question, ((Listed) index).pinned());
+    return Asked.of(reader, predicate, asking == null ? null : asking.question, told);
   }
 
   /** All filters of the scan as one expression, or null. */

@@ -128,6 +128,19 @@ def differing(columns: Iterable[SparkColumn], schema: TableSchema, *, paths_matt
     )
 
 
+def renumbered(ids: Mapping[str, int], schema: TableSchema) -> frozenset[str]:
+    """Return the lower-case names of the columns that a scan finds by other ids than the snapshot, wholly or in part.
+
+    Such a name was another column's, or will be: a scan can be of an older schema, or of a newer one.
+    """
+    known = {".".join(entry.path): entry for entry in schema}
+    return frozenset(
+        entry.path[0].lower()
+        for name, number in ids.items()
+        if (entry := known.get(name)) is not None and entry.field_id != number
+    )
+
+
 def same_type(spark: Any, arrow: Any) -> bool:
     """Tell whether values of a type of Spark's (as in its JSON) are those of an Arrow type."""
     if pa.types.is_timestamp(arrow):

@@ -17,7 +17,7 @@ from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.walk import without_columns
 from pruner_spark.catalyst.decode import decode
 from pruner_spark.catalyst.source import Later, Told
-from pruner_spark.relations.agreement import SparkColumn, differing, schema_as_read
+from pruner_spark.relations.agreement import SparkColumn, differing, renumbered, schema_as_read
 from pruner_spark.relations.keys import slice_lines
 from pruner_spark.relations.scans import Scan
 from pruner_spark.relations.shortcuts import may_gain, shortcut
@@ -107,7 +107,7 @@ class PrunedRelation:
         # With its JSON, few predicates are asked for anything more.
         predicate = java_scan.predicate() if told is None else Later(java_scan.predicate)
         state = SessionState.told(asked)
-        plan = partial(self.plan, predicate, state, told=told)
+        plan = partial(self.plan, predicate, state, told=told, ids=asked.get("ids"))
         first = plan(self._snapshot(asked.get("pinned")))
         if "question" in asked and self.keys == TRUE and not switched_off():
             answered = self._answer(
@@ -137,9 +137,17 @@ class PrunedRelation:
         raise TableError("Spark scans a table that lay here before, which is not the one that lies here now")
 
     def plan(
-        self, predicate: Any, state: SessionState, pinned: PinnedSnapshot, told: Told | None = None
+        self,
+        predicate: Any,
+        state: SessionState,
+        pinned: PinnedSnapshot,
+        told: Told | None = None,
+        ids: Mapping[str, int] | None = None,
     ) -> Plan:
-        """Plan a Catalyst predicate, None for none, by the rules of the session that reads the files."""
+        """Plan a Catalyst predicate, None for none, by the rules of the session that reads the files.
+
+        `ids` are those by which a scan finds its columns in files, where it says so.
+        """
         rules = state.semantics(self.shape.mode)
         snapshot = pinned.with_filled_in(
             frozenset(column.name.lower() for column in self.shape.columns if column.filled_in)
@@ -148,7 +156,8 @@ class PrunedRelation:
         expression = self.keys
         if expression == TRUE and predicate is not None:
             expression = decode(predicate, state, schema, told)
-        return snapshot.plan(self._trusted(expression, schema), semantics=rules)
+        names = self._differing(schema) | renumbered(ids or {}, schema)
+        return snapshot.plan(_trusted(expression, names), semantics=rules)
 
     def _apply(self, plan: Plan, java_scan: Any) -> Scan:
         # A relation that keeps its files can be older than the snapshot, which shows in files that the snapshot lacks.
@@ -231,11 +240,6 @@ class PrunedRelation:
         dropped = (scan.files_dropped or 0) + (past.files_dropped or 0)
         return Scan(self.name, past.plan, None, scan.files_listed, past.files_unknown, dropped)
 
-    def _trusted(self, expression: Expr, schema: TableSchema) -> Expr:
-        """The predicate without conditions on columns that Spark reads otherwise than the index did."""
-        names = self._differing(schema)
-        return without_columns(expression, lambda column: column.path[0].lower() in names, _READ_OTHERWISE)
-
     def _differing(self, schema: TableSchema) -> frozenset[str]:
         return differing(self.shape.columns, schema, paths_matter=self.shape.read_as.types_folders)
 
@@ -252,3 +256,8 @@ class PrunedRelation:
                 self._slices.popitem(last=False)
             self._slices[snapshot.id] = made
         return made
+
+
+def _trusted(expression: Expr, names: frozenset[str]) -> Expr:
+    """The predicate without conditions on columns that Spark reads otherwise than the index did."""
+    return without_columns(expression, lambda column: column.path[0].lower() in names, _READ_OTHERWISE)

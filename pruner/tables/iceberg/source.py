@@ -301,6 +301,7 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
         hides_nan=True,
         may_leave_files=metadata.format_version > 1,
         nested=NestedNames(metadata.schema_of(schema_id), options, _in_manifest(state, root)),
+        version=None if state.snapshot is None else f"{metadata.table_uuid} {state.snapshot.snapshot_id}",
     )
 
 
