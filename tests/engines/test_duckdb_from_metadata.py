@@ -348,7 +348,7 @@ def test_the_row_of_an_extreme_is_in_few_files(both: Both, statement: str, files
         ("SELECT x FROM (SELECT x, rank() OVER (ORDER BY x) r FROM t) WHERE r <= 2 OR x = 50", 6),
         ("SELECT r FROM (SELECT x AS r, rank() OVER (ORDER BY x) FROM t) WHERE r <= 2", 6),
         (
-            "SELECT x FROM (SELECT x, rank() OVER (ORDER BY x) r FROM t ORDER BY x DESC LIMIT 5) WHERE r <= 56",
+            "SELECT x FROM (SELECT x, rank() OVER (ORDER BY x) r FROM t ORDER BY x DESC LIMIT 5) WHERE r <= 2",
             6,
         ),
         ("SELECT k FROM (SELECT rank() OVER (ORDER BY x) AS x, x AS k FROM t) WHERE x <= 2", 6),
@@ -476,8 +476,11 @@ def test_random_statements_equal_plain_duckdb(
         table = write_table(rng, tmp_path / str(seed), file_count=8, column_count=5, kinds=_KINDS)
         _compare(rng, table, seed, tally)
     record_property(
-        "figure", f"{tally['all']} statements, {tally['fewer']} with fewer files than the condition leaves"
+        "figure",
+        f"{tally['all']} statements, {tally['fewer']} with fewer files than the condition leaves, "
+        f"{tally['otherwise by DuckDB']} that DuckDB alone answers otherwise with its optimizer on",
     )
+    assert tally["otherwise by DuckDB"] <= tally["all"] / 20
     assert tally["fewer"] > tally["all"] / 20
 
 
@@ -488,9 +491,10 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
         if rng.random() < 0.5 and not kind.name.startswith(("binary", "uuid")):
             opened.create_index(f"rows of {name}", on=f'"{name}"', using="bitmap")
     pruned = pruner_duckdb.connect({"t": opened}, config={"threads": 1})
-    plain = duckdb.connect(config={"threads": 1})
-    plain.execute(f"CREATE VIEW t AS FROM read_parquet('{table.root}/*.parquet', union_by_name = true)")
-    for each in (pruned, plain):
+    plain, optimized = duckdb.connect(config={"threads": 1}), duckdb.connect(config={"threads": 1})
+    for each in (plain, optimized):
+        each.execute(f"CREATE VIEW t AS FROM read_parquet('{table.root}/*.parquet', union_by_name = true)")
+    for each in (pruned, plain, optimized):
         each.execute("SET TimeZone = 'UTC'")
     plain.execute("PRAGMA disable_optimizer")
     for _ in range(40):
@@ -503,9 +507,12 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
         names, rows = [each[:2] for each in wanted.description or ()], wanted.fetchall()
         found = pruned.execute(statement)
         assert [each[:2] for each in found.description] == names, repeat
-        told = found.fetchall()
-        assert Counter(map(_shown, told)) == Counter(map(_shown, rows)), repeat
+        told = Counter(map(_shown, found.fetchall()))
         tally["all"] += 1
+        if told != Counter(map(_shown, rows)):
+            # By its filters, DuckDB takes some values for NULL: then the answer is that of DuckDB alone.
+            assert told == Counter(map(_shown, optimized.execute(statement).fetchall())), repeat
+            tally["otherwise by DuckDB"] += 1
         tally["fewer"] += any(scan.read < scan.kept for scan in list(pruned.last_plans)[-1:])
 
 
@@ -523,8 +530,29 @@ def _statement(rng: random.Random, columns: list[str], where: str) -> str:
             f"SELECT {column}, max({other}), min({column}), count({other}) FROM t {where} GROUP BY {column}",
             f"SELECT {column} FROM t {where} ORDER BY {column} {direction} LIMIT {rng.choice([1, 3, 10])}",
             f"SELECT count(*) FROM (SELECT {column} FROM t {where} LIMIT {rng.choice([1, 5, 30])})",
+            *_of_orders(rng, column, other, direction, where),
         ]
     )
+
+
+def _of_orders(rng: random.Random, column: str, other: str, direction: str, where: str) -> list[str]:
+    """Rows of extremes, first rows by rank, of groups and by several keys, and joins with what metadata answers."""
+    rows, further = rng.choice([1, 2, 5]), rng.choice(["ASC", "DESC NULLS FIRST", "NULLS LAST"])
+    at_extreme, rank = rng.choice(["arg_max", "min_by"]), rng.choice(["row_number", "rank"])
+    order = f"ORDER BY {column} {direction}"
+    ranked = f"SELECT {column} AS c, {other} AS o, {rank}() OVER (PARTITION BY {other} {order}) AS r FROM t {where}"
+    return [
+        f"SELECT {at_extreme}({other}, {column}), max({column}) FROM t {where}",
+        f"SELECT {other}, {at_extreme}({column}, {column}), max({column}) FROM t {where} GROUP BY {other}",
+        f"SELECT {other}, {at_extreme}({other}, {column}) FROM t {where} GROUP BY {other}",
+        f"SELECT {column}, {other} FROM t {where} {order}, {other} {further} LIMIT {rows} OFFSET {rows - 1}",
+        f"SELECT {column} FROM t {where} QUALIFY row_number() OVER ({order}, {other}) <= {rows}",
+        f"SELECT {column}, {other} FROM t {where} QUALIFY rank() OVER ({order}) < {rows + 1}",
+        f"SELECT {column}, {other} FROM t {where} QUALIFY {rank}() OVER (PARTITION BY {other} {order}) <= {rows}",
+        f"SELECT c, o, r FROM ({ranked}) WHERE r <= {rows}",
+        f"SELECT count(*) FROM t JOIN (SELECT max({column}) AS m FROM t {where}) ON {column} = m",
+        f"SELECT count(*) FROM t WHERE {column} IN (SELECT {column} FROM t {where} {order} LIMIT {rows})",
+    ]
 
 
 def _shown(row: tuple[Any, ...]) -> str:

@@ -229,15 +229,16 @@ def test_rows_without_a_value_do_not_hold_a_threshold_up(tmp_path: Path) -> None
     nothing = pa.array([None] * 3, pa.int64())
     table = _table(
         tmp_path,
-        a={"x": [7, 8, 9], "y": nothing},
-        b={"x": [4, 5, 6], "y": [None, None, 1]},
-        c={"x": [1, 2, 3], "y": [1, 2, 3]},
+        a={"x": [7, 8, 9], "y": nothing, "g": [1] * 3},
+        b={"x": [4, 5, 6], "y": [None, None, 1], "g": [1] * 3},
+        c={"x": [1, 2, 3], "y": [1, 2, 3], "g": [1] * 3},
     )
-    table.create_index("stats", on=["x", "y"])
+    table.create_index("stats", on=["x", "y", "g"])
     plan = table.plan("true")
     assert plan.first_of([Order("x", 1, descending=True)]).kept == 1
     assert plan.first_of([Order("x", 1, descending=True, with_value="y")]).kept == 2
     assert plan.first_of([Order("x", 2, descending=True, with_value="y")]).kept == 3
+    assert plan.first_of([Order("x", 1, descending=True, with_value="y", within="g")]).kept == 2
     both = plan.first_of([Order("x", 1), Order("x", 1, descending=True)])
     assert [Path(file).name for file in both.files] == ["a.parquet", "c.parquet"]
 
