@@ -34,7 +34,7 @@ from pruner.expr.show import describe
 from pruner.expr.types import is_string, is_written_one_way
 from pruner.indexes.optional import ValuedEvidence
 from pruner.indexes.row_sets import Entries
-from pruner.planning.answer import Answer, FirstRows
+from pruner.planning.answer import Answer, FirstRows, Order
 from pruner.planning.combining import CombinedEvidence
 from pruner.planning.row_level import entries_of
 from pruner.planning.rows import RowNumbers
@@ -359,48 +359,139 @@ class Answering:
         chosen = self._at[np.sort(order[: reached[0] + 1])]
         return FirstRows(chosen, f"{rows:,} rows surely match in {counted(len(chosen), self._snapshot.noun)}")
 
-    def top(self, column: str, rows: int, *, descending: bool, nulls_first: bool) -> FirstRows | None:
-        """The slices that hold the first matching rows in the order of a column; None where all of them are needed.
+    def top(self, orders: Sequence[Order]) -> FirstRows | None:
+        """The slices that hold the first matching rows in each of some orders; None where all of them are needed.
 
         Of rows that are equal in the column all are among them, so that any further order may follow.
 
         Raises:
             SchemaError: there is no such column.
         """
-        about = self._field(column)
+        keep, told = np.zeros(len(self._at), np.bool_), list[str]()
+        for order in orders:
+            found = self._first(order)
+            if found is None:
+                return None
+            keep |= found[0]
+            told.append(found[1])
+        return None if keep.all() else FirstRows(self._at[keep], "; ".join(dict.fromkeys(told)))
+
+    def _first(self, order: Order) -> tuple[Mask, str] | None:
+        """The slices that hold the first rows in one order, and why; None where nothing is known of them."""
+        about = self._field(order.column)
         facts = self._facts_of(about)
         if facts is None or self._is_read_otherwise(about):
             return None
         if pa.types.is_floating(about.type) and self._semantics.nan_order is not NanOrder.GREATEST:
             return None
-        threshold = self._threshold(facts, rows, descending=descending)
+        passed = None if order.with_value is None else self._facts_of(self._field(order.with_value))
+        if order.with_value is not None and passed is None:
+            return None
+        over = None if passed is None else passed.null_counts
+        if order.within is not None:
+            keep = self._first_within(facts, order, self._field(order.within), over)
+            told = f"threshold of the first {counted(order.rows, 'row')} by {order.column} for each {order.within}"
+            return None if keep is None else (keep, told)
+        threshold = self._threshold(facts, order, over)
         if threshold is None:
             return None
-        operator = Operator.GE if descending else Operator.LE
+        operator = Operator.GE if order.descending else Operator.LE
         leaf = CompareLeaf(about, operator, _point(threshold, about))
         keep = self._possible(leaf)
-        if nulls_first:
+        if order.nulls_first:
             keep = keep | self._possible(IsNullLeaf(about))
-        if keep.all():
-            return None
-        return FirstRows(self._at[keep], f"threshold of the first {rows:,} rows: {describe(leaf)}")
+        return keep, f"threshold of the first {counted(order.rows, 'row')}: {describe(leaf)}"
 
-    def _threshold(self, facts: Facts, rows: int, *, descending: bool) -> StorageValue | None:
-        """A value that at least so many matching rows are not behind of; None where none is known."""
+    def _threshold(self, facts: Facts, order: Order, passed: Integers | None) -> StorageValue | None:
+        """A value that at least so many matching rows are not behind of; None where none is known.
+
+        Args:
+            facts: of the column.
+            order: in which rows come.
+            passed: how many rows of each slice are passed over, whatever they have in the column; -1 where it is not
+                known.
+        """
         nulls = facts.null_counts
         values = np.where(nulls == 0, self._numbers.least, 0)
         values = np.where((nulls > 0) & self._whole, self._counts - nulls, values)
-        bounds: Any = facts.low if descending else facts.high
+        if passed is not None:
+            values = np.where(passed >= 0, values - passed, 0)
+        bounds: Any = facts.low if order.descending else facts.high
         sure = (values > 0) & facts.nan_free & as_numpy(bounds.is_valid())
         at = np.flatnonzero(sure)
         known: Any = bounds.take(positions(at))
-        order = "descending" if descending else "ascending"
-        ranked = as_numpy(compute.sort_indices(known, sort_keys=[("", order)])).astype(np.intp)
-        reached = np.flatnonzero(np.cumsum(values[at][ranked]) >= rows)
+        direction = "descending" if order.descending else "ascending"
+        ranked = as_numpy(compute.sort_indices(known, sort_keys=[("", direction)])).astype(np.intp)
+        reached = np.flatnonzero(np.cumsum(values[at][ranked]) >= order.rows)
         if not len(reached):
             return None
         value: Any = known[int(ranked[reached[0]])].as_py()
         return int(value) if pa.types.is_decimal(known.type) else value
+
+    def _first_within(self, facts: Facts, order: Order, about: Field, passed: Integers | None) -> Mask | None:
+        """The slices that hold the first rows of each value of a column; None where its values are not known.
+
+        A slice goes where each of its values has enough rows in others, all of them before any row of this one.
+        """
+        found = self._holdings(about)
+        if found is None:
+            return None
+        at, codes, sizes, known = found
+        nulls, least = facts.null_counts, self._numbers.least
+        sure = (self._counts >= 0) & (nulls >= 0) & facts.nan_free
+        off = self._counts - least + nulls
+        if passed is not None:
+            sure, off = sure & (passed >= 0), off + passed
+        near: Any = facts.low if order.descending else facts.high
+        far: Any = facts.high if order.descending else facts.low
+        far_is_value = facts.high_is_value if order.descending else facts.low_is_value
+        ranks = _ranks(pa.concat_arrays([near, far])) * (1 if order.descending else -1)
+        nearest, farthest = ranks[: len(self._at)], ranks[len(self._at) :]
+        rows = np.where((sure & as_numpy(near.is_valid()))[at], np.maximum(sizes - off[at], 0), 0)
+        thresholds = _thresholds(codes, nearest[at], rows, order.rows)
+        gone = known & facts.nan_free & far_is_value & as_numpy(far.is_valid())
+        if order.nulls_first:
+            gone &= nulls == 0
+        gone[at[farthest[at] >= thresholds[codes]]] = False
+        return ~gone
+
+    def _holdings(self, about: Field) -> tuple[Ordinals, Integers, Integers, Mask] | None:
+        """Which values of a column slices hold in how many rows: slices, values by number and numbers of rows, and the
+        slices of which all values are known.
+        """
+        facts = self._facts_of(about)
+        if facts is None or not self._is_shown(about) or pa.types.is_floating(about.type):
+            return None  # there are two zeros and many NaN
+        single, nothing = self._single(facts)
+        known = single & (self._counts >= 0)
+        alone = np.flatnonzero(known)
+        low: Any = facts.low
+        values = [null_unless(truth_array(~nothing[alone]), low.take(positions(alone)))]
+        at, sizes = [alone], [self._counts[alone]]
+        listed = None if known.all() else self._listed(about)
+        if listed is not None and listed.entry_count <= MOST_GROUPS:
+            told = listed.settled(self._semantics)[self._at] & (listed.row_counts[self._at] == self._counts)
+            told &= ~known & (self._counts >= 0)
+            stored: Any = listed.stored_values()
+            place = np.full(len(self._snapshot), -1, np.intp)
+            place[self._at[told]] = np.flatnonzero(told)
+            entries: list[Ordinals] = []
+            for entry in range(listed.entry_count):
+                holders, rows = listed.holders(entry)
+                held = place[holders]
+                at.append(held[held >= 0])
+                sizes.append(np.asarray(rows, np.int64)[held >= 0])
+                entries.append(np.full(len(at[-1]), entry, np.intp))
+            # The last entry is that of NULL.
+            of_entries: Any = pa.concat_arrays(
+                [stored, _nulls(listed.entry_count - len(stored), stored.type)]
+            )
+            values.append(of_entries.take(positions(np.concatenate(entries))))
+        together, rows = np.concatenate(at), np.concatenate(sizes)
+        total = np.bincount(together, rows, len(self._at)).astype(np.int64)
+        encoded: Any = pa.concat_arrays([each.cast(values[0].type) for each in values])
+        indices = encoded.dictionary_encode(null_encoding="encode").indices
+        return together, as_numpy(indices).astype(np.int64), rows, (total == self._counts) & (total > 0)
 
     def _possible(self, leaf: Leaf) -> Mask:
         """The slices that can hold a row on which a leaf is true, by all that is at hand."""
@@ -423,6 +514,26 @@ class Answering:
     def _answer(self, value: Any, rest: Mask, proved: Any) -> Answer:
         table = proved if isinstance(proved, pa.Table) else pa.table({"value": proved})
         return Answer(_plain(value), self._at[rest], self._snapshot, table)
+
+
+def _ranks(values: Any) -> Integers:
+    """Numbers in the order of values, equal ones for equal values."""
+    ranked: Any = compute
+    return as_numpy(ranked.rank(values, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
+
+
+def _thresholds(codes: Integers, ranks: Integers, rows: Integers, wanted: int) -> Integers:
+    """For each code, the greatest rank that so many rows surely reach; below all ranks where none is known."""
+    found = np.full(int(codes.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    order = np.lexsort((-ranks, codes))
+    codes, ranks, rows = codes[order], ranks[order], rows[order]
+    sums = np.cumsum(rows)
+    first = np.flatnonzero(np.diff(codes, prepend=-1))
+    before = np.repeat((sums - rows)[first], np.diff(first, append=len(codes)))
+    reached = np.flatnonzero(sums - before >= wanted)
+    codes, firsts = np.unique(codes[reached], return_index=True)
+    found[codes] = ranks[reached[firsts]]
+    return found
 
 
 def _summed(values: list[Any], rows: list[Integers], type_: pa.DataType) -> pa.Table:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pruner.arrow import number_array, text_array
 from pruner.errors import TableError
 from pruner.expr.bound.fields import unknowns
-from pruner.planning.answer import FirstRows
+from pruner.planning.answer import FirstRows, Order
 from pruner.planning.page import plan_page
 from pruner.planning.python_engines import scan_with
 from pruner.planning.report import ANSWERS, FileDetail, FunnelStep, PlanFacts, report_json, report_text
@@ -78,8 +78,8 @@ class Answering(Protocol):
         """See `Plan.limited`; None where all slices are needed."""
         ...
 
-    def top(self, column: str, rows: int, *, descending: bool, nulls_first: bool) -> FirstRows | None:
-        """See `Plan.top`; None where all slices are needed."""
+    def top(self, orders: Sequence[Order]) -> FirstRows | None:
+        """See `Plan.first_of`; None where all slices are needed."""
         ...
 
 
@@ -357,8 +357,18 @@ class Plan:
         Raises:
             SchemaError: there is no such column.
         """
-        found = self._answering.top(column, rows, descending=descending, nulls_first=nulls_first)
-        return self._narrowed(found, f"the first {rows:,} rows by {column}")
+        return self.first_of([Order(column, rows, descending, nulls_first)])
+
+    def first_of(self, orders: Sequence[Order]) -> Plan:
+        """The plan of the slices that hold the first matching rows in each of some orders, equal ones included.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        told = ", ".join(
+            dict.fromkeys(f"the first {counted(each.rows, 'row')} by {each.column}" for each in orders)
+        )
+        return self._narrowed(self._answering.top(orders), told)
 
     def among(self, listed: NDArray[np.bool_]) -> Plan:
         """The plan over some of the slices alone, as an engine lists them; itself where nothing goes."""

@@ -251,8 +251,132 @@ def test_first_rows_are_in_few_files(both: Both, statement: str, files: int) -> 
     assert both.read(statement) == [files]
 
 
+@pytest.mark.parametrize(
+    ("statement", "files"),
+    [
+        ("SELECT day, x FROM t ORDER BY day, x DESC LIMIT 3", 2),
+        (
+            "SELECT day, city, x FROM t ORDER BY day DESC NULLS FIRST, city, x DESC NULLS LAST LIMIT 3 OFFSET 2",
+            2,
+        ),
+        ("SELECT y, x FROM t ORDER BY y DESC NULLS LAST, x LIMIT 3 OFFSET 8", 2),
+        ("SELECT y, x FROM t ORDER BY y NULLS FIRST, x DESC LIMIT 4 OFFSET 4", 2),
+        ("SELECT y, x FROM t ORDER BY 1 NULLS LAST, 2 DESC LIMIT 4", 1),
+        ("SELECT b, day, x FROM t ORDER BY b DESC, day DESC, x LIMIT 2", 3),
+        ("SELECT f, x FROM t WHERE x < 1000 ORDER BY f NULLS LAST, x DESC LIMIT 9", 1),
+        ("SELECT f, x FROM t ORDER BY f, x LIMIT 1 OFFSET 10", 2),
+    ],
+)
+def test_several_keys_are_decided_by_the_first(both: Both, statement: str, files: int) -> None:
+    assert both.read(statement) == [files]
+
+
+@pytest.mark.parametrize(
+    ("statement", "files"),
+    [
+        ("SELECT arg_max(x, ts), arg_min(city, ts) FROM t", 2),
+        ("SELECT max_by(x, ts) AS m, max(ts), min_by(x, ts) + 1 FROM t WHERE x >= 15", 3),
+        ("SELECT argmax(city, x), argmin(s, x) FROM t HAVING max(x) > 3", 2),
+        # Rows without the value are passed over: `y` is NULL in half of the fourth file.
+        ("SELECT arg_max(y, x) FROM t WHERE x < 40", 1),
+        ("SELECT arg_max(x, y) FROM t WHERE x < 40", 1),
+        ("SELECT arg_min(y, x), arg_min(x, y) FROM t WHERE day = DATE '2024-01-02'", 1),
+        # NaN is the greatest; a file that may hold it says nothing of how great its least value is.
+        ("SELECT isnan(arg_max(f, f)), arg_max(x, f) FROM t", 2),
+        ("SELECT arg_min(x, f) FROM t", 1),
+        ("SELECT arg_max(x, x) FROM t WHERE x % 7 = 1", 6),
+        ("SELECT arg_max(x, city) FROM t", 6),
+        ("SELECT arg_max(x, x + 1) FROM t", 6),
+        ("SELECT arg_max(x + 1, x) FROM t", 6),
+        ("SELECT arg_max(x, x, 2) FROM t", 6),
+        ("SELECT arg_max(x, x) FILTER (WHERE x < 20) FROM t", 6),
+        ("SELECT arg_max(x, x), count(*) FROM t", 6),
+        ("SELECT arg_max(x, x), sum(x) FROM t", 6),
+        ("SELECT city, arg_max(x, ts) FROM t GROUP BY city", 1),
+        ("SELECT city AS c, max_by(y, ts) AS m, max(ts), min(x) FROM t GROUP BY 1 HAVING max(x) > 3", 2),
+        ("SELECT day, arg_max(x, ts) FROM t GROUP BY day", 3),
+        ("SELECT day, arg_max(x, f) FROM t GROUP BY day ORDER BY day", 4),
+        ("SELECT f, arg_max(x, x) FROM t GROUP BY f", 6),
+        ("SELECT x % 2, arg_max(x, x) FROM t GROUP BY 1", 6),
+        ("SELECT city, arg_max(x, x) FROM t WHERE x % 3 = 1 GROUP BY city", 6),
+        ("SELECT city, arg_max(x, x), count(*) FROM t GROUP BY city", 6),
+    ],
+)
+def test_the_row_of_an_extreme_is_in_few_files(both: Both, statement: str, files: int) -> None:
+    assert both.read(statement) == [files]
+
+
+@pytest.mark.parametrize(
+    ("statement", "files"),
+    [
+        ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY ts DESC) <= 3", 1),
+        ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY ts DESC, x) < 12", 2),
+        ("SELECT *, rank() OVER (ORDER BY x) AS r FROM t WHERE x >= 5 QUALIFY r = 6 ORDER BY x", 2),
+        ("SELECT x FROM t QUALIFY rank() OVER (ORDER BY day DESC, x) <= 2", 2),
+        ("SELECT x FROM t WINDOW w AS (ORDER BY y DESC NULLS FIRST, x) QUALIFY row_number() OVER w <= 2", 2),
+        ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY f DESC, x) <= 1", 2),
+        ("SELECT x FROM (SELECT *, row_number() OVER (ORDER BY x DESC) AS r FROM t) WHERE r <= 2", 1),
+        (
+            "SELECT u.x FROM (SELECT x, rank() OVER (ORDER BY x) r FROM t WHERE x > 9) u WHERE u.r <= 2 AND x > 10",
+            1,
+        ),
+        ("SELECT count(*) FROM (SELECT x, rank() OVER (ORDER BY x) r FROM t) WHERE r < 3", 1),
+        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY city ORDER BY ts DESC) <= 5", 1),
+        ("SELECT x FROM t QUALIFY rank() OVER (PARTITION BY city ORDER BY ts DESC) <= 6", 2),
+        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY day ORDER BY x) <= 2", 3),
+        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY t.city ORDER BY y NULLS FIRST, x) = 1", 2),
+        ("SELECT x FROM t WHERE x >= 6 QUALIFY row_number() OVER (PARTITION BY city ORDER BY x) <= 4", 2),
+        (
+            "SELECT x FROM (SELECT *, row_number() OVER (PARTITION BY day ORDER BY x) r FROM t)"
+            " WHERE r <= 2 AND day > DATE '2024-01-01'",
+            3,
+        ),
+        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY city, day ORDER BY x) <= 1", 6),
+        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY f ORDER BY x) <= 1", 6),
+        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY s ORDER BY x) <= 1", 6),
+        ("SELECT 1 AS city, x FROM t QUALIFY row_number() OVER (PARTITION BY city ORDER BY x) <= 1", 6),
+        # What another window, or another order, makes of it needs all rows.
+        ("SELECT x, count(*) OVER () AS n FROM t QUALIFY row_number() OVER (ORDER BY x) <= 3", 6),
+        ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY x) <= 3 ORDER BY sum(x) OVER (), x", 6),
+        ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY x) >= 58", 6),
+        ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY x) <= 3 OR x = 40", 6),
+        ("SELECT x FROM t QUALIFY dense_rank() OVER (ORDER BY day) <= 2", 6),
+        ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY -x) <= 3", 6),
+        ("SELECT -x AS x FROM t QUALIFY row_number() OVER (ORDER BY x) <= 3", 6),
+        ("SELECT x FROM t QUALIFY row_number() OVER () <= 3", 6),
+        ("SELECT x FROM (SELECT x, rank() OVER (ORDER BY x) r, sum(x) OVER () FROM t) WHERE r <= 2", 6),
+        ("SELECT x FROM (SELECT x, rank() OVER (ORDER BY x) r FROM t) WHERE r <= 2 OR x = 50", 6),
+        ("SELECT r FROM (SELECT x AS r, rank() OVER (ORDER BY x) FROM t) WHERE r <= 2", 6),
+        (
+            "SELECT x FROM (SELECT x, rank() OVER (ORDER BY x) r FROM t ORDER BY x DESC LIMIT 5) WHERE r <= 2",
+            6,
+        ),
+        ("SELECT k FROM (SELECT rank() OVER (ORDER BY x) AS x, x AS k FROM t) WHERE x <= 2", 6),
+        (
+            "SELECT a.x FROM (SELECT x, rank() OVER (ORDER BY x) r FROM t) a, (SELECT 1 AS r) b WHERE b.r <= 2",
+            6,
+        ),
+    ],
+)
+def test_the_first_ranks_are_in_few_files(both: Both, statement: str, files: int) -> None:
+    assert both.read(statement) == [files]
+
+
+def test_macros_of_the_names_of_aggregates_mean_what_they_say(both: Both) -> None:
+    for macro in ("max_by(a, b) AS sum(a)", "max(a) AS sum(a)", "row_number() AS 5"):
+        both.everywhere(f"CREATE MACRO {macro}")
+    for statement in (
+        "SELECT max_by(x, ts) FROM t",
+        "SELECT max(x) FROM t",
+        "SELECT max(x), count(*) FROM t",
+    ):
+        both.read(statement)
+
+
 def test_nan_that_may_come_first_keeps_its_file(both: Both) -> None:
-    assert both.read("SELECT isnan(f) FROM t WHERE x > 55 OR x < 45 ORDER BY f DESC, x LIMIT 1")[0] >= 1
+    statement = "SELECT f, x FROM t WHERE x > 55 OR x < 45 ORDER BY f DESC, x LIMIT 1"
+    both.pruned.execute(statement).fetchall()  # plain DuckDB may leave the row out, by its own statistics
+    assert any(file.endswith("part-5.parquet") for file in both.pruned.last_plans[-1].left.files)
 
 
 @pytest.mark.parametrize(
@@ -352,8 +476,11 @@ def test_random_statements_equal_plain_duckdb(
         table = write_table(rng, tmp_path / str(seed), file_count=8, column_count=5, kinds=_KINDS)
         _compare(rng, table, seed, tally)
     record_property(
-        "figure", f"{tally['all']} statements, {tally['fewer']} with fewer files than the condition leaves"
+        "figure",
+        f"{tally['all']} statements, {tally['fewer']} with fewer files than the condition leaves, "
+        f"{tally['otherwise by DuckDB']} that DuckDB alone answers otherwise with its optimizer on",
     )
+    assert tally["otherwise by DuckDB"] <= tally["all"] / 20
     assert tally["fewer"] > tally["all"] / 20
 
 
@@ -364,9 +491,10 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
         if rng.random() < 0.5 and not kind.name.startswith(("binary", "uuid")):
             opened.create_index(f"rows of {name}", on=f'"{name}"', using="bitmap")
     pruned = pruner_duckdb.connect({"t": opened}, config={"threads": 1})
-    plain = duckdb.connect(config={"threads": 1})
-    plain.execute(f"CREATE VIEW t AS FROM read_parquet('{table.root}/*.parquet', union_by_name = true)")
-    for each in (pruned, plain):
+    plain, optimized = duckdb.connect(config={"threads": 1}), duckdb.connect(config={"threads": 1})
+    for each in (plain, optimized):
+        each.execute(f"CREATE VIEW t AS FROM read_parquet('{table.root}/*.parquet', union_by_name = true)")
+    for each in (pruned, plain, optimized):
         each.execute("SET TimeZone = 'UTC'")
     plain.execute("PRAGMA disable_optimizer")
     for _ in range(40):
@@ -379,9 +507,12 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
         names, rows = [each[:2] for each in wanted.description or ()], wanted.fetchall()
         found = pruned.execute(statement)
         assert [each[:2] for each in found.description] == names, repeat
-        told = found.fetchall()
-        assert Counter(map(_shown, told)) == Counter(map(_shown, rows)), repeat
+        told = Counter(map(_shown, found.fetchall()))
         tally["all"] += 1
+        if told != Counter(map(_shown, rows)):
+            # By its filters, DuckDB takes some values for NULL: then the answer is that of DuckDB alone.
+            assert told == Counter(map(_shown, optimized.execute(statement).fetchall())), repeat
+            tally["otherwise by DuckDB"] += 1
         tally["fewer"] += any(scan.read < scan.kept for scan in list(pruned.last_plans)[-1:])
 
 
@@ -399,8 +530,29 @@ def _statement(rng: random.Random, columns: list[str], where: str) -> str:
             f"SELECT {column}, max({other}), min({column}), count({other}) FROM t {where} GROUP BY {column}",
             f"SELECT {column} FROM t {where} ORDER BY {column} {direction} LIMIT {rng.choice([1, 3, 10])}",
             f"SELECT count(*) FROM (SELECT {column} FROM t {where} LIMIT {rng.choice([1, 5, 30])})",
+            *_of_orders(rng, column, other, direction, where),
         ]
     )
+
+
+def _of_orders(rng: random.Random, column: str, other: str, direction: str, where: str) -> list[str]:
+    """Rows of extremes, first rows by rank, of groups and by several keys, and joins with what metadata answers."""
+    rows, further = rng.choice([1, 2, 5]), rng.choice(["ASC", "DESC NULLS FIRST", "NULLS LAST"])
+    at_extreme, rank = rng.choice(["arg_max", "min_by"]), rng.choice(["row_number", "rank"])
+    order = f"ORDER BY {column} {direction}"
+    ranked = f"SELECT {column} AS c, {other} AS o, {rank}() OVER (PARTITION BY {other} {order}) AS r FROM t {where}"
+    return [
+        f"SELECT {at_extreme}({other}, {column}), max({column}) FROM t {where}",
+        f"SELECT {other}, {at_extreme}({column}, {column}), max({column}) FROM t {where} GROUP BY {other}",
+        f"SELECT {other}, {at_extreme}({other}, {column}) FROM t {where} GROUP BY {other}",
+        f"SELECT {column}, {other} FROM t {where} {order}, {other} {further} LIMIT {rows} OFFSET {rows - 1}",
+        f"SELECT {column} FROM t {where} QUALIFY row_number() OVER ({order}, {other}) <= {rows}",
+        f"SELECT {column}, {other} FROM t {where} QUALIFY rank() OVER ({order}) < {rows + 1}",
+        f"SELECT {column}, {other} FROM t {where} QUALIFY {rank}() OVER (PARTITION BY {other} {order}) <= {rows}",
+        f"SELECT c, o, r FROM ({ranked}) WHERE r <= {rows}",
+        f"SELECT count(*) FROM t JOIN (SELECT max({column}) AS m FROM t {where}) ON {column} = m",
+        f"SELECT count(*) FROM t WHERE {column} IN (SELECT {column} FROM t {where} {order} LIMIT {rows})",
+    ]
 
 
 def _shown(row: tuple[Any, ...]) -> str:

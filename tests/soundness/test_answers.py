@@ -18,6 +18,7 @@ import pytest
 
 import pruner
 from pruner import Plan
+from pruner.planning.answer import Order
 from tests.soundness.predicates import draw_predicate
 from tests.soundness.tables import DuckDBScan, RandomTable, write_table
 
@@ -52,6 +53,7 @@ def test_answers_equal_a_full_scan(
             asked = _Asked(scan, plan, where, column, f"\npredicate: {where}\n{REPEAT.format(seed)}")
             asked.check(tally)
             asked.check_order(rng, tally)
+            asked.check_firsts(rng, tally)
     shares = {
         name: tally[name] / tally[f"{name} of"] for name in ("count", "min", "max", "count of a column", "by")
     }
@@ -62,6 +64,8 @@ def test_answers_equal_a_full_scan(
         assert min(shares.values()) > 0.05, shares
         assert tally["fewer by top"] > 4, tally
         assert tally["fewer by limit"] > 10, tally
+        assert tally["fewer by group"] > 4, tally
+        assert tally["fewer with a value"] > 4, tally
 
 
 def _indexed(rng: random.Random, table: RandomTable) -> pruner.Table:
@@ -203,6 +207,30 @@ class _Asked:
         if limited.kept < self.plan.kept:
             tally["fewer by limit"] += 1
             assert len(self.rows("1", list(limited.files))) >= rows, f"too few rows{self.repeat}"
+
+    def check_firsts(self, rng: random.Random, tally: Counter[str]) -> None:
+        """First rows of each value of a column, rows without a value in another one passed over or not."""
+        name, other, third = (
+            '"' + rng.choice(list(self.plan.schema)).name.replace('"', '""') + '"' for _ in range(3)
+        )
+        rows, descending, nulls_first = rng.choice([1, 1, 2, 5]), rng.random() < 0.5, rng.random() < 0.3
+        within = other if rng.random() < 0.7 else None
+        with_value = third if rng.random() < 0.5 else None
+        order = Order(name, rows, descending, nulls_first, with_value, within)
+        narrowed = self.plan.first_of([order])
+        if narrowed.kept == self.plan.kept:
+            return
+        tally["fewer by group"] += within is not None
+        tally["fewer with a value"] += with_value is not None
+        window = (
+            f"{f'PARTITION BY {within} ' if within else ''}ORDER BY {name} {'DESC' if descending else 'ASC'} "
+            f"NULLS {'FIRST' if nulls_first else 'LAST'}"
+        )
+        valued = f"AND {with_value} IS NOT NULL " if with_value else ""
+        tail = f"{valued}QUALIFY rank() OVER ({window}) <= {rows}"
+        shown = f"{name}, {other}, filename"
+        told = Counter(map(repr, self.rows(shown, list(narrowed.files), tail)))
+        assert told == Counter(map(repr, self.rows(shown, self._all, tail))), f"{tail}{self.repeat}"
 
 
 def _listing(files: list[str]) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pruner_duckdb.read.native import folded
 from pruner_duckdb.sql.functions import ROWWISE_FUNCTIONS
+from pruner_duckdb.sql.result_names import without_places
 from pruner_duckdb.sql.select import Reference, Select, Span
 from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
 from pruner_duckdb.sql.trees import Node, nodes_below
@@ -34,16 +35,27 @@ _EXPRESSIONS = frozenset(
 
 _COUNT = re.compile(rb"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 _EXTREMES = frozenset(["min", "max"])
+_AT_EXTREMES = {
+    **dict.fromkeys(["arg_max", "argmax", "max_by"], "max"),
+    **dict.fromkeys(["arg_min", "argmin", "min_by"], "min"),
+}
+"""Aggregates of the value in the row in which another column is least or greatest."""
+_RANKS = frozenset(["row_number", "rank"])
+_RANKED = {"COMPARE_LESSTHANOREQUALTO": 0, "COMPARE_LESSTHAN": 1, "COMPARE_EQUAL": 0}
+"""Comparisons of a rank with a number that hold for the first rows alone: how many fewer than the number."""
 _PLAIN_STAR = ("replace_list", "rename_list", "columns", "expr", "relation_name")
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A call of count, min or max: `kind` is count, distinct, min or max; `column` is None for `count(*)`."""
+    """A call of count, min or max: `kind` is count, distinct, min or max; `column` is None for `count(*)`. Where it
+    wants a column's value in the row of an extreme, `by` is the column that is least or greatest there.
+    """
 
     kind: str
     column: str | None
     span: Span
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +70,25 @@ class Aggregation:
 class FirstRows:
     """So many rows of a table, those that are skipped included, in the order of a column or in any.
 
-    `descending` and `nulls_first` are None where a setting decides.
+    `descending` and `nulls_first` are None where a setting decides. They are those of each value of the column
+    `within`, if there is one.
     """
 
     rows: int
     column: str | None = None
     descending: bool | None = None
     nulls_first: bool | None = None
+    within: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extremes:
+    """Values in the rows in which a column is least or greatest, of all rows or by one column; some may be that least
+    or greatest value itself.
+    """
+
+    aggregates: tuple[Aggregate, ...]
+    group: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +99,7 @@ class Block:
     clause: Span
     where: Span | None
     condition: Node | None
-    asks: Aggregation | FirstRows
+    asks: Aggregation | Extremes | FirstRows
 
 
 Columns = Mapping[Reference, Sequence[str]]
@@ -85,7 +109,7 @@ Columns = Mapping[Reference, Sequence[str]]
 def may_have_blocks(text: bytes) -> bool:
     """Tell cheaply whether a statement may have some."""
     lower = text.lower()
-    return any(word in lower for word in (b"count", b"min", b"max", b"limit"))
+    return any(word in lower for word in (b"count", b"min", b"max", b"limit", b"row_number", b"rank"))
 
 
 def blocks(
@@ -101,13 +125,15 @@ def blocks(
         numbers: the values of its parameters by identifier.
     """
     by_place = {each.whole.start: each for each in columns if each.whole is not None}
+    ranked = dict(_bounded_ranks(root))
     for node in nodes_below(root):
         table = node.get("from_table") if node.get("type") == "SELECT_NODE" else None
         if not table or table.get("type") != "BASE_TABLE":
             continue
         reference = by_place.get(table.get("query_location", -1))
         if reference is not None and not reference.columns and not reference.time_travel:
-            found = _Reading(select, node, reference, columns[reference], aggregates, numbers).block()
+            reading = _Reading(select, node, reference, columns[reference], aggregates, numbers)
+            found = reading.block(ranked.get(id(node), ()))
             if found is not None:
                 yield found
 
@@ -133,15 +159,19 @@ class _Reading:
         self._items: list[Node] = node["select_list"]
         self._aliases = {folded(item["alias"]): item for item in self._items if item.get("alias")}
 
-    def block(self) -> Block | None:
+    def block(self, bounds: Sequence[Node]) -> Block | None:
+        """The SELECT, if it is such a part; `bounds` are comparisons that a SELECT around it demands of its rows."""
         node = self._node
-        if node.get("sample") or node.get("qualify") or node["from_table"].get("sample"):
+        if node.get("sample") or node["from_table"].get("sample"):
             return None
         condition = node.get("where_clause")
         if condition is not None and not self._is_about_rows(condition):
             return None
         spans = self._spans(has_condition=condition is not None)
-        asks = None if spans is None else (self._aggregation() or self._first_rows())
+        if node.get("qualify"):
+            asks = self._ranked([node["qualify"]])
+        else:
+            asks = self._aggregation() or self._first_rows() or self._ranked(bounds)
         if spans is None or asks is None:
             return None
         clause, where = spans
@@ -179,7 +209,7 @@ class _Reading:
         where = Span(behind[1].start, stop)
         return Span(whole.start, stop), where
 
-    def _aggregation(self) -> Aggregation | None:
+    def _aggregation(self) -> Aggregation | Extremes | None:
         node = self._node
         if node.get("aggregate_handling") != "STANDARD_HANDLING":
             return None
@@ -197,6 +227,9 @@ class _Reading:
         aggregates = tuple(found.values())
         if not aggregates or (group is not None and any(each.kind == "distinct" for each in aggregates)):
             return None
+        if any(each.by is not None for each in aggregates):
+            alone = all(each.kind in _EXTREMES for each in aggregates)
+            return Extremes(aggregates, group) if alone else None
         return Aggregation(aggregates, group)
 
     def _group(self, key: Node) -> str | None:
@@ -257,6 +290,11 @@ class _Reading:
         if not length:
             return None
         span = Span(start, start + length)
+        if name in _AT_EXTREMES:
+            named = [self._column(each) if each.get("class") == "COLUMN_REF" else None for each in arguments]
+            if len(named) != 2 or None in named or distinct:
+                return None
+            return Aggregate(_AT_EXTREMES[name], named[0], span, named[1])
         column = arguments[0] if len(arguments) == 1 else None
         of = self._column(column) if column is not None and column.get("class") == "COLUMN_REF" else None
         if of is None or not self._text[start : span.stop].endswith(b")"):
@@ -282,9 +320,62 @@ class _Reading:
             return FirstRows(rows + skipped)
         return self._ordered(order["orders"], rows + skipped)
 
-    def _shows_rows(self) -> bool:
-        """Tell whether each row of the table that meets the condition is one row of the result."""
+    def _ranked(self, bounds: Sequence[Node]) -> FirstRows | None:
+        """The first rows by row_number or rank, one of `bounds` being a comparison of it with a number."""
+        node = self._node
+        if node.get("group_expressions") or node.get("having") or node.get("group_sets"):
+            return None
+        if node.get("aggregate_handling") != "STANDARD_HANDLING":
+            return None
+        for bound in bounds:
+            window, number = self._window(bound["left"]), self._number(bound["right"])
+            if window is None or number is None or str(bound.get("type")) not in _RANKED:
+                continue
+            rows = number - _RANKED[str(bound["type"])]
+            if rows >= 1 and self._shows_rows(window) and self._is_ordered_by_row(node.get("modifiers")):
+                return self._first_of(window, rows)
+        return None
+
+    def _window(self, compared: Node) -> Node | None:
+        """The call of row_number or rank that is compared, itself or by its alias."""
+        if compared.get("class") == "COLUMN_REF":
+            names: list[str] = compared["column_names"]
+            named = [item for item in self._items if folded(item.get("alias") or "") == folded(names[-1])]
+            if len(named) != 1 or folded(names[-1]) in self._columns:
+                return None
+            compared = named[0]
+        if compared.get("class") != "WINDOW" or str(compared.get("function_name")).lower() not in _RANKS:
+            return None
+        ends = compared.get("start"), compared.get("end"), compared.get("exclude_clause", "NO_OTHER")
+        framed = ends != ("UNBOUNDED_PRECEDING", "CURRENT_ROW_RANGE", "NO_OTHER")
+        keys = ("filter_expr", "arg_orders", "distinct", "ignore_nulls", "schema", "catalog")
+        return None if framed or any(compared.get(key) for key in keys) or _arguments(compared) else compared
+
+    def _first_of(self, window: Node, rows: int) -> FirstRows | None:
+        """The first rows of a window. Its names mean columns; none of them may be that of an item besides."""
+        partitions: list[Node] = window.get("partitions") or []
+        parts: list[Node] = [*(each["expression"] for each in window["orders"]), *partitions]
+        named = (node for node in nodes_below(parts) if node.get("class") == "COLUMN_REF")
+        if any(folded(node["column_names"][-1]) in self._aliases for node in named):
+            return None
+        if not window["orders"] or parts[0].get("class") != "COLUMN_REF" or not self._is_about_rows(parts):
+            return None
+        found = self._ordered(window["orders"], rows)
+        if found is None or not partitions:
+            return found
+        if len(partitions) > 1 or partitions[0].get("class") != "COLUMN_REF":
+            return None
+        return replace(found, within=self._column(partitions[0]))
+
+    def _shows_rows(self, window: Node | None = None) -> bool:
+        """Tell whether each row of the table that meets the condition is one row of the result.
+
+        A `window` that is an item itself says the same of the first rows whatever rows follow them.
+        """
+        wanted = None if window is None else _as_written(window)
         for item in self._items:
+            if wanted is not None and _as_written(item) == wanted:
+                continue
             if item.get("class") == "STAR":
                 if any(item.get(key) for key in _PLAIN_STAR):
                     return False
@@ -313,7 +404,7 @@ class _Reading:
         nulls_first = {"NULLS FIRST": True, "NULLS LAST": False}.get(str(first["null_order"]))
         return FirstRows(rows, column, descending, nulls_first)
 
-    def _is_ordered_by_row(self, expression: Node) -> bool:
+    def _is_ordered_by_row(self, expression: Any) -> bool:
         return all(
             node.get("class") is None
             or (node["class"] in _EXPRESSIONS and (node["class"] != "FUNCTION" or _is_scalar(node)))
@@ -331,6 +422,50 @@ class _Reading:
         elif expression.get("class") == "COLUMN_REF" and len(expression["column_names"]) == 1:
             expression = self._aliases.get(folded(expression["column_names"][0]), expression)
         return self._column(expression) if expression.get("class") == "COLUMN_REF" else None
+
+
+def _bounded_ranks(root: Node) -> Iterator[tuple[int, list[Node]]]:
+    """SELECTs in brackets by their ids, with the comparisons that the SELECT around each demands of its rows.
+
+    Nothing else may come between: the rows of one are those of the other.
+    """
+    for node in nodes_below(root):
+        table = node.get("from_table") if node.get("type") == "SELECT_NODE" else None
+        if (
+            not table
+            or table.get("type") != "SUBQUERY"
+            or table.get("sample")
+            or table.get("column_name_alias")
+        ):
+            continue
+        inner: Node = table["subquery"]["node"]
+        if inner.get("type") != "SELECT_NODE" or inner.get("modifiers") or inner.get("qualify"):
+            continue
+        condition: Node | None = node.get("where_clause")
+        if condition is None:
+            continue
+        demanded: list[Node] = (
+            condition["children"] if condition["type"] == "CONJUNCTION_AND" else [condition]
+        )
+        bounds = [
+            each for each in demanded if each.get("class") == "COMPARISON" and _names(each, table["alias"])
+        ]
+        if bounds:
+            yield id(inner), bounds
+
+
+def _names(bound: Node, alias: str) -> bool:
+    """Tell whether a comparison is of a column of the SELECT in brackets that has this alias."""
+    left: Node = bound["left"]
+    if left.get("class") != "COLUMN_REF":
+        return False
+    names: list[str] = left["column_names"]
+    return len(names) == 1 or (len(names) == 2 and bool(alias) and folded(names[0]) == folded(alias))
+
+
+def _as_written(node: Node) -> Node:
+    """An expression without its place and its alias."""
+    return {**without_places(node), "alias": ""}
 
 
 def _end(behind: Sequence[Token]) -> int:

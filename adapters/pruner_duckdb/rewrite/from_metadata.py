@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pruner.planning.answer import Order
 from pruner_duckdb.read.native import folded
-from pruner_duckdb.rewrite.blocks import Aggregate, Aggregation, Block, FirstRows
+from pruner_duckdb.rewrite.blocks import Aggregate, Aggregation, Block, Extremes, FirstRows
 from pruner_duckdb.sql.select import Select, Span, splice
 from pruner_duckdb.sql.trees import nodes_below
 from pruner_duckdb.types import quote
@@ -98,8 +99,9 @@ def shortcut(
     if not plan.kept:
         return None
     asks = block.asks
-    if isinstance(asks, FirstRows):
-        narrowed = _first_rows(asks, plan, shape, order)
+    if not isinstance(asks, Aggregation):
+        first = isinstance(asks, FirstRows)
+        narrowed = _first_rows(asks, plan, shape, order) if first else _of_extremes(asks, plan, shape)
         return None if narrowed.kept == plan.kept else Shortcut(block, narrowed)
     types = {name: data_type for name, data_type, _ in shape.columns}
     columns = [asks.group, *(each.column for each in asks.aggregates if each.kind != "count")]
@@ -127,7 +129,26 @@ def _first_rows(asks: FirstRows, plan: Plan, shape: ScanShape, order: Callable[[
         descending = by_default.startswith("DESC") if descending is None else descending
         # Some settings depend on the direction: what may come first is taken to do so.
         nulls_first = nulls != "NULLS_LAST" if nulls_first is None else nulls_first
-    return plan.top(quote(asks.column), asks.rows, descending=descending, nulls_first=nulls_first)
+    within = None if asks.within is None else quote(asks.within)
+    if asks.within in shape.hidden:
+        return plan
+    wanted = Order(
+        quote(asks.column), asks.rows, descending=descending, nulls_first=nulls_first, within=within
+    )
+    return plan.first_of([wanted])
+
+
+def _of_extremes(asks: Extremes, plan: Plan, shape: ScanShape) -> Plan:
+    """The files with the rows of extremes. Rows without the value that is asked for are passed over."""
+    within = None if asks.group is None else quote(asks.group)
+    orders: list[Order] = []
+    for each in asks.aggregates:
+        assert each.column is not None
+        by, value = (each.column, None) if each.by is None else (each.by, quote(each.column))
+        if not shape.hidden.isdisjoint([by, each.column, asks.group]):
+            return plan
+        orders.append(Order(quote(by), 1, descending=each.kind == "max", with_value=value, within=within))
+    return plan.first_of(orders)
 
 
 def _whole(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:

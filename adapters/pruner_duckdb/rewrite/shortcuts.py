@@ -86,7 +86,10 @@ class Shortcuts:
                 known = condition == expressions[block.reference]
                 plan = (scans[block.reference] if known else table.plan(condition, None, semantics)).plan
                 each = shortcut(block, plan, table.shape, partial(seen.ask, DEFAULT_ORDER, []))
-                if each is not None and not loses_parameters(each, select):
+                if each is None or loses_parameters(each, select):
+                    continue
+                # A condition from outside may have left less than there is for the part's own.
+                if each.constants is not None or each.plan.kept < scans[block.reference].plan.kept:
                     found[block.reference] = each
         except Exception as error:  # nothing is lost but time
             LOGGER.debug("not answered from metadata: %s", failure(error))

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import pruner
+from pruner.planning.answer import Order
 from pruner.tables.snapshot import Snapshot
 from tests.support.parquet_tables import names, write_file
 
@@ -222,6 +223,68 @@ def test_nulls_do_not_hold_a_threshold_up(tmp_path: Path) -> None:
         assert table.plan("true").top("x", rows, descending=True).kept == kept
     for rows, kept in ((3, 1), (4, 2), (7, 3)):
         assert table.plan("true").top("x", rows).kept == kept
+
+
+def test_rows_without_a_value_do_not_hold_a_threshold_up(tmp_path: Path) -> None:
+    nothing = pa.array([None] * 3, pa.int64())
+    table = _table(
+        tmp_path,
+        a={"x": [7, 8, 9], "y": nothing, "g": [1] * 3},
+        b={"x": [4, 5, 6], "y": [None, None, 1], "g": [1] * 3},
+        c={"x": [1, 2, 3], "y": [1, 2, 3], "g": [1] * 3},
+    )
+    table.create_index("stats", on=["x", "y", "g"])
+    plan = table.plan("true")
+    assert plan.first_of([Order("x", 1, descending=True)]).kept == 1
+    assert plan.first_of([Order("x", 1, descending=True, with_value="y")]).kept == 2
+    assert plan.first_of([Order("x", 2, descending=True, with_value="y")]).kept == 3
+    assert plan.first_of([Order("x", 1, descending=True, with_value="y", within="g")]).kept == 2
+    both = plan.first_of([Order("x", 1), Order("x", 1, descending=True)])
+    assert [Path(file).name for file in both.files] == ["a.parquet", "c.parquet"]
+
+
+def test_the_first_rows_of_each_value_are_in_few_files(tmp_path: Path) -> None:
+    table = _table(
+        tmp_path,
+        a={"x": [1, 2, 3, 4], "g": ["p", "p", "q", None], "h": ["p"] * 4},
+        b={"x": [5, 5, None, 5], "g": ["p", "q", None, None], "h": ["q"] * 4},
+        c={"x": [6, 7, 8, 9], "g": ["p", "p", None, "q"], "h": ["p"] * 4},
+        d={"x": pa.array([None, 9, 9, 9], pa.int64()), "g": ["r"] * 4, "h": ["q"] * 4},
+    )
+    table.create_index("stats", on="*")
+    plan = table.plan("true")
+
+    def left(
+        column: str, rows: int, *, where: str = "true", descending: bool = True, nulls_first: bool = False
+    ) -> str:
+        found = table.plan(where).first_of([Order("x", rows, descending, nulls_first, within=column)])
+        return "".join(Path(file).stem for file in found.files)
+
+    assert left("h", 1) == "cd"
+    assert left("h", 4) == "bcd"  # of `q`, three rows of `d` have a value
+    assert left("h", 5) == "abcd"
+    # Without a bitmap nothing is known of the values of `g` but in one file.
+    assert left("g", 1) == "abcd"
+    table.create_index("groups", on="g", using="bitmap")
+    assert plan.kept == 4
+    assert left("g", 1) == "cd"
+    assert left("g", 2) == "abcd"
+    assert left("g", 1, descending=False) == "ad"
+    assert left("g", 1, descending=False, nulls_first=True) == "abd"
+    # Of rows that match in part, no more is known than that they may not be those of a value.
+    assert left("g", 1, where="x < 9") == "abc"
+
+
+def test_ties_in_a_group_stay(tmp_path: Path) -> None:
+    table = _table(
+        tmp_path,
+        a={"x": [1, 5], "g": [1, 1]},
+        b={"x": [5, 5], "g": [1, 1]},
+        c={"x": [0, 4], "g": [1, 1]},
+    )
+    table.create_index("stats", on="*")
+    kept = table.plan("true").first_of([Order("x", 2, descending=True, within="g")])
+    assert [Path(file).name for file in kept.files] == ["a.parquet", "b.parquet"]
 
 
 def test_a_step_of_the_report_tells_what_was_not_needed(days: pruner.Table) -> None:
