@@ -144,6 +144,27 @@ def without_checksum(commit: Path) -> None:
         stale.unlink(missing_ok=True)
 
 
+READING = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
+}
+"""A few rows are planned once, and the plan is not described at length."""
+
+
+@contextmanager
+def _reading(spark: SparkSession) -> Iterator[None]:
+    """Have Delta read logs cheaply: where Python calls it, it goes by the active session, or the very first one."""
+    jvm: Any = spark._jvm
+    sessions = jvm.org.apache.spark.sql.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        with settings(spark, READING):
+            yield
+    finally:
+        sessions.setActiveSession(before.get()) if before.isDefined() else sessions.clearActiveSession()
+
+
 def keep_truth(writer: DeltaWriter, first: int, kept: Path) -> None:
     """Write down what Spark reads of each version from `first` on, beside the table.
 
@@ -152,28 +173,36 @@ def keep_truth(writer: DeltaWriter, first: int, kept: Path) -> None:
     writer.forget()
     folder = writer.path.with_name(_TRUTH)
     folder.mkdir()
-    jvm: Any = writer.spark._jvm
-    java: Any = writer.spark._jsparkSession
-    none = jvm.scala.Option.empty()
+    with _reading(writer.spark):
+        for version in range(first, writer.version + 1):
+            rows = _state(writer, version, kept)
+            pq.write_table(rows, folder / f"{version}.parquet")
+
+
+def _state(writer: DeltaWriter, version: int, kept: Path) -> pa.Table:
+    """The rows of one version, with what else is told of it as metadata of their schema."""
     scratch = str(writer.path.parent)
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java, str(writer.path))
-    for version in range(first, writer.version + 1):
-        snapshot = log.getSnapshotAt(version, none, none)
-        reader = writer.spark.read.format("delta").option("versionAsOf", version)
-        frame = reader.load(str(writer.path))
-        told = {
-            "schema": json.loads(frame.schema.json()),
-            "protocol": json.loads(snapshot.protocol().json())["protocol"],
-            "metadata": json.loads(snapshot.metadata().json())["metaData"],
-            "files": [json.loads(each.json())["add"] for each in snapshot.allFiles().collect()],
-        }
-        # Without a filter nothing is skipped.
-        rows = _collected(frame, writer.path)
-        named: list[Any] = rows.column(FILE).to_pylist()
-        files = [each.replace(scratch, str(kept)) for each in named]
-        rows = rows.set_column(rows.num_columns - 1, FILE, pa.array(files, pa.string()))
-        metadata = {_TOLD: json.dumps(told).replace(scratch, str(kept)).encode()}
-        pq.write_table(rows.replace_schema_metadata(metadata), folder / f"{version}.parquet")
+    reader = writer.spark.read.format("delta").option("versionAsOf", version)
+    frame = reader.load(str(writer.path))
+    snapshot = _snapshot(frame)
+    told = {
+        "schema": json.loads(frame.schema.json()),
+        "protocol": json.loads(snapshot.protocol().json())["protocol"],
+        "metadata": json.loads(snapshot.metadata().json())["metaData"],
+        "files": [json.loads(each.json())["add"] for each in snapshot.allFiles().collect()],
+    }
+    # Without a filter nothing is skipped.
+    rows = _collected(frame, writer.path)
+    named: list[Any] = rows.column(FILE).to_pylist()
+    files = [each.replace(scratch, str(kept)) for each in named]
+    rows = rows.set_column(rows.num_columns - 1, FILE, pa.array(files, pa.string()))
+    return rows.replace_schema_metadata({_TOLD: json.dumps(told).replace(scratch, str(kept)).encode()})
+
+
+def _snapshot(frame: DataFrame) -> Any:
+    """What a frame reads, as Delta has it: another snapshot of the same version would read the log once more."""
+    java_frame: Any = frame._jdf
+    return java_frame.queryExecution().analyzed().collectLeaves().apply(0).relation().location().getSnapshot()
 
 
 def _collected(frame: DataFrame, root: Path) -> pa.Table:
