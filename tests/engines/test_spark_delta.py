@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pruner
+import pruner_duckdb
 import pruner_spark
 from pruner.errors import TableError
 from pruner_spark.jvm import JavaSide
@@ -302,3 +303,45 @@ def test_kept_tables_by_their_statistics(delta: SparkSession, delta_tables: AllT
         for scan in found.scans:
             assert scan.kept is not None
             assert scan.files_listed is None or scan.kept <= scan.files_listed
+
+
+REARRANGED = (
+    "DELETE FROM {t} WHERE id IN (3, 44)",
+    "MERGE INTO {t} t USING (SELECT 7 AS number, 'merged' AS name) s ON t.number = s.number "
+    "WHEN MATCHED THEN UPDATE SET name = s.name",
+    "OPTIMIZE {t} ZORDER BY (number)",
+    "RESTORE TABLE {t} TO VERSION AS OF 1",
+)
+
+
+def test_indexes_follow_a_table_that_is_rearranged(delta: SparkSession, tmp_path: Path) -> None:
+    """Built by Spark; asked after each statement as they are then, and after a refresh by Spark."""
+    table = _made(delta, tmp_path / "numbers", enableDeletionVectors=True)
+    ours = pruner.open_table(table.path)
+    ours.create_index("names", on=["name", "number"], using="bitmap", run=delta)
+    for statement in REARRANGED:
+        table.sql(statement)
+        _check_conditions(table)
+        ours.refresh(run=delta)
+        assert ours.verify() == [], statement
+        # A file of which a vector deletes the row holds it still, as far as records say.
+        doubtful = int(ours.snapshot().data.has_deletes.sum())
+        for condition, files in _check_conditions(table).items():
+            assert files <= ours.plan(condition).kept <= files + doubtful, (statement, condition)
+
+
+def _check_conditions(table: DeltaWriter) -> dict[str, int]:
+    """DuckDB finds the rows that Delta does; return how many files hold some."""
+    plain = table.spark.read.format("delta").load(str(table.path))
+    rows = plain.selectExpr("*", "_metadata.file_path AS file").collect()
+    files: dict[str, int] = {}
+    for condition, is_true in (
+        ("number = 7", lambda row: row.number == 7),
+        ("name IN ('merged', 'n35')", lambda row: row.name in ("merged", "n35")),
+    ):
+        wanted = [row for row in rows if is_true(row)]
+        with pruner_duckdb.connect({"t": str(table.path)}) as con:
+            found = con.sql(f"SELECT id, name, number, part FROM t WHERE {condition}").fetchall()
+        assert sorted(found, key=repr) == sorted((tuple(row)[:4] for row in wanted), key=repr), condition
+        files[condition] = len({row.file for row in wanted})
+    return files
