@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -120,9 +119,7 @@ def iceberg_files(frame: DataFrame) -> list[set[str]]:
     found: list[set[str]] = []
     for node in executed_scans(frame, "BatchScanExec"):
         tasks = iceberg_tasks(node.scan())
-        files = set(re.findall(r"\bfile=([^,}]+)", str(tasks.toString())))
-        assert bool(files) == bool(tasks.size())
-        found.append(files)
+        found.append({tasks.get(k).file().location() for k in range(tasks.size())})
     return found
 
 
