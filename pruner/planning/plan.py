@@ -359,16 +359,21 @@ class Plan:
         """
         return self.first_of([Order(column, rows, descending, nulls_first)])
 
-    def first_of(self, orders: Sequence[Order]) -> Plan:
+    def first_of(self, orders: Sequence[tuple[str, int, bool, bool, str | None, str | None]]) -> Plan:
         """The plan of the slices that hold the first matching rows in each of some orders, equal ones included.
+
+        Args:
+            orders: each a column; how many rows; whether the greatest come first; whether NULL does; a column, rows
+                without a value in which are passed over; and a column, for each of whose values rows are wanted.
 
         Raises:
             SchemaError: there is no such column.
         """
+        wanted = [Order(*each) for each in orders]
         told = ", ".join(
-            dict.fromkeys(f"the first {counted(each.rows, 'row')} by {each.column}" for each in orders)
+            dict.fromkeys(f"the first {counted(each.rows, 'row')} by {each.column}" for each in wanted)
         )
-        return self._narrowed(self._answering.top(orders), told)
+        return self._narrowed(self._answering.top(wanted), told)
 
     def among(self, listed: NDArray[np.bool_]) -> Plan:
         """The plan over some of the slices alone, as an engine lists them; itself where nothing goes."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pruner.planning.answer import Order
 from pruner_duckdb.read.native import folded
 from pruner_duckdb.rewrite.blocks import Aggregate, Aggregation, Block, Extremes, FirstRows
 from pruner_duckdb.sql.select import Select, Span, splice
@@ -132,22 +131,20 @@ def _first_rows(asks: FirstRows, plan: Plan, shape: ScanShape, order: Callable[[
     within = None if asks.within is None else quote(asks.within)
     if asks.within in shape.hidden:
         return plan
-    wanted = Order(
-        quote(asks.column), asks.rows, descending=descending, nulls_first=nulls_first, within=within
-    )
+    wanted = (quote(asks.column), asks.rows, descending, nulls_first, None, within)
     return plan.first_of([wanted])
 
 
 def _of_extremes(asks: Extremes, plan: Plan, shape: ScanShape) -> Plan:
     """The files with the rows of extremes. Rows without the value that is asked for are passed over."""
     within = None if asks.group is None else quote(asks.group)
-    orders: list[Order] = []
+    orders: list[tuple[str, int, bool, bool, str | None, str | None]] = []
     for each in asks.aggregates:
         assert each.column is not None
         by, value = (each.column, None) if each.by is None else (each.by, quote(each.column))
         if not shape.hidden.isdisjoint([by, each.column, asks.group]):
             return plan
-        orders.append(Order(quote(by), 1, descending=each.kind == "max", with_value=value, within=within))
+        orders.append((quote(by), 1, each.kind == "max", False, value, within))
     return plan.first_of(orders)
 
 
