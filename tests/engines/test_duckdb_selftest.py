@@ -9,18 +9,19 @@ import re
 import subprocess
 import sys
 import warnings
-from collections import deque
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+from pruner.adapters import Newest
 from pruner_duckdb.catalog.names import TableNames
 from pruner_duckdb.catalog.tables import KnownTable
 from pruner_duckdb.catalog.views import Views
 from pruner_duckdb.connection import KEPT_PLANS, Connection
 from pruner_duckdb.rewrite.rewrite import Rewriter
+from pruner_duckdb.scans import Scan
 from pruner_duckdb.shadow import selftest
 from pruner_duckdb.shadow.answers import Changes
 from pruner_duckdb.shadow.predicates import Predicates
@@ -76,7 +77,7 @@ TREES = {
 def connection(shadow: Shadow, root: Path) -> Connection:
     names = TableNames({("flights",): KnownTable("flights", indexed(root))})
     rewriter = Rewriter(names, shadow, Predicates(shadow))
-    plans: deque[Any] = deque(maxlen=KEPT_PLANS)
+    plans: Newest[Scan] = Newest(maxlen=KEPT_PLANS)
     changes = Changes(all_pass_here=True)
     return Connection(Runner(duckdb.connect(), rewriter, Views(names, shadow), plans, changes))
 
