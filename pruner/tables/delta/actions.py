@@ -232,10 +232,12 @@ def _key(file: Add | Remove) -> tuple[str, str]:
 def decoded(path: str) -> str:
     """A path as files have it: the log has it as a URI, percent-encoded once.
 
+    One that begins with `file:` is decoded where it is placed (`normalize_uri`).
+
     Raises:
         TableError: it is not UTF-8.
     """
-    if "%" not in path or is_uri(path):
+    if "%" not in path or path[:5].lower() == "file:":
         return path
     try:
         return unquote(path, errors="strict")

@@ -52,6 +52,9 @@ _TIES: Final = ("\x7f", "\ufffd", "\U0010ffff")
 enough: characters beyond U+FFFF come after it.
 """
 
+_HALF: Final = "?"
+"""What Java writes for the half of a surrogate pair that a cut leaves of a character beyond U+FFFF."""
+
 _MOMENT: Final = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(Z|[+-]\d{2}(?::?\d{2})?)?)?"
 )
@@ -394,13 +397,13 @@ def _low_text(value: Any) -> bytes:
 def _high_text(value: Any) -> bytes | None:
     """A text that nothing in the file comes after; None where there is none.
 
-    One that may have been cut stands for all that begins as it does.
+    One that may have been cut stands for all that begins as it does, but for half a character at its end.
     """
     if not isinstance(value, str) or isinstance(value, _Text):
         raise TypeError
     if value.endswith(_TIES):
-        return _behind(value[:-1].encode())
-    return _behind(value[:_LONG].encode()) if len(value) >= _LONG else value.encode()
+        return _behind(value[:-1].removesuffix(_HALF).encode())
+    return _behind(value[:_LONG].removesuffix(_HALF).encode()) if len(value) >= _LONG else value.encode()
 
 
 def _behind(beginning: bytes) -> bytes | None:

@@ -64,7 +64,7 @@ class DeletionVectors:
     def _file(self, row: dict[str, Any]) -> str:
         text = row["pathOrInlineDv"]
         if row["storageType"] == "p":
-            return self._place_of(text)
+            return self._place_of(decoded(text))
         if row["storageType"] != "u" or len(text) < _UUID_TEXT:
             raise TableError(f"{self._root} has a deletion vector that is not understood: {text[:40]!r}")
         prefix, name = text[:-_UUID_TEXT], text[-_UUID_TEXT:]

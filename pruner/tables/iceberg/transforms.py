@@ -24,6 +24,12 @@ _LAST_YEAR: Final = 9999
 _MOST_DAYS: Final = 3_700_000
 """Days from 1970 to any date of four digits; as microseconds a few seconds."""
 
+_MOST_HOURS: Final = 2**32 - 2**63 // _HOUR_MICROS - 1
+"""Hours from 1970 up to which a number of 32 bits is what it says: microseconds reach further than those."""
+
+_GREATEST: Final = (2**31 - 1, 2**63 - 1)
+"""Of integers and longs; what was written for the first is read for the second after a promotion."""
+
 _PERIODS: Final = ("year", "month", "day", "hour")
 
 
@@ -96,6 +102,8 @@ def _period(transform: str, value: Any, type_: pa.DataType) -> Extent | None:
     if transform == "hour":
         if not pa.types.is_timestamp(type_):
             return None
+        if abs(value) >= _MOST_HOURS:
+            return Extent()
         return Extent(first * _HOUR_MICROS, last * _HOUR_MICROS - 1)
     begin, end = _first_day(transform, first), _first_day(transform, last)
     if begin is None or end is None:
@@ -119,7 +127,10 @@ def _first_day(transform: str, value: int) -> int | None:
 def _truncated(width: int, value: Any, type_: pa.DataType) -> Extent | None:
     types = pa.types
     if isinstance(value, int) and types.is_integer(type_):
-        return Extent(value, value + width - 1)
+        last = value + width - 1
+        # Java goes over the end of a type: the least values of it are in the partition of the greatest ones.
+        may_have_wrapped = any(value <= greatest < last for greatest in _GREATEST)
+        return Extent() if may_have_wrapped else Extent(value, last)
     if isinstance(value, bytes) and types.is_decimal128(type_):
         unscaled = int.from_bytes(value, "big", signed=True)
         return Extent(unscaled, unscaled + width - 1)

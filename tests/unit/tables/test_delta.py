@@ -19,6 +19,8 @@ from deltalake import DeltaTable, write_deltalake
 import pruner
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
+from pruner.tables.delta.actions import decoded
+from pruner.tables.delta.places import place_of
 from pruner.tables.delta.source import DeltaSource
 from pruner.tables.delta.vectors import DeletionVectors
 from tests.support.delta_logs import Column, DeltaLog, portable, write_checkpoint, z85
@@ -267,6 +269,28 @@ def test_files_of_a_clone_are_named_by_their_uris(table: DeltaLog, tmp_path: Pat
     source = DeltaSource(str(clone.root))
     assert listed(source) == held(table)
     assert deleted(source) == {1, 2, 3}
+
+
+@pytest.mark.parametrize("form", [lambda path: quote(str(path)), Path.as_uri], ids=["path", "uri"])
+def test_absolute_paths_are_decoded_once(tmp_path: Path, form: Callable[[Any], str]):
+    table = DeltaLog(tmp_path / "a b%20ü", ID, features=VECTORS)
+    (path,) = table.append(ids(0, 5))
+    table.delete({path: [1]})
+    clone = DeltaLog(tmp_path / "clone", ID, features=VECTORS)
+    add = dict(table.files[path].add)
+    (vector,) = table.root.glob("*.bin")
+    add["deletionVector"] = {**add["deletionVector"], "storageType": "p", "pathOrInlineDv": form(vector)}
+    clone.commit({"add": {**add, "path": form(table.root / path)}})
+    source = DeltaSource(str(clone.root))
+    assert listed(source) == held(table)
+    assert deleted(source) == {1}
+
+
+def test_object_uris_of_a_clone_are_decoded_once():
+    """Java's `Path.toUri` encodes them: the key of this object is `k=a%20b ü/c.parquet`."""
+    assert place_of("s3://b/clone", decoded("s3a://b/t/k=a%2520b%20%C3%BC/c.parquet")) == (
+        "s3://b/t/k=a%20b ü/c.parquet"
+    )
 
 
 def deleted(source: DeltaSource) -> set[int]:

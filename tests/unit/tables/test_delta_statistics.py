@@ -133,6 +133,19 @@ def test_a_text_that_was_cut_stands_for_all_that_begin_so(tmp_path: Path, tie: s
     assert kept(table, f"c = '{'a' * 31}c'", f"c = '{'a' * 31}'") == [0, 0]
 
 
+@pytest.mark.parametrize("tie", ["", "\ufffd"])
+def test_s7_half_a_character_before_a_cut_is_no_question_mark(tmp_path: Path, tie: str):
+    """Delta up to 2.4 cut UTF-16, and Java writes `?` for the half of a pair that is left: below what was cut."""
+    beginning = "a" * 31
+    table = one_file(tmp_path, "string", beginning, f"{beginning}?{tie}")
+    assert kept(table, f"c = '{beginning}\U0001f600b'", f"c > '{beginning}b'", f"c = '{beginning}?'") == [
+        1,
+        1,
+        1,
+    ]
+    assert kept(table, f"c = '{'a' * 30}c'", "c = 'b'") == [0, 0]
+
+
 def test_text_is_ordered_by_its_bytes(tmp_path: Path):
     """In UTF-16, characters beyond U+FFFF come before U+E000 to U+FFFF."""
     assert kept(one_file(tmp_path, "string", "aaa", "bbb\ufffd"), "c = 'bbb\U0001f600'", "c = 'bbd'") == [

@@ -127,6 +127,34 @@ def test_a_value_lies_in_what_its_transform_says(kind: str, transform: str, data
     assert upper is None or (compared < upper if extent.upper_is_open else compared <= upper)
 
 
+@pytest.mark.parametrize(
+    ("transform", "partition", "type_", "value"),
+    [
+        ("truncate[10]", 2147483646, pa.int32(), -(2**31)),
+        ("truncate[10]", 2147483646, pa.int64(), -(2**31)),
+        ("truncate[10]", 9223372036854775806, pa.int64(), -(2**63)),
+        ("hour", -1732919508, pa.timestamp("us"), 2**63 - 1),
+    ],
+)
+def test_s30_java_goes_over_the_end_of_a_type(transform: str, partition: int, type_: Any, value: int) -> None:
+    """The partitions are those that Iceberg's `TruncateUtil` and `DateTimeUtil` give these values."""
+    extent = extent_of(transform, partition, type_)
+    assert extent is not None
+    assert not extent.is_null
+    assert extent.lower is None or extent.lower <= value
+    assert extent.upper is None or value <= extent.upper
+
+
+def test_truncated_numbers_short_of_the_ends_of_a_type_are_bounded() -> None:
+    greatest = extent_of("truncate[10]", 2**31 - 18, pa.int32())
+    least = extent_of("truncate[10]", -(2**31) + 8, pa.int32())
+    hour = extent_of("hour", 490_000, pa.timestamp("us"))
+    assert (greatest and greatest.lower, greatest and greatest.upper) == (2**31 - 18, 2**31 - 9)
+    assert (least and least.lower, least and least.upper) == (-(2**31) + 8, -(2**31) + 17)
+    assert hour is not None
+    assert hour.lower == 490_000 * 3_600_000_000
+
+
 @pytest.mark.parametrize("transform", ["identity", "year", "hour", "truncate[4]", "bucket[8]"])
 def test_null_is_null_alone(transform: str) -> None:
     found = extent_of(transform, None, pa.timestamp("us"))
