@@ -11,16 +11,27 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, LoggedStatistics
+from pruner.evidence.sources import of_records
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf
+from pruner.expr.nodes import Operator
 from pruner.parquet_type import ParquetType
-from pruner.tables.iceberg.transforms import extent_of
+from pruner.tables.iceberg.schema import leaves_by_id
+from pruner.tables.iceberg.transforms import bucket_count, bucket_of, extent_of, hash_kind
 from pruner.tables.iceberg.values import decode_values
+from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
+    from pruner.evidence.sources import Sources
+    from pruner.expr.bound.predicates import Leaf
+    from pruner.expr.semantics import Semantics
     from pruner.schema import Field
     from pruner.tables.iceberg.source import IcebergState
     from pruner.tables.iceberg.transforms import Extent
@@ -28,6 +39,10 @@ if TYPE_CHECKING:
 
 NAME: Final = "iceberg.metrics"
 """How reports call what manifests say of columns."""
+
+_BUCKETS: Final = "buckets"
+_MOST_POINTS: Final = 10_000
+"""Values of a list that are hashed for one plan, some microseconds each."""
 
 _PARQUET: Final[dict[pa.DataType, ParquetType]] = {
     pa.timestamp("us"): WALL_CLOCKS,
@@ -48,6 +63,44 @@ class IcebergMetrics(LoggedStatistics):
         """`state` has the manifests that the snapshot was made of."""
         super().__init__(NAME, snapshot)
         self._state = state
+
+    def add(self, about: Field, found: Sources) -> None:
+        """Add what is known of a column; its buckets also where an index covers it: see `OwnIndexes`."""
+        super().add(about, found)
+        if about.expression is None and about.in_file and about.conflict is None:
+            for number, buckets in self._buckets(about).items():
+                found.usable.append(of_records(NAME, _BUCKETS, BucketEvidence(about, buckets, number)))
+
+    def _buckets(self, about: Field) -> dict[int, NDArray[np.int32]]:
+        """The bucket of each file by the number of buckets; negative where it is not known.
+
+        A column that had a type with another hash says nothing: its values have changed, and their buckets have not.
+        """
+        metadata = self._state.metadata
+        kinds = {
+            hash_kind(leaves[about.field_id].type)
+            for schema in metadata.schemas
+            if about.field_id in (leaves := leaves_by_id([schema], metadata.location))
+        }
+        if kinds - {hash_kind(about.type)} or hash_kind(about.type) is None:
+            return {}
+        places = {
+            spec_id: [
+                (place, number)
+                for place, field in enumerate(spec.fields)
+                if field.source_id == about.field_id
+                and field.source_ids in (None, [about.field_id])
+                and (number := bucket_count(field.transform))
+            ]
+            for spec_id, spec in metadata.specs.items()
+        }
+        found: dict[int, NDArray[np.int32]] = {}
+        for at, (spec_id, values) in enumerate(self._state.partitions if any(places.values()) else ()):
+            for place, number in places[spec_id]:
+                if values[place] is not None:
+                    none = np.full(len(self._state.partitions), -1, np.int32)
+                    found.setdefault(number, none)[at] = values[place]
+        return found
 
     def of_column(self, about: Field) -> tuple[FileStatistics, list[str]]:
         """Decode what the manifests say of a column."""
@@ -108,6 +161,52 @@ class IcebergMetrics(LoggedStatistics):
                 nulls[at] = 0
                 low[at] = _greater(low[at], _end(extent.lower, about.type))
                 high[at] = _lesser(high[at], _end(extent.upper, about.type))
+
+
+class BucketEvidence:
+    """What the bucket of each file says of a column: see `pruner.indexes.base.Evidence`.
+
+    A row that is equal to a value is in a file of the value's bucket. Nothing follows for other predicates.
+    """
+
+    def __init__(self, about: Field, buckets: NDArray[np.int32], number: int) -> None:
+        """`buckets` is the bucket of each file out of `number`, and negative where it is not known."""
+        self._about = about
+        self._buckets = buckets
+        self._number = number
+        self.covered: NDArray[np.bool_] = buckets >= 0
+
+    @property
+    def count(self) -> int:
+        """Number of files."""
+        return len(self._buckets)
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> NDArray[np.bool_] | None:
+        """Tell which files are of the bucket of one of the values that are asked for: see `Evidence.possible`."""
+        if outcome is not Outcome.TRUE:
+            return None
+        if isinstance(leaf, InLeaf):
+            points = leaf.points
+        elif isinstance(leaf, CompareLeaf) and leaf.operator is Operator.EQ:
+            points = (leaf.point,)
+        else:
+            return None
+        if len(points) > _MOST_POINTS:
+            return None
+        wanted: set[int] = set()
+        for point in points:
+            # What is equal to the literal lies between both ends, also where not all of that is.
+            if point.nan or point.low is None or point.low != point.high:
+                return None
+            bucket = bucket_of(point.low, self._about.type, self._number)
+            if bucket is None:
+                return None
+            wanted.add(bucket)
+        buckets = self._buckets if at is None else self._buckets[at]
+        excluded = (buckets >= 0) & ~np.isin(buckets, np.array(sorted(wanted), np.int32))
+        return ~excluded
 
 
 def _greater(one: Any, other: Any) -> Any:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg import types as iceberg
+from pyiceberg.transforms import parse_transform
 
 import pruner
 import pruner_duckdb
@@ -240,3 +241,47 @@ def test_a_column_that_its_partition_alone_has_is_refused_and_no_other_column(la
         assert pruned.execute("SELECT id FROM t ORDER BY id").fetchall() == [(0,), (1,), (2,), (3,)]
         with pytest.raises(TableError, match="lacks column 'number'"):
             pruned.execute("SELECT number FROM t")
+
+
+def test_equality_keeps_the_files_of_the_buckets_of_its_values(lake: IcebergLake, tmp_path: Path) -> None:
+    """Also where the number of buckets and the column's type changed; nothing else follows from a bucket."""
+    made = lake.create("bucketed", "buckets")
+    made.append(rows(made, range(2 * ROWS)))
+    with made.update_schema() as schema:
+        schema.update_column("number", iceberg.LongType())
+    with made.update_spec() as spec:
+        spec.remove_field("p0")
+        spec.add_field("number", "bucket[5]", "fifths")
+    made.append(rows(made, range(2 * ROWS)))
+    opened = pruner.open_table(made.metadata_location, index_uri=str(tmp_path / "index"))
+    files = [
+        (task.file, pq.ParquetFile(_local(task.file.file_path)).read()) for task in made.scan().plan_files()
+    ]
+    count = {0: 4, 1: 5}
+
+    def kept(condition: str) -> set[str]:
+        plan = opened.plan(condition)
+        return {_local(each) for each in plan.snapshot.base_files.take(pa.array(plan.ordinals)).to_pylist()}
+
+    for number in (3, 10, -32, 200, 150, 1_000_003):
+        holding: set[str] = set()
+        alike: set[str] = set()
+        for file, held in files:
+            bucket = parse_transform(f"bucket[{count[file.spec_id]}]").transform(iceberg.LongType())(number)
+            values = [each for each in held["number"].to_pylist() if each is not None]
+            if number in values:
+                holding.add(_local(file.file_path))
+            if values and bucket == file.partition[0] and min(values) <= number <= max(values):
+                alike.add(_local(file.file_path))
+        assert holding <= alike
+        assert kept(f"number = {number}") == alike, number
+        assert kept(f"number IN ({number}, {number}, NULL)") == alike, number
+        assert kept(f"number <> {number}") >= holding
+    assert any(
+        len(kept(f"number = {number}")) < len(kept(f"number BETWEEN {number} AND {number} + 1"))
+        for number in (3, 10, 150)
+    )
+
+
+def _local(uri: Any) -> str:
+    return str(uri).removeprefix("file://")

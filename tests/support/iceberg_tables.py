@@ -65,6 +65,7 @@ SPECS: dict[str, tuple[tuple[str, str], ...]] = {
     "identity": (("number", "identity"),),
     "months": (("day", "month"), ("id", "bucket[3]")),
     "hours": (("at", "hour"),),
+    "buckets": (("number", "bucket[4]"),),
     "texts": (("name", "truncate[2]"), ("price", "truncate[1000]")),
     "years": (("wall", "year"), ("flag", "identity")),
 }

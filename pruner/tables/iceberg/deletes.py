@@ -6,7 +6,6 @@ position deletes the files that it names.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -70,17 +69,19 @@ class DeletePlan:
         default_factory=lambda: defaultdict(list)
     )
     everywhere: list[DeleteFile] = field(default_factory=list[DeleteFile])
+    binary: frozenset[tuple[int, int]] = frozenset()
+    """Specs with places in their tuples where bytes are no decimal: there b"" is not b"\\0"."""
 
     def __bool__(self) -> bool:
         return bool(self.by_file or self.by_partition or self.everywhere)
 
     def _key(self, partition: tuple[int, tuple[Any, ...]]) -> tuple[int, tuple[Any, ...]]:
-        """A partition as data and delete files both have it, whatever its columns were promoted from in between.
-
-        Two partitions may come to one key: position deletes name the files that they are about.
-        """
+        """A partition as data and delete files both have it, whatever its columns were promoted from in between."""
         spec_id, values = partition
-        return spec_id, tuple(map(_comparable, values))
+        return spec_id, tuple(
+            value if (spec_id, place) in self.binary else _comparable(value)
+            for place, value in enumerate(values)
+        )
 
     def add(self, delete: DeleteFile, *, is_partitioned: bool) -> None:
         """Take a delete file in."""
@@ -115,9 +116,12 @@ class DeletePlan:
 
 
 def _comparable(value: Any) -> Any:
-    """A value that is equal to itself, also NaN, and a decimal of more digits to the same one of fewer."""
-    if isinstance(value, float) and math.isnan(value):
-        return "NaN"
+    """A value that is equal to itself, also NaN, and a decimal of more digits to the same one of fewer.
+
+    -0.0 and 0.0 are two partitions.
+    """
+    if isinstance(value, float):
+        return value.hex()
     return int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
 
 

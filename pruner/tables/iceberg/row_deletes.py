@@ -1,4 +1,4 @@
-"""The rows of data files that position deletes and deletion vectors remove: see `pruner.tables.snapshot.RowDeletes`.
+"""The rows of data files that deletes remove, by their positions: see `pruner.tables.snapshot.RowDeletes`.
 
 Source: the Iceberg table specification, "Position Delete Files" and "Deletion Vectors".
 """
@@ -6,6 +6,7 @@ Source: the Iceberg table specification, "Position Delete Files" and "Deletion V
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from pruner.arrow import arrow, as_numpy, compute
 from pruner.errors import StorageError, TableError
 from pruner.storage.files import open_for_arrow, read_ranges
 from pruner.tables.deletion_vectors import row_positions, unframed
+from pruner.tables.iceberg.equality import DataFile, EqualityDeletes
 from pruner.tables.iceberg.places import place_of
 
 if TYPE_CHECKING:
@@ -24,13 +26,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.tables.iceberg.deletes import DeleteFile, DeletesOf
+    from pruner.tables.iceberg.schema import Leaf
 
 _FILE, _POSITION = "file_path", "pos"
 _PARQUET: Final = "parquet"
 
 
-class PositionDeletes:
-    """The position deletes of a snapshot: see `RowDeletes`. A file that has several is without the rows of all."""
+@dataclass(frozen=True, slots=True)
+class ByValue:
+    """What equality deletes are applied by: for each data file its size, sequence number and partition, in order.
+
+    `columns` are all that the table ever had, by field id, and `identities` has for each spec the
+    columns whose values stand in the partition tuple, with their places there.
+    """
+
+    sizes: Sequence[int]
+    sequence_numbers: Sequence[int]
+    partitions: Sequence[tuple[int, tuple[Any, ...]]]
+    columns: Mapping[int, Leaf]
+    identities: Mapping[int, Mapping[int, int]]
+
+    def file(self, ordinal: int, uri: str) -> DataFile:
+        """What is known of a data file."""
+        spec_id, values = self.partitions[ordinal]
+        constants = {id_: values[place] for id_, place in self.identities[spec_id].items()}
+        return DataFile(uri, self.sizes[ordinal], self.sequence_numbers[ordinal], constants)
+
+
+class IcebergDeletes:
+    """The deletes of a snapshot: see `RowDeletes`. A file that has several is without the rows of all."""
 
     def __init__(
         self,
@@ -38,12 +62,14 @@ class PositionDeletes:
         locations: Sequence[str],
         root: str,
         options: Mapping[str, str],
+        by_value: ByValue,
     ) -> None:
         """`deletes` and `locations`, as the manifests name them, are those of each data file in order."""
         self._deletes = deletes
         self._locations = locations
         self._root = root
         self._options = options
+        self._by_value = by_value
         self.slices: NDArray[np.bool_] = np.array([each is not None for each in deletes], np.bool_)
 
     def positions(self, ordinals: NDArray[np.intp]) -> list[NDArray[np.uint64]]:
@@ -59,7 +85,29 @@ class PositionDeletes:
             read = [self._vector(each)] if each.is_vector else self._of_file(each, names)
             for number, rows in zip(numbers, read, strict=True):
                 parts[number].append(rows)
+        self._take_equal_rows(ordinals, parts)
         return [np.unique(np.concatenate([np.empty(0, np.uint64), *each])) for each in parts]
+
+    def _take_equal_rows(self, ordinals: NDArray[np.intp], parts: list[list[NDArray[np.uint64]]]) -> None:
+        """Add the rows that equality deletes remove.
+
+        Files of one partition share the keys of all deletes of it, whichever of them are older than a file: a table
+        that is written by upserts has another set of deletes for every file.
+        """
+        deletes = {
+            number: found.equality
+            for number, ordinal in enumerate(ordinals.tolist())
+            if (found := self._deletes[int(ordinal)]) is not None and found.equality
+        }
+        of_partition: dict[tuple[int, tuple[Any, ...]], set[DeleteFile]] = defaultdict(set)
+        for number, found in deletes.items():
+            of_partition[self._by_value.partitions[int(ordinals[number])]].update(found)
+        reading = EqualityDeletes(self._by_value.columns, self._root, self._options)
+        for number in deletes:
+            ordinal = int(ordinals[number])
+            shared = frozenset(of_partition[self._by_value.partitions[ordinal]])
+            file = self._by_value.file(ordinal, place_of(self._locations[ordinal], self._root))
+            parts[number].append(reading.positions(file, shared))
 
     def _vector(self, delete: DeleteFile) -> NDArray[np.uint64]:
         uri = place_of(delete.path, self._root)

@@ -6,6 +6,7 @@ Source: the Iceberg table specification, "Schemas and Data Types" and appendix C
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pruner.errors import TableError
 from pruner.schema import Field, TableSchema, path_of_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pruner.tables.iceberg.metadata import StructType
 
@@ -79,6 +80,41 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], place: str
         nested = _composed(type_)
         if nested.get("type") == "struct":
             yield from _fields(nested["fields"], path, place)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column, or a field in structs, whose field ids are `above`, the outermost first."""
+
+    type: pa.DataType
+    above: tuple[int, ...] = ()
+
+
+def leaves_by_id(schemas: Iterable[StructType], place: str) -> dict[int, Leaf]:
+    """All columns of primitive types, and such fields in structs, by field ids: each as the last schema has it.
+
+    Raises:
+        TableError: a type is not known.
+    """
+    found: dict[int, Leaf] = {}
+
+    def take(fields: Sequence[dict[str, Any]], above: tuple[int, ...]) -> None:
+        for each in fields if len(above) <= _DEEPEST else ():
+            nested = _composed(each["type"])
+            if nested.get("type") == "struct":
+                take(nested["fields"], (*above, int(each["id"])))
+            elif not nested:
+                found[int(each["id"])] = Leaf(arrow_type(each["type"], (str(each["name"]),), place), above)
+
+    for schema in schemas:
+        take(schema.fields, ())
+    return found
+
+
+def is_bytes(type_: pa.DataType) -> bool:
+    """Tell whether values of a type are bytes and no number."""
+    types = pa.types
+    return types.is_binary(type_) or types.is_fixed_size_binary(type_) or isinstance(type_, pa.UuidType)
 
 
 def _composed(type_: Any) -> dict[str, Any]:

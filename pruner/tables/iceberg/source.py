@@ -31,8 +31,8 @@ from pruner.tables.iceberg.places import (
     read_file,
     table_of_metadata,
 )
-from pruner.tables.iceberg.row_deletes import PositionDeletes
-from pruner.tables.iceberg.schema import iceberg_schema
+from pruner.tables.iceberg.row_deletes import ByValue, IcebergDeletes
+from pruner.tables.iceberg.schema import iceberg_schema, is_bytes, leaves_by_id
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array, keys_of_paths
 from pruner.tables.source import WriteOnceSource
 
@@ -58,6 +58,8 @@ _METADATA_PATH: Final = "write.metadata.path"
 """Where a table keeps its metadata that does not lie beside its data."""
 
 _NOTHING: Final = "nothing"
+_VOID: Final = "void"
+"""The transform of a field that was taken out of a spec of version 1: a spec of nothing else has no partitions."""
 
 
 @dataclass(frozen=True)
@@ -305,39 +307,52 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
     )
 
 
-def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> PositionDeletes | None:
-    """What removes rows of the data files; None where nothing can.
-
-    Raises:
-        TableError: deletes by the values of columns may apply, which are not read yet.
-    """
-    plan = DeletePlan()
-    specs = state.metadata.specs
+def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> IcebergDeletes | None:
+    """What removes rows of the data files; None where nothing can."""
+    metadata = state.metadata
+    specs = metadata.specs
+    leaves = leaves_by_id((*metadata.schemas, metadata.schema_of(None)), root)
+    bytes_ = {id_ for id_, leaf in leaves.items() if is_bytes(leaf.type)}
+    plan = DeletePlan(
+        binary=frozenset(
+            (spec_id, place)
+            for spec_id, spec in specs.items()
+            for place, each in enumerate(spec.fields)
+            if each.source_id in bytes_
+        )
+    )
     for manifest in state.deletes:
-        partitions = _tuples(manifest, state.metadata)
+        partitions = _tuples(manifest, metadata)
         for each in delete_files(manifest, partitions):
-            plan.add(each, is_partitioned=bool(specs[each.partition[0]].fields))
+            fields = specs[each.partition[0]].fields
+            plan.add(each, is_partitioned=any(field.transform != _VOID for field in fields))
     if not plan:
         return None
     locations: list[Any] = state.files.column("path").to_pylist()
     numbers: list[Any] = state.files.column("sequence_number").to_pylist()
     found = [plan.of(*each) for each in zip(locations, numbers, state.partitions, strict=True)]
-    if any(each is not None and each.equality for each in found):
-        raise TableError(
-            f"{root} has equality deletes, which this reader does not apply yet: compact the table, or read it with an "
-            "engine that applies them"
-        )
-    return PositionDeletes(found, locations, root, options) if any(found) else None
+    if not any(found):
+        return None
+    sizes: list[Any] = state.files.column("size").to_pylist()
+    by_value = ByValue(sizes, numbers, state.partitions, leaves, _identities(metadata))
+    return IcebergDeletes(found, locations, root, options, by_value)
+
+
+def _identities(metadata: TableMetadata) -> dict[int, dict[int, int]]:
+    """For each spec the columns whose values its partition tuples have, by field ids, with their places there."""
+    return {
+        spec_id: {
+            each.source_id: place
+            for place, each in enumerate(spec.fields)
+            if each.transform == "identity" and each.source_id
+        }
+        for spec_id, spec in metadata.specs.items()
+    }
 
 
 def _in_manifest(state: IcebergState, root: str) -> dict[str, frozenset[int]]:
     """The columns whose values the partition of each file has, by field ids, under the file's URI."""
-    of_spec = {
-        spec_id: frozenset(
-            each.source_id for each in spec.fields if each.transform == "identity" and each.source_id
-        )
-        for spec_id, spec in state.metadata.specs.items()
-    }
+    of_spec = {spec_id: frozenset(found) for spec_id, found in _identities(state.metadata).items()}
     if not any(of_spec.values()):
         return {}
     locations: list[Any] = state.files.column("path").to_pylist()

@@ -53,6 +53,63 @@ def bucket_count(transform: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def bucket_of(value: bool | int | float | bytes, type_: pa.DataType, count: int) -> int | None:
+    """Return the bucket of a value.
+
+    Args:
+        value: in the column's storage domain: days, microseconds, unscaled decimals, bytes.
+        type_: the column's Arrow type.
+        count: the number of buckets.
+
+    Returns:
+        None for a type that has no hash.
+    """
+    stored: bytes
+    if hash_kind(type_) == "bytes" and isinstance(value, bytes):
+        stored = value
+    elif hash_kind(type_) == "decimal" and isinstance(value, int):
+        # As few bytes as hold it with its sign, and one at least.
+        bits = (value if value >= 0 else -value - 1).bit_length()
+        stored = value.to_bytes(bits // 8 + 1, "big", signed=True)
+    elif hash_kind(type_) is not None and isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+        stored = value.to_bytes(8, "little", signed=True)
+    else:
+        return None
+    return (_murmur3(stored) & 0x7FFFFFFF) % count
+
+
+def hash_kind(type_: pa.DataType) -> str | None:
+    """What the hash of a type is made of: types of one kind have the same hash of the same value; None without one."""
+    types = pa.types
+    if types.is_string(type_) or types.is_binary(type_) or types.is_fixed_size_binary(type_):
+        return "bytes"
+    if isinstance(type_, pa.UuidType):
+        return "bytes"
+    if types.is_decimal128(type_):
+        return "decimal"
+    if types.is_integer(type_):
+        return "number"
+    return (
+        str(type_) if types.is_date32(type_) or types.is_time64(type_) or types.is_timestamp(type_) else None
+    )
+
+
+def _murmur3(data: bytes) -> int:
+    """The 32-bit hash of MurmurHash3 for x86 with seed 0 (specification, appendix B)."""
+    mask = 0xFFFFFFFF
+    found = 0
+    whole = len(data) & ~3
+    for at in range(0, len(data), 4):
+        word = int.from_bytes(data[at : at + 4], "little") * 0xCC9E2D51 & mask
+        found ^= ((word << 15 | word >> 17) & mask) * 0x1B873593 & mask
+        if at < whole:
+            found = ((found << 13 | found >> 19) & mask) * 5 + 0xE6546B64 & mask
+    found ^= len(data)
+    found = (found ^ found >> 16) * 0x85EBCA6B & mask
+    found = (found ^ found >> 13) * 0xC2B2AE35 & mask
+    return found ^ found >> 16
+
+
 def extent_of(transform: str, value: Any, type_: pa.DataType) -> Extent | None:
     """Return what the value of a transform says of the column that it is made of.
 

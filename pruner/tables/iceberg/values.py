@@ -5,7 +5,7 @@ Source: the Iceberg table specification, appendix D ("Single-value serialization
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_DECIMAL_BYTES: Final = 16
 _UUID_BYTES: Final = 16
+_EXACT: Final = Context(prec=60)
 
 
 def decode_values(values: Any, type_: pa.DataType) -> Any:
@@ -61,6 +62,22 @@ def decode_values(values: Any, type_: pa.DataType) -> Any:
             storage,
         )
     return nulls(len(values), type_)
+
+
+def value_of_partition(value: Any, type_: pa.DataType) -> Any:
+    """Return a value of a partition tuple, as Avro stores it, as an Arrow scalar of a column's type.
+
+    Raises:
+        pa.ArrowInvalid: it is none of the type.
+    """
+    if pa.types.is_decimal(type_):
+        unscaled = int.from_bytes(value, "big", signed=True)
+        return arrow.scalar(Decimal(unscaled).scaleb(-type_.scale, _EXACT), type_)
+    storage = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
+    if pa.types.is_temporal(storage):
+        width = pa.int32() if pa.types.is_date32(storage) else pa.int64()
+        return arrow.scalar(value, width).cast(storage)
+    return arrow.scalar(value, storage)
 
 
 def _of_width(values: Any, width: int, made: Callable[[Any], Any], type_: pa.DataType) -> Any:

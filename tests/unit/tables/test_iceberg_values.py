@@ -20,7 +20,7 @@ from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
 from pruner.arrow import arrow
 from pruner.tables.iceberg.deletes import DeleteFile, DeletePlan
 from pruner.tables.iceberg.manifests import POSITION_DELETES
-from pruner.tables.iceberg.transforms import extent_of, next_prefix
+from pruner.tables.iceberg.transforms import bucket_of, extent_of, next_prefix
 from pruner.tables.iceberg.values import decode_values
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
@@ -262,3 +262,54 @@ def _position_deletes(partition: tuple[int, tuple[Any, ...]]) -> DeleteFile:
         first=None,
         last=None,
     )
+
+
+BUCKETED = (
+    "int",
+    "long",
+    "date",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "string",
+    "binary",
+    "fixed",
+    "uuid",
+    "decimal",
+)
+
+
+@pytest.mark.parametrize("kind", BUCKETED)
+@given(data=st.data())
+def test_buckets_are_those_of_pyiceberg(kind: str, data: st.DataObject) -> None:
+    written, type_, values = KINDS[kind]
+    value = data.draw(values)
+    count = data.draw(st.integers(1, 2**31 - 1))
+    stored = value
+    match kind:
+        case "date":
+            stored = date_to_days(value)
+        case "time":
+            stored = (value.hour * 3600 + value.minute * 60 + value.second) * 1_000_000 + value.microsecond
+        case "timestamp" | "timestamptz":
+            stored = datetime_to_micros(value)
+        case "string":
+            stored = value.encode()
+        case "uuid":
+            stored = value.bytes
+        case "decimal":
+            stored = int(value.scaleb(7, EXACT))
+        case _:
+            pass
+    expected = parse_transform(f"bucket[{count}]").transform(written)(value)
+    assert bucket_of(stored, type_, count) == expected
+
+
+def test_the_hashes_of_the_specification() -> None:
+    whole = 2**31 - 1
+    assert bucket_of(34, pa.int64(), whole) == 2017239379
+    assert bucket_of(1420, pa.decimal128(9, 2), whole) == (-500754589 & whole) % whole
+    assert bucket_of(b"iceberg", pa.string(), whole) == 1210000089
+    assert bucket_of(bytes([0, 1, 2, 3]), pa.binary(), whole) == (-188683207 & whole) % whole
+    assert bucket_of(1.5, pa.float64(), whole) is None
+    assert bucket_of(2**63, pa.int64(), whole) is None
