@@ -513,7 +513,9 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
         if told != Counter(map(_shown, rows)):
             # DuckDB's filters take `b'?'` of a binary column for NULL: then the answer is that of DuckDB alone.
             assert " NULL" in where, repeat
-            assert any(kind.name.startswith("binary") and f'"{name}"' in where for name, kind in kinds), repeat
+            assert any(kind.name.startswith("binary") and f'"{name}"' in where for name, kind in kinds), (
+                repeat
+            )
             assert told == Counter(map(_shown, optimized.execute(statement).fetchall())), repeat
             tally["otherwise by DuckDB"] += 1
         tally["fewer"] += any(scan.read < scan.kept for scan in list(pruned.last_plans)[-1:])

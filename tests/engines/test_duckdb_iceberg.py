@@ -243,6 +243,30 @@ def test_a_column_that_its_partition_alone_has_is_refused_and_no_other_column(la
             pruned.execute("SELECT number FROM t")
 
 
+def test_records_of_a_column_that_its_partition_alone_has_deny_no_value(
+    lake: IcebergLake, tmp_path: Path
+) -> None:
+    """Engines fill the column in from the partition: a file without it is no file of NULLs."""
+    made = lake.create("filled", "identity")
+    made.append(rows(made, range(4)))
+    values = made.scan().to_arrow().column("number").to_pylist()
+    files = list(made.scan().plan_files())
+    for task in files:
+        path = str(task.file.file_path).removeprefix("file://")
+        pq.write_table(pq.ParquetFile(path).read(columns=["id", "x"]), path)
+    opened = pruner.open_table(made.metadata_location, index_uri=str(tmp_path / "index"))
+    for kind in ("column_stats", "bitmap", "bloom_filter"):
+        opened.create_index(f"numbers_{kind}", "number", kind)
+    for value in set(values):
+        condition = "number IS NULL" if value is None else f"number = {value}"
+        kept = {str(each) for each in opened.plan(condition).files}
+        matching = {str(task.file.file_path) for task in files if task.file.partition[0] == value}
+        assert {each.removeprefix("file://") for each in kept} >= {
+            each.removeprefix("file://") for each in matching
+        }, condition
+        assert matching
+
+
 def test_equality_keeps_the_files_of_the_buckets_of_its_values(lake: IcebergLake, tmp_path: Path) -> None:
     """Also where the number of buckets and the column's type changed; nothing else follows from a bucket."""
     made = lake.create("bucketed", "buckets")

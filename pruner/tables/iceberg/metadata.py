@@ -115,6 +115,14 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
         return {each.spec_id: each for each in specs}
 
     @property
+    def identity_sources(self) -> frozenset[int]:
+        """Ids of the columns whose very values are in partitions, by any spec (specification, "Column Projection")."""
+        fields = (field for spec in self.specs.values() for field in spec.fields)
+        return frozenset(
+            each.source_id for each in fields if each.source_id is not None and each.transform == "identity"
+        )
+
+    @property
     def current(self) -> TableSnapshot | None:
         """The current snapshot of the main branch; None for a table without one.
 

@@ -15,7 +15,7 @@ from pruner.errors import TableError
 from pruner.schema import Field, TableSchema, path_of_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from pruner.tables.iceberg.metadata import StructType
 
@@ -44,21 +44,28 @@ _DEEPEST: Final = 64
 _MOST_DIGITS: Final = 38
 
 
-def iceberg_schema(schema: StructType, place: str) -> TableSchema:
+def iceberg_schema(schema: StructType, place: str, filled: Collection[int] = ()) -> TableSchema:
     """Return a schema of a table.
 
     Types that no index serves (variants, geometries, nanoseconds) are columns with the reason as their `conflict`.
+
+    Args:
+        schema: as metadata has it.
+        place: what messages call the table.
+        filled: ids of columns that readers fill in from a partition where a file lacks them.
 
     Raises:
         TableError: a type is not known, or the schema is not understood.
     """
     try:
-        return TableSchema(tuple(_fields(schema.fields, (), place)))
+        return TableSchema(tuple(_fields(schema.fields, (), place, filled)))
     except (KeyError, TypeError, AttributeError) as error:
         raise TableError(f"the schema of {place} is not understood: {error!r}") from None
 
 
-def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], place: str) -> Iterator[Field]:
+def _fields(
+    fields: Sequence[dict[str, Any]], above: tuple[str, ...], place: str, filled: Collection[int]
+) -> Iterator[Field]:
     if len(above) > _DEEPEST:
         raise TableError(f"the schema of {place} is nested more than {_DEEPEST} levels deep")
     for each in fields:
@@ -74,12 +81,13 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], place: str
             path,
             arrow_type(type_, path, place),
             field_id=id_,
+            absent_is_null=id_ not in filled,
             conflict=_unserved(type_),
             stored=path_of_id(id_),
         )
         nested = _composed(type_)
         if nested.get("type") == "struct":
-            yield from _fields(nested["fields"], path, place)
+            yield from _fields(nested["fields"], path, place, filled)
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,7 +285,7 @@ def _tuples(manifest: Manifest, metadata: TableMetadata) -> list[tuple[int, tupl
 
 def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Mapping[str, str]) -> Snapshot:
     metadata, files = state.metadata, state.files
-    schema = iceberg_schema(metadata.schema_of(schema_id), root)
+    schema = iceberg_schema(metadata.schema_of(schema_id), root, metadata.identity_sources)
     _require_parquet(files, root)
     codes, paths = _partition_paths(state)
     locations: Any = files.column("path").combine_chunks()
