@@ -154,6 +154,8 @@ def _require_one_column(column: Field, fields: Iterable[Field], *, is_constant: 
             continue
         if each.dispute is not None:
             raise _UnreadableError(each.dispute)
+        if not each.absent_is_null:
+            raise _UnreadableError("rows of files without it have a default, which clients do not know")
         misread = next((kind for kind in each.parquet or () if _is_misread(kind)), None)
         if misread is not None:
             raise _UnreadableError(f"files have it as {misread}, which clients read in different ways")

@@ -31,10 +31,13 @@ from pyiceberg.typedef import Record
 import pruner
 from pruner.errors import PredicateError
 from pruner.planning.pinned import PinnedSnapshot
+from pruner.schema import Field, TableSchema
 from pruner.service import Settings
 from pruner.service.rest_catalog import tasks
 from pruner.service.rest_catalog.filters import DEEPEST, Filter
 from pruner.service.rest_catalog.metadata import ServedTable
+from pruner.service.rest_catalog.schema import client_schema
+from pruner.tables.snapshot import Partitions
 from tests.support.patience import PATIENCE, PATIENT
 from tests.support.profiles import examples
 from tests.support.service import running_service
@@ -199,6 +202,14 @@ def test_field_ids_of_files_are_those_of_the_schema(tmp_path: Path) -> None:
     found = _described(pa.schema(fields), tmp_path).schema
     assert [(each["name"], each["id"]) for each in found.fields] == [("a", 7), ("b", 3)]
     assert set(found.left_out) == {"plain", "l"}
+
+
+def test_a_column_with_a_default_for_older_files_is_left_out() -> None:
+    """A client would show NULL for it."""
+    fields = Field(("a",), pa.int64(), absent_is_null=False), Field(("b",), pa.int64())
+    found = client_schema(TableSchema(fields), Partitions(pa.array([""])))
+    assert [each["name"] for each in found.fields] == ["b"]
+    assert set(found.left_out) == {"a"}
 
 
 def test_a_wider_type_does_not_hide_that_a_file_is_misread(tmp_path: Path) -> None:
