@@ -86,7 +86,7 @@ def newest_metadata(store: Store) -> tuple[str, ObjectInfo]:
     except NotFoundError:
         raise TableError(
             f"{store.uri} is an Iceberg table whose newest metadata its catalog alone knows: open one state of the "
-            "table by its metadata file"
+            "table by its metadata file, which PyIceberg gives as catalog.load_table(…).metadata_location"
         ) from None
     version = int(text) if text.isdigit() else None
     found: dict[int, ObjectInfo] = {}
