@@ -50,7 +50,7 @@ CONDITIONS = (
 def ice(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     session = iceberg_session(spark, tmp_path_factory.mktemp("warehouse"))
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    # It keeps equality deletes by the types that columns had before they were promoted, and loses them so.
+    # With it, Spark once brought rows back that equality deletes had removed before a column was promoted.
     session.conf.set("spark.sql.iceberg.executor-cache.enabled", "false")
     return session
 
