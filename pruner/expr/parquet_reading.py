@@ -109,14 +109,14 @@ def as_read(field: Field, semantics: Semantics) -> Field:
     fields then stay as they are: an index has no values of them that the engine reads
     (`pruner.indexes.columns.reading`).
     """
+    if not field.parquet or field.conflict is not None:
+        return field
     return _as_read(field, semantics.traits)
 
 
 @lru_cache(maxsize=4096)
 def _as_read(field: Field, traits: Traits) -> Field:
-    if not field.parquet or field.conflict is not None:
-        return field
-    readings = {each: type_read(each, traits) for each in field.parquet}
+    readings = {each: type_read(each, traits) for each in field.parquet or ()}
     types = {each for each in readings.values() if each is not None}
     if not types:
         if not _must_be_known(field.type):

@@ -77,9 +77,8 @@ def coerce(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerc
 
 
 @lru_cache(maxsize=256)
-def unsupported_reason(column: pa.DataType) -> str | None:
-    """Why predicates on columns of this type are never decided, or None where they can be."""
-    supported = (
+def _is_supported(column: pa.DataType) -> bool:
+    return (
         is_number(column)
         or is_temporal(column)
         or is_string(column)
@@ -87,7 +86,12 @@ def unsupported_reason(column: pa.DataType) -> str | None:
         or is_time(column)
         or pa.types.is_boolean(column)
     )
-    if not supported:
+
+
+def unsupported_reason(column: pa.DataType) -> str | None:
+    """Why predicates on columns of this type are never decided, or None where they can be."""
+    if not _is_supported(column):
+        # Types of lists are equal whatever their items are called, so this text must not be remembered by the type.
         return f"columns of type {column} are not supported"
     if pa.types.is_decimal(column) and decimal_digits(column)[0] > DECIMAL_DIGITS:
         return "decimals of more than 38 digits are not supported"

@@ -347,3 +347,12 @@ def test_texts_are_short() -> None:
     for node in (wide, long):
         assert len(show(node)) <= 300
         assert len(describe(bound_of(node))) <= 300
+
+
+@pytest.mark.parametrize("item", ["item", "element"])
+def test_a_list_is_called_as_its_own_schema_calls_it(item: str):
+    """Arrow's types of lists are equal whatever their items are called."""
+    schema = table_schema(pa.schema([("tags", pa.list_(pa.field(item, pa.string())))]))
+    found = bind(Compare(Operator.EQ, Column(("tags",)), Literal("x", pa.string())), schema, DUCKDB)
+    assert isinstance(found, Unknown)
+    assert found.reason == f"columns of type list<{item}: string> are not supported"
