@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pruner.errors import PredicateError
+from pruner.errors import PredicateError, SchemaError
 from pruner.expr.binding.bind import bind
 from pruner.expr.bound.predicates import Unknown
 from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes
@@ -15,7 +15,7 @@ from pruner.expr.exact.clock import is_known_zone
 from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe, show
-from pruner.expr.text.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate, with_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -139,7 +139,10 @@ class PinnedSnapshot:
         if not isinstance(predicate, str | Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise PredicateError(f"a predicate is SQL text or an expression, not {predicate!r}")
         expression = parse_predicate(predicate, rules) if from_text else predicate
-        bound = bind(expression, self.schema, rules, strict=from_text, indexed=self._view.indexed)
+        try:
+            bound = bind(expression, self.schema, rules, strict=from_text, indexed=self._view.indexed)
+        except SchemaError as error:
+            raise (with_hint(error, predicate) if isinstance(predicate, str) else error) from None
         disabled = switched_off()
         if disabled is not None:
             bound = Unknown(describe(bound), disabled)

@@ -49,7 +49,12 @@ def counted_by_reading(table: Any, predicate: str, semantics: Semantics, as_of: 
             f"metadata alone does not answer this count, and {semantics.engine} does not run in this process: "
             f"count in {semantics.engine}, or write the predicate in the SQL of DuckDB"
         )
-    past = {"uri": table.uri, "storage_options": table.storage_options, "as_of": as_of}
+    past = {
+        "uri": table.uri,
+        "index_uri": table.index_uri,
+        "storage_options": table.storage_options,
+        "as_of": as_of,
+    }
     connection = adapter.connect({"counted": table if as_of is None else past}, config={})
     if semantics.zone is not None:
         zone = semantics.zone.replace("'", "''")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from contextlib import redirect_stdout
@@ -44,9 +43,6 @@ SHOWN = 20
 
 BUDGET = 10.0
 """About how many seconds the sample of the data takes at most; all statements are read before it."""
-
-_JOIN = re.compile(r"\bjoin\b", re.IGNORECASE)
-"""A join may prune by keys of its other side."""
 
 BudgetOption = Annotated[
     float,
@@ -181,13 +177,39 @@ class _Log:
                 self.notes.append(f"not understood: {asked.text[:80]}: {_reason(error)}")
                 self.unjudged = True
                 continue
-            self.unjudged |= bool(plans) and _JOIN.search(asked.text) is not None
+            self.unjudged |= bool(plans) and _has_other_side(asked, self.dialect)
             found += plans * times
         if left := len(counts) - done:
             self.unjudged = True
             were = f"{counted(left, 'statement')} {'was' if left == 1 else 'were'} not looked at"
             self.notes.append(f"{were}: the {STATEMENTS:,} that were come as often or more often")
         return found
+
+
+def _has_other_side(asked: Asked, dialect: str) -> bool:
+    """Whether a statement joins, also by a comma or a subquery in a condition: its other side may prune by keys."""
+    if asked.place is not None:
+        return False
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        trees = sqlglot.parse(asked.text, read=dialect)
+    except SqlglotError:
+        return True
+    queries = [query for tree in trees if tree is not None for query in tree.find_all(exp.Query)]
+    return any(query.find(exp.Join) is not None or _is_value(query) for query in queries)
+
+
+def _is_value(query: Any) -> bool:
+    """Whether a query stands where a value does: not in FROM, in WITH, as a side of UNION, or as the statement."""
+    from sqlglot import exp
+
+    place = query.parent
+    while isinstance(place, exp.Subquery):
+        place = place.parent
+    return not isinstance(place, exp.From | exp.Join | exp.CTE | exp.SetOperation | exp.Subquery | None)
 
 
 def _reason(error: Exception) -> str:

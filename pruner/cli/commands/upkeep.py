@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pruner.cli.failures import fail_with
+from pruner.cli.failures import WRONG_USAGE, complain, fail_with
 from pruner.cli.options import Output, OutputOption, on_table
 from pruner.cli.output import megabytes, print_json, printable, write_line
 from pruner.showing.words import counted
@@ -108,9 +108,10 @@ def uninstall(
     """Delete all indexes, never the table."""
     if not yes:
         if not sys.stdin.isatty():
-            raise typer.BadParameter(
-                "standard input is not a terminal, so nobody can be asked: pass --yes", param_hint="--yes"
+            complain(
+                "nothing is deleted: standard input is not a terminal, so nobody can be asked: pass --yes"
             )
+            raise typer.Exit(WRONG_USAGE)
         typer.confirm(f"Delete all indexes in {printable(table.index_uri)}?", abort=True, err=True)
     deleted = table.uninstall()
     if output is Output.JSON:

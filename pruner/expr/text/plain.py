@@ -3,11 +3,6 @@
 The parser takes a third of the time of a plan over 100,000 files. Statements of one shape come again and again with
 other constants; of such a text the parser's answer is known but for the constants. Where no word is a keyword, it is
 known from the start, and the parser is not even loaded.
-
-Words that may be more than the name of a column, in the SQL of some engine.
-
-They are the keywords of the SQL parser's dialects, and what it takes for something else without one. A test reads them
-off the parser: any other word in front of a sign of comparison is a name to it.
 """
 
 from __future__ import annotations
@@ -25,6 +20,11 @@ if TYPE_CHECKING:
     from pruner.expr.engines import Traits
     from pruner.expr.semantics import Semantics
 
+TEXT_IN_SINGLE_QUOTES: Final = "double quotes hold a name, text stands in single quotes"
+
+# Words that may be more than the name of a column in the SQL of some engine: the keywords of the SQL parser's dialects,
+# and what it takes for something else without one. A test reads them off the parser: any other word in front of a sign
+# of comparison is a name to it.
 _WORDS: Final = """
 ADD ALL ALTER ANALYZE AND ANTI ANY APPLY ARCHIVE ARCHIVES ARRAY AS ASC ASOF ATTACH AUTOINCREMENT AUTO_INCREMENT BEGIN
 BETWEEN BIGDECIMAL BIGINT BIGNUM BIGNUMERIC BINARY BIT BITSTRING BLOB BOOL BOOLEAN BPCHAR BY BYTE BYTEA CACHE CALL

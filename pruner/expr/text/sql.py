@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pruner.expr.text.plain import PlainTexts, is_certain, read_plain
+from pruner.errors import SchemaError
+from pruner.expr.text.plain import TEXT_IN_SINGLE_QUOTES, PlainTexts, is_certain, read_plain
 
 if TYPE_CHECKING:
     from pruner.expr.nodes import Expr
     from pruner.expr.semantics import Semantics
 
 _REMEMBERED_CHARACTERS = 4096
+_QUOTED_NAME = re.compile(r'"([^"]+)"')
 _plain_texts = PlainTexts()
 
 
@@ -37,6 +40,12 @@ def _remembered(text: str, semantics: Semantics) -> Expr:
     if plain is not None and is_certain(plain):
         return plain.expression
     return _plain_texts.parse(text, semantics, lambda: _parse(text, semantics))
+
+
+def with_hint(error: SchemaError, text: str) -> SchemaError:
+    """The error of a column that does not exist, and what was probably meant where it is in double quotes."""
+    missing = any(f"no column {name!r}:" in str(error) for name in _QUOTED_NAME.findall(text))
+    return SchemaError(f"{error}; {TEXT_IN_SINGLE_QUOTES}") if missing else error
 
 
 def _parse(text: str, semantics: Semantics) -> Expr:

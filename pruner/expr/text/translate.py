@@ -40,6 +40,7 @@ from pruner.expr.nodes import (
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.dialects import as_written, dialect_of, function_name
 from pruner.expr.text.literals import NULL_LITERAL, STRING, fold_cast, in_one_type, negated, number
+from pruner.expr.text.plain import TEXT_IN_SINGLE_QUOTES
 from pruner.expr.text.sqltypes import arrow_type, fraction_digits
 from pruner.expr.text.translate_calls import Calls, like_each
 from pruner.expr.truth import as_predicate, is_false, is_predicate, is_true, same_truth
@@ -152,7 +153,9 @@ class Translator:
             return self._calls.listed(operand, literals, node)
         if options and of_one_type(options):
             return disjunction(tuple([Compare(Operator.EQ, operand, option) for option in options]))
-        return self._opaque(node, "IN over something that is not a list of constants")
+        return self._opaque(
+            node, "IN over something that is not a list of constants" + _text_as_name(node.expressions)
+        )
 
     def _taken_list(self, options: list[Node]) -> tuple[Literal, ...] | None:
         if len(options) != 1 or not isinstance(options[0], exp.Column):
@@ -202,7 +205,7 @@ class Translator:
         if not isinstance(pattern, exp.Literal) or not pattern.is_string:
             listed = self._traits.like_takes_lists and escape is None
             each = like_each(node, lambda one: self._like(one, None)) if listed else None
-            return each or self._opaque(node, "LIKE with something else than text")
+            return each or self._opaque(node, "LIKE with something else than text" + _text_as_name([pattern]))
         if isinstance(node, exp.StartsWith):
             text, escape = literal_pattern(str(pattern.this))
             return Like(self._value(node.this), f"{text}%", escape)
@@ -389,6 +392,12 @@ def _chain(node: Node, kind: str) -> list[Node]:
         else:
             operands.append(part)
     return operands
+
+
+def _text_as_name(values: list[Node]) -> str:
+    """What to add to a reason where names stand in double quotes and texts were probably meant."""
+    quoted = any(isinstance(each, exp.Column) and each.this.args.get("quoted") for each in values)
+    return f"; {TEXT_IN_SINGLE_QUOTES}" if quoted else ""
 
 
 def _subquery() -> PredicateError:

@@ -71,6 +71,10 @@ def test_the_statements_of_a_log_decide(run: Run, lake: Path, tmp_path: Path) ->
         "SELECT nothing FROM lake",
         "SELECT count(*) FROM lake WHERE reverse(account::VARCHAR) = '7'",
         "SELECT * FROM lake AS a JOIN lake AS b ON a.account = b.day",
+        "SELECT * FROM lake AS a, lake AS b WHERE a.account = b.day",
+        "FROM lake WHERE account IN (SELECT max(day) FROM lake)",
+        "SELECT * FROM (FROM lake WHERE account = (SELECT max(day) FROM lake)) AS a",
+        "FROM lake AS a WHERE EXISTS (FROM lake AS b WHERE a.account = b.day)",
         "not a statement",
     ],
 )
@@ -95,6 +99,24 @@ def test_no_drop_is_named_while_a_statement_is_not_judged(
     found = json.loads(run("advise", lake, *log, "--budget", "0.1", "--output", "json").out)
     assert found["useless"] == {}, "the last statement is what the index is for"
     assert len(found["questions"]) == 21
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [
+        "WITH a AS (FROM lake WHERE day = 3) SELECT * FROM a",
+        "SELECT * FROM ((SELECT * FROM lake WHERE day = 3)) AS a",
+        "FROM lake WHERE day = 3 UNION ALL (FROM lake WHERE day = 4)",
+        "SELECT 'a join of texts' FROM lake WHERE day = 3",
+    ],
+)
+def test_a_statement_without_another_side_is_judged(run: Run, lake: Path, tmp_path: Path, alone: str) -> None:
+    assert run("sql", f"CREATE INDEX accounts ON '{lake}' USING bloom_filter (account)").code == 0
+    (tmp_path / "log.sql").write_text(alone)
+    assert (
+        "DROP INDEX accounts would lose nothing"
+        in run("advise", lake, "--log", tmp_path / "log.sql", *IN_TIME).out
+    )
 
 
 def test_files_and_bytes_are_whole(run: Run, lake: Path) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pyarrow as pa
 import pytest
 
+import pruner
+import pruner_duckdb
 from tests.support.iceberg_tables import IcebergLake, rows
 from tests.unit.cli.conftest import Run
 
@@ -84,3 +87,20 @@ def test_a_query_says_what_metadata_answered(run: Run, flights: Path) -> None:
     ran = run("query", "SELECT count(*) FROM ev WHERE delay >= 20", "--table", f"ev={flights}")
     assert ran.err.startswith("ev: 0 of 4 files read, 0.00 MB of ")
     assert ran.err.rstrip().endswith("; answered from metadata: 4 of 4 files")
+
+
+def test_counts_of_the_past_use_the_indexes_where_they_are(
+    delta: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pruner.open_table(delta, index_uri=str(tmp_path / "indexes"))
+    table.create_index("ids", on="id", using="bitmap")
+    opened: list[str] = []
+    connect = pruner_duckdb.connect
+
+    def watched(tables: dict[str, Any], **given: Any) -> Any:
+        opened.append(tables["counted"]["index_uri"])
+        return connect(tables, **given)
+
+    monkeypatch.setattr(pruner_duckdb, "connect", watched)
+    assert table.count("id % 2 = 1", as_of="1") == 10
+    assert opened == [table.index_uri]

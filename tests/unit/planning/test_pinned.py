@@ -49,3 +49,26 @@ def test_semantics_by_an_engines_name_are_refused_in_one_sentence(tmp_path: Path
     name: Any = "duckdb"
     with pytest.raises(pruner.PredicateError, match="not 'duckdb': name an engine by dialect="):
         pruner.open_table(tmp_path).plan("x = 1", semantics=name)
+
+
+HINT = "double quotes hold a name, text stands in single quotes"
+
+
+@pytest.mark.parametrize("predicate", ['city = "Lima"', '"Lima" = city', 'n = 1 AND NOT (city <> "Lima")'])
+def test_text_in_double_quotes_is_refused_with_what_to_write(tmp_path: Path, predicate: str) -> None:
+    pq.write_table(pa.table({"city": ["Lima"], "n": [1]}), tmp_path / "a.parquet")
+    table = pruner.open_table(tmp_path)
+    with pytest.raises(pruner.SchemaError, match=f"no column 'Lima': the table has city, n; {HINT}"):
+        table.plan(predicate)
+    with pytest.raises(pruner.SchemaError) as error:
+        table.plan("city = 'Lima' AND Lima = 1")
+    assert HINT not in str(error.value)
+    assert table.plan("\"city\" = 'Lima'").kept == 1
+    assert table.plan('city = "Lima"', dialect="spark").kept == 1, "Spark's double quotes hold text"
+
+
+@pytest.mark.parametrize("predicate", ['city IN ("Lima", "Oslo")', 'city LIKE "L%"'])
+def test_what_keeps_all_files_for_double_quotes_says_so(tmp_path: Path, predicate: str) -> None:
+    pq.write_table(pa.table({"city": ["Lima"], "n": [1]}), tmp_path / "a.parquet")
+    [note] = pruner.open_table(tmp_path).plan(predicate).fallbacks
+    assert HINT in note
