@@ -1,4 +1,4 @@
-"""Slice keys: what tells one slice from every other, written alike here and in java/SliceKeys.java."""
+"""Slice keys: what tells one slice from every other, written alike here and in java/indexes/SliceKeys.java."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A scan that wants a plan (java/Scan.java), and what it says of itself (java/Asked.java)."""
+    """A scan that wants a plan (java/scans/Scan.java), and what it says of itself (java/scans/Asked.java)."""
 
     java: Any
     text: str
