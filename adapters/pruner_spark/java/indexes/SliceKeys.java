@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 
 /**
  * What tells one slice from every other: the path of its base file, its size, the names of its log files and
- * their size. `pruner_spark.relations.keys` writes the same of the planner's snapshot.
+ * their size. `pruner_spark.relations.relation` writes the same of the planner's snapshot.
  */
 public class SliceKeys {
   /** The key of the slice that is read where Spark lists this file; null where it cannot be told. */
