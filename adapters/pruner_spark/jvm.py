@@ -19,6 +19,9 @@ from pruner_spark.relations.scans import ScanLog
 from pruner_spark.session import SessionState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+
     from pyspark.sql import SparkSession
 
     from pruner_spark.relations.scans import Scan
@@ -88,7 +91,7 @@ class JavaSide:
         return self._class(f"{_SQL}.execution.CommandExecutionMode")
 
     def slices(self, lines: str, count: int) -> Any:
-        """Return the slices of a snapshot by their keys; see java/Slices.java."""
+        """Return the slices of a snapshot by their keys; see java/scans/Slices.java."""
         return self.factory.slices(lines, count)
 
     def scans(self, spark: SparkSession) -> list[Scan]:
@@ -135,13 +138,20 @@ class JavaSide:
         """The classes by the names under which Janino looks for them, with the type that Scala 2.13 changed."""
         two_twelve = ".version 2.12." in f".{self.gateway.jvm.scala.util.Properties.versionString()}"
         seq = "scala.collection.Seq" if two_twelve else "scala.collection.immutable.Seq"
+        top = files("pruner_spark") / "java"
         return {
-            f"{PACKAGE.replace('.', '/')}/{source.name}": source.read_text(encoding="utf-8").replace(
-                _SEQ, seq
-            )
-            for source in (files("pruner_spark") / "java").iterdir()
-            if source.name.endswith(".java")
+            f"{PACKAGE.replace('.', '/')}/{name}": source.read_text(encoding="utf-8").replace(_SEQ, seq)
+            for name, source in _java_files(top)
         }
+
+
+def _java_files(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
+    """Walk the Java classes of a folder, each with its path there: a folder is a package."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _java_files(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".java"):
+            yield f"{prefix}{entry.name}", entry
 
 
 def java_session(spark: SparkSession) -> Any:

@@ -1,4 +1,4 @@
-"""The leaves of a plan that scan files, as java/Description.java tells of them: all in one call."""
+"""The leaves of a plan that scan files, as java/statements/Description.java tells of them: all in one call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Leaf:
 
 
 def leaves_of(relations: Any) -> list[Leaf]:
-    """Return the leaves that java/Relations.java has found, in their order."""
+    """Return the leaves that java/statements/Relations.java has found, in their order."""
     return told_leaves(json.loads(str(relations.described())))
 
 

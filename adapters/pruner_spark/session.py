@@ -32,7 +32,7 @@ class SessionState:
 
     @classmethod
     def told(cls, settings: Mapping[str, Any]) -> SessionState:
-        """The rules that java/Asked.java tells of."""
+        """The rules that java/scans/Asked.java tells of."""
         collation = str(settings["collation"])
         return cls(
             version=str(settings["version"]),

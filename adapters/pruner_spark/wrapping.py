@@ -43,7 +43,7 @@ Chooser = Callable[[Leaf], "TableSettings | None"]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement that Spark has analysed (java/Statement.java) and what it reads.
+    """A statement that Spark has analysed (java/statements/Statement.java) and what it reads.
 
     `leaves` is None where it only does something. With `is_direct` no more is to be done with it than to replace
     relations. With `changes` it is one of Delta's that changes rows of `target`.
@@ -93,7 +93,7 @@ class Wrapper:
         self._patience = max(1, int(planning_seconds * 1000))
 
     def told(self, statement: Any, *, uncached: bool = False) -> Statement:
-        """Return what Java tells of one of its statements (java/Statement.java).
+        """Return what Java tells of one of its statements (java/statements/Statement.java).
 
         With `uncached` the parts of it that Spark has cached stay as they are: another relation in them would have
         them read again, and what was cached may be gone, or other rows by now.

@@ -32,9 +32,8 @@ from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
 from pruner.indexes.bitmap import BITMAP
 from pruner.indexes.bitmap.blobs import checksum, encode
-from pruner.indexes.bitmap.distinct import distinct_values
 from pruner.indexes.bitmap.index import DEFAULT_CARDINALITY
-from pruner.indexes.bitmap.record import SLICE, VALUE, record_schema
+from pruner.indexes.bitmap.record import SLICE, VALUE, distinct_values, record_schema
 from pruner.pipeline.footers import FileReader
 from pruner.planning.plan import Plan
 from pruner.planning.planner import Planner

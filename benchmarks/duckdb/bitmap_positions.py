@@ -1,4 +1,4 @@
-"""Where it pays to tell DuckDB which rows to read: `adapters/pruner_duckdb/read/positions.py` follows these figures.
+"""Where it pays to tell DuckDB which rows to read: `adapters/pruner_duckdb/read/reading.py` follows these figures.
 
 Files are asked for one value that stands in a given number of rows, spread over all of them, once by the value alone
 and once with the positions of its rows, which DuckDB takes for all files alike. Statistics leave out no row group: each

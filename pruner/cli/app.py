@@ -16,17 +16,80 @@ from pruner.cli.commands import (
     errors,
     indexes,
     inspecting,
-    maps,
     notify,
     plans,
     queries,
     serve,
-    tables,
     trino_plugin,
     upkeep,
 )
 from pruner.cli.failures import PrunerGroup
-from pruner.cli.usage import epilog
+
+# What `pruner COMMAND --help` shows below the options: examples, and the syntax of statements.
+
+_SYNTAX = """
+Syntax:
+  CREATE [FUNCTION] INDEX [IF NOT EXISTS] name ON table [USING type]
+      (column | expression [, ...] | *)
+      [WHERE partition predicate] [OPTIONS (key = value, ...)]
+  DROP INDEX [IF EXISTS] name [ON table]
+  REFRESH INDEX name ON table
+  SHOW INDEXES ON table
+Types: column_stats (unless given), bitmap, bloom_filter, record_index.
+A table is a path or URI in quotes, or a name."""
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "demo": ("pruner demo",),
+    "sql": (
+        """pruner sql "CREATE INDEX stats ON 'lake/flights' (*)\"""",
+        """pruner sql "CREATE INDEX tails ON f USING bloom_filter (tail)" --table f=lake/flights""",
+        "pruner sql @indexes.sql --dry-run",
+    ),
+    "refresh": ("pruner refresh lake/flights", "pruner refresh lake/flights --watch --interval 60"),
+    "plan": (
+        """pruner plan lake/flights --where "carrier = 'AA' AND delay > 60\"""",
+        """pruner plan lake/flights --where "delay > 60" --files kept --output json""",
+    ),
+    "explain": (
+        """pruner explain lake/flights --where "carrier = 'AA' AND delay > 60\"""",
+        """pruner explain lake/flights --where "delay > 60" --html plan.html""",
+    ),
+    "count": ("""pruner count lake/flights --where "carrier = 'AA'\"""",),
+    "query": (
+        """pruner query "SELECT count(*) FROM f WHERE delay > 60" --table f=lake/flights""",
+        "pruner query @report.sql --output csv",
+    ),
+    "serve": ("pruner serve", "pruner serve --port 9000 --workers 4"),
+    "tables": ("pruner tables",),
+    "status": ("pruner status lake/flights",),
+    "show-indexes": ("pruner show-indexes lake/flights --output json",),
+    "advise": (
+        "pruner advise lake/flights --log statements.sql",
+        "pruner advise lake/flights --log joins.sql --table carriers=lake/carriers",
+        "pruner advise lake/flights --budget 60 --sql > indexes.sql",
+    ),
+    "map": ("pruner map lake/flights --column departure",),
+    "inspect": ("pruner inspect lake/flights tails --prefix N1",),
+    "doctor": ("pruner doctor lake/flights",),
+    "trino-plugin": ("pruner trino-plugin /usr/lib/trino/plugin/hive",),
+    "errors": ("""pruner errors "there are no Parquet files in it\"""",),
+    "notify": ("pruner notify flights month=1/31.parquet",),
+    "verify": ("pruner verify lake/flights --files",),
+    "compact": ("pruner compact lake/flights",),
+    "vacuum": ("pruner vacuum lake/flights --older-than 12h",),
+    "uninstall": ("pruner uninstall lake/flights --yes",),
+}
+"""How each command may be called."""
+
+
+def epilog(command: str) -> str:
+    """What stands below the options of a command; lines stay as they are."""
+    examples = EXAMPLES[command]
+    heading = "Example:" if len(examples) == 1 else "Examples:"
+    shown = "\n".join((heading, *(f"  {each}" for each in examples)))
+    parts = [_SYNTAX.strip(), shown] if command == "sql" else [shown]
+    return "\n\n".join(f"\b\n{part}" for part in parts)
+
 
 app = typer.Typer(
     name="pruner",
@@ -54,11 +117,11 @@ for name, command in {
     "count": plans.count,
     "query": queries.query,
     "serve": serve.serve,
-    "tables": tables.tables,
+    "tables": inspecting.tables,
     "status": indexes.status,
     "show-indexes": indexes.show_indexes,
     "advise": advising.advise,
-    "map": maps.map_,
+    "map": inspecting.map_,
     "inspect": inspecting.inspect,
     "doctor": doctor.doctor,
     "trino-plugin": trino_plugin.trino_plugin,

@@ -3,21 +3,147 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import arrow
 from pruner.errors import PrunerError, TableError
+from pruner.expr.nodes import And, Column, Compare, In, Literal, Operator
 from pruner.formats.detect import open_table_source
-from pruner.locating.keys import LOCATION
-from pruner.locating.locations import locate
+from pruner.locating.keys import LOCATION, distinct, ends, fields_of, literals, typed
+from pruner.locating.reading import KeyReader, Pairs, joined
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
 from pruner.planning.pinned import PinnedSnapshot
 from pruner.planning.views import Views
 from pruner.storage.opening import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.expr.nodes import Expr
+    from pruner.indexes.optional import Located
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+# Tells for each key in which file group it is: by the indexes first, and by the files where these leave a doubt.
+#
+# Which slices can hold which keys: by the record index where there is one, else by all other indexes.
+
+MOST_LISTED = 1024
+"""Keys that are asked about one by one where there is no record index: bloom filters answer for as many."""
+
+
+class Candidates(NamedTuple):
+    """What the indexes say of some keys.
+
+    `located` are rows that have one of the keys, or may have it where not `certain`; None without a record index.
+    `to_read` are the other slices that may hold any of the keys, ascending.
+    """
+
+    located: Located | None
+    certain: bool
+    to_read: NDArray[np.intp]
+
+
+def candidates(pinned: PinnedSnapshot, fields: Sequence[Field], keys: pa.Table) -> Candidates:
+    """Ask the indexes about different keys (see `pruner.locating.keys.distinct`)."""
+    found: Located | None = None
+    certain = False
+    for number, field in enumerate(fields):
+        evidence = pinned.locating(field)
+        if evidence is not None:
+            found = evidence.locate(keys.column(str(number)).combine_chunks())
+            certain = len(fields) == 1 and evidence.tells_all_apart
+            break
+    unknown = np.ones(len(pinned.data), np.bool_) if found is None else found.unknown
+    if not unknown.any() or not keys.num_rows:
+        return Candidates(found, certain, np.empty(0, np.intp))
+    parts = [_about(field, keys.column(str(number))) for number, field in enumerate(fields)]
+    plan = pinned.plan(parts[0] if len(parts) == 1 else And(tuple(parts)))
+    return Candidates(found, certain, np.flatnonzero(plan.kept_mask & unknown))
+
+
+def _about(field: Field, values: Any) -> Expr:
+    """What is true of each row with one of the values in a column: a list of them, or their range."""
+    column, different = Column(field.path), values.combine_chunks().unique()
+    if len(different) <= MOST_LISTED:
+        return In(column, tuple(Literal(value, field.type) for value in literals(different, field.type)))
+    low, high = literals(ends(different), field.type)
+    return And(
+        (
+            Compare(Operator.GE, column, Literal(low, field.type)),
+            Compare(Operator.LE, column, Literal(high, field.type)),
+        )
+    )
+
+
+def locate(pinned: PinnedSnapshot, keys: pa.Table, storage_options: Mapping[str, str]) -> pa.Table:
+    """Return the keys with the columns of `LOCATION`: see `pruner.table.Table.tag_location`.
+
+    Raises:
+        SchemaError: the table has no such column, or values of another type.
+        TableError: slices that may hold the keys have log files that cannot be merged as Hudi merges them.
+        StorageError: a file cannot be read.
+    """
+    fields = fields_of(keys.schema, pinned.schema)
+    wanted, numbers = distinct(typed(keys, fields))
+    asked = candidates(pinned, fields, wanted)
+    reader = KeyReader(pinned.data, fields, storage_options)
+    located, to_read = asked.located, asked.to_read
+    if located is not None and (merged := reader.to_merge[located.slices]).any():
+        # Of these the index knows which keys some version of a row had, and not what is left of them.
+        to_read = np.union1d(to_read, located.slices[merged]).astype(np.intp)
+        located = located.only(~merged)
+    parts = [reader.found(to_read, wanted)]
+    if located is not None:
+        found = Pairs(located.which, located.slices)
+        parts.append(found if asked.certain else reader.confirmed(located, wanted))
+    return _told(keys, numbers, joined(parts), pinned.data)
+
+
+def _told(keys: pa.Table, numbers: NDArray[np.int64], pairs: Pairs, snapshot: Snapshot) -> pa.Table:
+    """The keys with their places: a row for each place, and one without for a key that has none."""
+    places = np.bincount(
+        pairs.keys + 1, minlength=int(numbers.max(initial=-1)) + 2
+    )  # the first is for NULL: none
+    starts, counts = (np.cumsum(places) - places)[numbers + 1], places[numbers + 1]
+    times = np.maximum(counts, 1)
+    rows = np.repeat(np.arange(len(numbers)), times)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+    is_new = np.repeat(counts == 0, times)
+    at = np.where(is_new, 0, np.repeat(starts, times) + within)
+    ordinals: Any = arrow.array(pairs.slices[at] if len(pairs.slices) else at, pa.int64(), mask=is_new)
+    told: Any = _taken(keys, rows)
+    columns = snapshot.columns
+    paths = snapshot.partitions.paths.take(columns.column("partition").take(ordinals).combine_chunks())
+    for name, column in zip(
+        LOCATION.names,
+        (paths, *(columns.column(each).take(ordinals) for each in LOCATION.names[1:])),
+        strict=True,
+    ):
+        told = told.append_column(name, column)
+    return told
+
+
+def _taken(keys: pa.Table, rows: NDArray[np.intp]) -> pa.Table:
+    """Rows of the keys. Arrow takes none of views, as which newer engines hand text over."""
+    names, types = keys.column_names, keys.schema.types
+    plain: Any = keys.cast(pa.schema(list(zip(names, map(_without_view, types), strict=True))))
+    return plain.take(arrow.array(rows)).cast(keys.schema)
+
+
+def _without_view(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(type_):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(type_) else type_
+
 
 KEYS_AT_ONCE = 1 << 20
 """Keys of a task that are looked up together."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from pruner.errors import FormatError, StorageError
 from pruner.metadata import log, segments
-from pruner.metadata.grace import GRACE_SECONDS, store_time_ns
+from pruner.metadata.receipts import GRACE_SECONDS, store_time_ns
 from pruner.metadata.state import FILES, refuse_newer
 from pruner.storage.store import NotFoundError
 

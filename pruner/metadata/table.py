@@ -11,7 +11,7 @@ import msgspec
 
 from pruner.errors import ConflictError, FormatError, StorageError
 from pruner.limits import LOG_ENTRY_BYTES
-from pruner.metadata import cleanup, grace, log, segments
+from pruner.metadata import cleanup, log, receipts, segments
 from pruner.metadata.definitions import now
 from pruner.metadata.pages import PagedSegment
 from pruner.metadata.state import FORMAT_VERSION, NewerFormatError, State, refuse_newer
@@ -138,7 +138,7 @@ class MetadataTable:
         """Check that the segments which a commit adds are there, and will be.
 
         A vacuum takes leftovers as old as its grace, and may be about to take these (R9): see
-        `grace.COMMITTED_WITHIN_SECONDS`.
+        `receipts.COMMITTED_WITHIN_SECONDS`.
         """
         known = {entry.id for entry in base.stored()}
         added = [entry for entry in following.stored() if entry.id not in known]
@@ -149,7 +149,7 @@ class MetadataTable:
                     f"the segment {entry.path} was removed before it was committed: refresh again"
                 )
         oldest = min((stored[entry.path].mtime_ns for entry in added), default=None)
-        if oldest is not None and grace.is_too_old(self.store, oldest):
+        if oldest is not None and receipts.is_too_old(self.store, oldest):
             raise ConflictError(_TOO_OLD)
 
     def _append(self, state: State, data: bytes) -> bool:
@@ -324,11 +324,11 @@ class MetadataTable:
         """What `cleanup.unreferenced` finds: files that the newest state does not refer to."""
         return cleanup.unreferenced(self.store, self.state())
 
-    def vacuum(self, grace_seconds: float = grace.GRACE_SECONDS) -> int:
+    def vacuum(self, grace_seconds: float = receipts.GRACE_SECONDS) -> int:
         """Delete what is out of use for longer, return the number of files: see `cleanup.vacuum`."""
         return cleanup.vacuum(self.store, self.state(), grace_seconds)
 
-    def out_of_use(self, grace_seconds: float = grace.GRACE_SECONDS) -> cleanup.OutOfUse:
+    def out_of_use(self, grace_seconds: float = receipts.GRACE_SECONDS) -> cleanup.OutOfUse:
         """What a vacuum with this grace leaves for now: see `cleanup.out_of_use`."""
         return cleanup.out_of_use(self.store, self.state(), grace_seconds)
 

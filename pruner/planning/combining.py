@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class CombinedEvidence:
     """Asks the evidence about the slices `at` (snapshot ordinals; None for all) and remembers who answered.
 
-    Deferred sources (`Source.deferred`) are left out unless `everything` is asked: see `pruner.planning.deferred`.
+    Deferred sources (`Source.deferred`) are left out unless `everything` is asked: see `pruner.planning.planner`.
 
     Attributes:
         answered: the indexes that answered, by name, with their types, in the order in which they first did.

@@ -2,7 +2,7 @@
 
 The predicate's top-level conjuncts are taken one after another, each asked only about the slices that the ones before
 it left. A slice goes when some conjunct is proven never true on it. What is at hand is asked first, then what has to be
-read page by page (`pruner.planning.deferred`). The order changes the report, not the result.
+read page by page (`pruner.planning.planner`). The order changes the report, not the result.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from pruner.evidence.file_filters import MOST_VALUES
 from pruner.evidence.file_filters import NAME as FILE_FILTERS
 from pruner.evidence.file_filters import USING as FILE_FILTERS_USING
 from pruner.evidence.sources import Focus
-from pruner.expr.bound.fields import leaves, unknowns
+from pruner.expr.bound.fields import grouped, leaves, only_field, single_field_parts, unknowns
 from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundIsNull,
@@ -36,15 +36,111 @@ from pruner.expr.show import describe
 from pruner.planning import row_level
 from pruner.planning.answering import Answering
 from pruner.planning.combining import CombinedEvidence
-from pruner.planning.deferred import DeferredSources
 from pruner.planning.plan import Plan
 from pruner.planning.report import FunnelStep, PlanFacts, megabytes
-from pruner.planning.row_level import RowLevel
+from pruner.planning.row_level import RowLevel, entries_of
 from pruner.planning.rows import RowPositions
 from pruner.planning.survivors import Survivors
 from pruner.planning.usage import Usage
 from pruner.showing.words import counted
-from pruner.verdict import Outcome, possible
+from pruner.verdict import Outcome, evaluate, possible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from pruner.evidence.sources import Focus, Source, Sources
+    from pruner.expr.bound.predicates import BoundExpr
+    from pruner.expr.semantics import Semantics
+    from pruner.indexes.optional import FocusedEvidence
+    from pruner.tables.snapshot import Snapshot
+
+    Mask = NDArray[np.bool_]
+    Ordinals = NDArray[np.intp]
+
+
+# Deferred sources: indexes whose records are read page by page, asked last and only about what is left.
+#
+# What is at hand has been asked before, and has dropped what it could. A part of the predicate is then asked of the
+# pages as a whole, so that `id BETWEEN a AND b` reads what lies between and not all that is above a. The cheapest part
+# comes first. Where an answer would take more bytes than the files that are left have, they are kept instead.
+
+
+class Question(NamedTuple):
+    """A part of a predicate, and the deferred sources that it is asked of."""
+
+    part: BoundExpr
+    sources: list[Source]
+
+
+class DeferredSources:
+    """Asks the deferred sources of one predicate."""
+
+    def __init__(self, snapshot: Snapshot, evidence: Focus, semantics: Semantics) -> None:
+        self._snapshot = snapshot
+        self._evidence = evidence
+        self._semantics = semantics
+
+    def questions(self, predicate: BoundExpr) -> list[Question]:
+        """The parts of a predicate, all of which must hold, that some deferred source is about."""
+        if not any(self._defers(found) for found in self._evidence.known.values()):
+            return []  # mostly: that no source is deferred is told sooner than how the predicate comes apart
+        whole = grouped(predicate)
+        parts = (whole,)
+        if isinstance(whole, BoundAnd) and only_field(whole) is None:
+            parts = whole.operands
+        found = (Question(part, list(self._sources_of(part))) for part in parts)
+        return [each for each in found if each.sources]
+
+    def _defers(self, found: Sources) -> bool:
+        return any(source.deferred(self._semantics) is not None for source in found.usable)
+
+    def _sources_of(self, part: BoundExpr) -> Iterator[Source]:
+        fields = dict.fromkeys(leaf.field for leaf in leaves(part))
+        for subject in fields:
+            for source in self._evidence.sources(subject).usable:
+                if source.deferred(self._semantics) is not None:
+                    yield source
+
+    def _asked(self, of: BoundExpr) -> Iterator[FocusedEvidence]:
+        """The deferred evidence about a part that is about one field."""
+        for source in self._sources_of(of):
+            evidence = source.deferred(self._semantics)
+            assert evidence is not None
+            yield evidence
+
+    def cost(self, question: Question, at: Ordinals | None) -> int:
+        """Bytes to read for an answer about some slices."""
+        return sum(
+            evidence.bytes_to_read(entries_of(of, Outcome.TRUE, evidence, self._semantics).mask, at)
+            for of in single_field_parts(question.part)
+            for evidence in self._asked(of)
+        )
+
+    def keep(self, question: Question, at: Ordinals | None) -> Mask:
+        """Tell for each of some slices whether a row of it can meet the part, by all sources together."""
+        combined = CombinedEvidence(self._snapshot, self._evidence, self._semantics, at)
+
+        def part(of: BoundExpr, outcome: Outcome) -> Mask | None:
+            if only_field(of) is None or isinstance(of, Constant):
+                return None
+            found = possible(of, outcome, combined.leaf, combined.count)
+            for evidence in self._asked(of):
+                entries = entries_of(of, outcome, evidence, self._semantics)
+                found = found & evidence.holding(entries.mask, self._semantics, at)
+            return found | self._contradicted(of, combined)
+
+        return evaluate(question.part, Outcome.TRUE, part, lambda holds: np.full(combined.count, holds))
+
+    def _contradicted(self, of: BoundExpr, combined: CombinedEvidence) -> Mask:
+        """Slices about which the sources of a single leaf contradict each other (R2)."""
+        about = list(leaves(of))
+        sources = combined.sources(about[0])
+        if len(about) > 1 or len(sources) < 2:
+            return np.zeros(combined.count, np.bool_)
+        return combined.contradicted(about[0], sources)
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

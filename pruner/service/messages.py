@@ -63,7 +63,7 @@ class PlansRequest(msgspec.Struct, forbid_unknown_fields=True):
 class PlanAnswer(msgspec.Struct):
     """The slices that the scan may leave out, bound to one snapshot.
 
-    `snapshot_id` is by what the keys of its slices are known (`pruner.service.answers.SnapshotKeys`).
+    `snapshot_id` is by what the keys of its slices are known (`pruner.service.app.SnapshotKeys`).
     `drop` has a bit for each of `total` slices, set where the slice can hold no matching row: the bits of one byte
     from the lowest up, compressed by zlib, in base64. `keys` says which file each ordinal stands for: 16 bytes for
     each slice (`pruner.service.planning`), all in base64; null where the client knows the snapshot already or there are

@@ -12,7 +12,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from pruner_duckdb.read import positions
+from pruner_duckdb.read import reading
 from tests.support.duckdb_ways import is_native
 from tests.support.hudi_tables import HudiTables
 
@@ -79,7 +79,7 @@ def test_results_are_those_of_whole_files(
     expected = three.plain.execute(statement).fetchall()
     whole = three.whole.sql(statement).fetchall()
     assert "file_row_number" not in str(three.whole.sql(f"EXPLAIN {_SELECTIVE}").fetchall())
-    monkeypatch.setattr(positions, "LEAST_BYTES", 0)
+    monkeypatch.setattr(reading, "LEAST_BYTES", 0)
     by_position = three.by_position
     assert by_position.sql(statement).fetchall() == whole == expected
     shown = by_position.sql(f"EXPLAIN {_SELECTIVE}").fetchall()
@@ -92,20 +92,18 @@ def test_positions_are_given_only_for_few_rows_of_few_big_files(
 ) -> None:
     table = _write(tmp_path / "t")
     rare = table.plan("k = 17 AND name = 'n5'")
-    assert positions.positions_to_read(rare, rare.ordinals) is None, "the files are small"
-    monkeypatch.setattr(positions, "LEAST_BYTES", 0)
-    found = positions.positions_to_read(rare, rare.ordinals)
+    assert reading.positions_to_read(rare, rare.ordinals) is None, "the files are small"
+    monkeypatch.setattr(reading, "LEAST_BYTES", 0)
+    found = reading.positions_to_read(rare, rare.ordinals)
     assert found is not None
     assert rare.rows is not None
     assert found.tolist() == sorted({row for rows in rare.rows.values() if rows is not None for row in rows})
     dense = table.plan("k >= 17")
-    assert positions.positions_to_read(dense, dense.ordinals) is None, "too many rows"
+    assert reading.positions_to_read(dense, dense.ordinals) is None, "too many rows"
     unknown = table.plan("file_row_number = 1")
-    assert positions.positions_to_read(unknown, unknown.ordinals) is None, (
-        "no index knows rows of that column"
-    )
-    monkeypatch.setattr(positions, "MOST_FILES", 0)
-    assert positions.positions_to_read(rare, rare.ordinals) is None, "too many files"
+    assert reading.positions_to_read(unknown, unknown.ordinals) is None, "no index knows rows of that column"
+    monkeypatch.setattr(reading, "MOST_FILES", 0)
+    assert reading.positions_to_read(rare, rare.ordinals) is None, "too many files"
 
 
 def test_a_file_whose_rows_are_not_known_is_read_whole(
@@ -113,7 +111,7 @@ def test_a_file_whose_rows_are_not_known_is_read_whole(
 ) -> None:
     """Trap T8: a file written after the index was built stands in the same list as those with positions."""
     table = _write(tmp_path / "t")
-    monkeypatch.setattr(positions, "LEAST_BYTES", 0)
+    monkeypatch.setattr(reading, "LEAST_BYTES", 0)
     late = pa.table({"k": [5, 17], "v": [1.0, 2.0], "name": ["n5", "n5"], "file_row_number": [9, 9]})
     pq.write_table(late, tmp_path / "t/part-9.parquet")
     pruned = pruner_duckdb.connect({"t": table})
@@ -127,7 +125,7 @@ def test_slices_with_log_files_have_no_positions(
     hudi_tables: HudiTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Trap T12: rows of a slice with log files are merged, so positions in the base file are none of the slice."""
-    monkeypatch.setattr(positions, "LEAST_BYTES", 0)
+    monkeypatch.setattr(reading, "LEAST_BYTES", 0)
     path = hudi_tables.path("mor_pending_compaction_v6")
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     column = next(
@@ -137,4 +135,4 @@ def test_slices_with_log_files_have_no_positions(
     plan = table.plan(f"{column} >= 0")
     with_logs = plan.snapshot.has_logs[plan.ordinals]
     assert with_logs.any()
-    assert positions.positions_to_read(plan, plan.ordinals[with_logs]) is None
+    assert reading.positions_to_read(plan, plan.ordinals[with_logs]) is None

@@ -16,8 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import pruner_duckdb
-from pruner_duckdb.shadow.shadow import Shadow
-from pruner_duckdb.sql.typical import with_typical_integers
+from pruner_duckdb.shadow.shadow import Shadow, with_typical_integers
 from tests.engines.duckdb_tables import FLIGHTS_FILES, Compared, indexed, oracle, write_flights
 
 ALL = (FLIGHTS_FILES,)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner_duckdb
-from pruner_duckdb.read.casts import may_fail
+from pruner_duckdb.read.scan import may_fail
 from tests.engines.duckdb_tables import BEFORE_2, indexed
 
 UNCASTABLE: dict[str, tuple[Any, Any]] = {

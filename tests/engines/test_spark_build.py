@@ -21,7 +21,7 @@ from pruner.indexes.optional import SpreadingIndexType
 from pruner.indexes.registry import index_type
 from pruner.metadata import MetadataTable, receipts
 from pruner.pipeline import spark as spark_runner
-from pruner.pipeline.spark_probe import advice
+from pruner.pipeline.spark import advice
 from pruner.storage.opening import open_store
 from tests.support.patience import PATIENCE
 from tests.support.spark import spark_snapshot

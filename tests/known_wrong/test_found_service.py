@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from pruner.errors import PredicateError
-from pruner.expr.wire.values import literal_of
+from pruner.expr.wire.nodes import literal_of
 from pruner.service import Limits, Settings
 from pruner.service.journal import Reports
 from tests.unit.service.conftest import Client, lake, number_files, serve

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from pruner.metadata import MetadataTable, log
-from pruner.metadata.grace import COMMITTED_WITHIN_SECONDS, GRACE_SECONDS
+from pruner.metadata.receipts import COMMITTED_WITHIN_SECONDS, GRACE_SECONDS
 from tests.protocol.world import SECOND
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pruner.errors import StorageError
 from pruner.limits import LOG_ENTRY_BYTES
-from pruner.metadata import MetadataTable, State, cleanup, grace, log
+from pruner.metadata import MetadataTable, State, cleanup, log, receipts
 from pruner.metadata import table as metadata_table
 from pruner.storage.store import NotFoundError
 from tests.protocol.world import SimulatedStore
@@ -152,7 +152,7 @@ def _segments_unchecked() -> Patch:
 
 
 def _old_segments_committed() -> Patch:
-    return grace, "is_too_old", lambda store, written_ns: False
+    return receipts, "is_too_old", lambda store, written_ns: False
 
 
 def _stale_reader() -> Patch:

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from pruner.metadata import MetadataTable, cleanup, grace, log
+from pruner.metadata import MetadataTable, cleanup, log, receipts
 from pruner.metadata import table as metadata_table
 from tests.protocol.history import History
 from tests.protocol.programs import KINDS, a_program
@@ -85,7 +85,7 @@ def on_one_processor() -> Iterator[None]:
 def _clock_of(world: World) -> Iterator[None]:
     """The clock of the simulation; nobody waits, as who waits is put to sleep by the schedule."""
     clock = SimpleNamespace(sleep=lambda _: None, time_ns=lambda: world.clock_ns)  # type: ignore[misc]
-    with patch.object(metadata_table, "time", clock), patch.object(grace, "time", clock):
+    with patch.object(metadata_table, "time", clock), patch.object(receipts, "time", clock):
         yield
 
 

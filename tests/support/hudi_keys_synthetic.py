@@ -15,7 +15,7 @@ from typing import Any
 import fastavro
 
 from pruner.tables.hudi.metadata.blooms import murmur
-from pruner.tables.hudi.metadata.keys import file_id, hashed_group, partition_id
+from pruner.tables.hudi.metadata.listing import file_id, hashed_group, partition_id
 from tests.support.hfiles import HFileWriter
 from tests.support.hudi_metadata_synthetic import INITIAL, SyntheticMetadata, log_block
 from tests.support.hudi_synthetic import Group

@@ -16,7 +16,7 @@ from typing import Any
 
 import fastavro
 
-from pruner.tables.hudi.metadata.keys import column_id, file_id, partition_id
+from pruner.tables.hudi.metadata.listing import column_id, file_id, partition_id
 from tests.support.hfiles import HFileWriter
 
 INITIAL = "00000000000000011"

@@ -138,8 +138,8 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 ASK = """
 import sys, pruner
-from pruner.evidence import paged
-paged.WHOLE_RECORDS = 0
+from pruner.evidence import loading
+loading.WHOLE_RECORDS = 0
 for predicate in sys.argv[2:]:
     plan = pruner.open_table(sys.argv[1]).plan(predicate)
     assert plan.kept < plan.total, predicate

@@ -16,7 +16,6 @@ from pruner.tables.snapshot import SliceSequence
 from pruner_duckdb.read.deletes import DeletedRows
 from pruner_duckdb.read.merged_rows import MergedRows
 from pruner_duckdb.read.native import Describe, FileKinds
-from pruner_duckdb.read.positions import positions_to_read
 from pruner_duckdb.read.scan import Bind, Reading, Wanted, merged_sql, scan_sql, source_sql
 from pruner_duckdb.read.shape import ScanShape
 from pruner_duckdb.read.widened import FileTypes
@@ -27,6 +26,37 @@ if TYPE_CHECKING:
 
     from pruner import Plan
     from pruner.tables.snapshot import Snapshot
+
+# When DuckDB is told which rows to read and not only which files.
+#
+# It leaves out row groups by `file_row_number`, so a few rows of a big file cost as much as their row groups. With
+# smaller files, or more rows, the list of files alone is as fast or faster (measured: docs/benchmarks.md).
+
+MOST_FILES = 4
+"""Positions are given to all files alike, so each file adds row groups to every other one."""
+
+LEAST_BYTES = 8 * 1024**2
+"""Least size of every file: some ten row groups of DuckDB, one of Spark."""
+
+MOST_POSITIONS = 16
+"""Each may stand in a row group of its own."""
+
+
+def positions_to_read(plan: Plan, files: NDArray[np.intp]) -> NDArray[np.uint32] | None:
+    """The positions of the rows that are to be read of each of some base files; None where all of them are.
+
+    Args:
+        plan: whose rows are asked for.
+        files: ascending slices of the plan, of which the base file alone is read.
+    """
+    if not 0 < len(files) <= MOST_FILES:
+        return None
+    sizes = plan.snapshot.columns.column("base_size").take(pa.array(files, pa.int64())).to_pylist()
+    if any(size is None or size < LEAST_BYTES for size in sizes):
+        return None
+    rows = plan.rows
+    return None if rows is None else rows.few(files, MOST_POSITIONS)
+
 
 _KEPT_MERGERS = 4
 

@@ -14,13 +14,211 @@ the place of a table in the probe goes to the same place in the statement.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
-from pruner_duckdb.sql.pivots import FINDS_VALUES, PIVOTS, composed, has_query, with_sources
 from pruner_duckdb.sql.select import NotSelect, Select, Span, splice
-from pruner_duckdb.sql.spelling import spelled_out
 from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens, with_plain_spaces
+
+# Where a statement holds a PIVOT in brackets, or in a WITH, that finds its values itself.
+#
+# DuckDB makes several statements of such a one, and its parser serializes none of them. A query of the source alone
+# can stand in the place of the PIVOT: `(PIVOT t ON cat USING sum(x))` becomes `(SELECT * FROM t)`. That tells where
+# tables stand, and nothing of what the statement wants of them, because the pivoted columns are called by values.
+
+FINDS_VALUES: Final = "a PIVOT in brackets finds its values itself"
+
+PIVOTS: Final = frozenset(["pivot", "pivot_wider"])
+_BEHIND_SOURCE: Final = frozenset(["on", "using", "group", "order", "limit"])
+
+Piece: TypeAlias = "tuple[int, int, int]"
+"""Where a part of a text starts, where it starts in the text of which it was made, and its length."""
+
+
+def with_sources(text: bytes, every: Sequence[Token]) -> tuple[bytes, list[Piece]] | None:
+    """A statement with a query of the source in the place of each PIVOT in brackets, and the parts that it kept.
+
+    Returns:
+        None for a statement without one, and where more than the source of one may read tables.
+    """
+    kept: list[Span] = []
+    position = 0
+    for number, stop in _in_brackets(every):
+        pivot = every[number]
+        if pivot.start < position:
+            continue  # inside of another one
+        behind = _behind_source(every, number, stop)
+        if behind is None or has_query(every, every[behind].start, every[stop].start):
+            return None
+        kept += [Span(position, pivot.start), Span(pivot.stop, every[behind].start)]
+        position = every[stop].start
+    if not kept:
+        return None
+    inner, pieces = b"", list[Piece]()
+    for number, span in enumerate([*kept, Span(position, len(text))]):
+        inner += b"SELECT * FROM " if number % 2 else b""
+        pieces.append((len(inner), span.start, span.stop - span.start))
+        inner += text[span.start : span.stop]
+    return inner, pieces
+
+
+def composed(outer: Iterable[Piece], inner: Sequence[Piece]) -> Iterator[Piece]:
+    """Parts of a text that was made of a text which was itself made of another one, as parts of the last one."""
+    for start, middle, length in outer:
+        for inside, origin, size in inner:
+            first, last = max(middle, inside), min(middle + length, inside + size)
+            if first < last:
+                yield start + first - middle, origin + first - inside, last - first
+
+
+def has_query(every: Sequence[Token], start: int, stop: int) -> bool:
+    """Tell whether a part of the statement may hold a query of its own."""
+    words = {token.text.lower() for token in every if start <= token.start < stop}
+    return not words.isdisjoint(("select", "from", "table", "pivot"))
+
+
+def _in_brackets(every: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """Each PIVOT that begins a query in brackets, perhaps behind a WITH, and the bracket that closes it."""
+    for number, token in enumerate(every[:-1]):
+        if token.text.lower() not in PIVOTS or token.kind != "name":
+            continue
+        opening = _around(every, number)
+        if opening is None or (number - opening > 1 and every[opening + 1].text.lower() != "with"):
+            continue
+        if every[number - 1].text not in ("(", ")"):
+            continue
+        stop = _end(every, number)
+        if stop is not None:
+            yield number, stop
+
+
+def _around(every: Sequence[Token], number: int) -> int | None:
+    """The bracket in which a token stands."""
+    depth = 0
+    for at in range(number - 1, -1, -1):
+        depth -= _change(every[at])
+        if depth < 0:
+            return at
+    return None
+
+
+def _end(every: Sequence[Token], number: int) -> int | None:
+    """The bracket that closes what a token stands in."""
+    depth = 0
+    for at in range(number, len(every)):
+        depth += _change(every[at])
+        if depth < 0:
+            return at
+    return None
+
+
+def _behind_source(every: Sequence[Token], number: int, stop: int) -> int | None:
+    """The word behind the source of a PIVOT."""
+    depth = 0
+    for at in range(number + 1, stop):
+        depth += _change(every[at])
+        if depth == 0 and every[at].text.lower() in _BEHIND_SOURCE:
+            return at
+    return None
+
+
+def _change(token: Token) -> int:
+    if token.kind != "sign":
+        return 0
+    sign = token.text.encode()[0]
+    return (sign in OPENING) - (sign in CLOSING)
+
+
+# The SELECT behind statements that name a table alone.
+
+_SHORT = re.compile(
+    r"\s*(?P<what>describe|desc|show|summarize|table)\s+(?:table\s+)?"
+    r"(?P<name>(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*)\s*;?\s*",
+    re.IGNORECASE,
+)
+_SPELLED_OUT = {
+    "describe": "DESCRIBE ",
+    "desc": "DESCRIBE ",
+    "show": "DESCRIBE ",
+    "summarize": "SUMMARIZE ",
+    "table": "",
+}
+_LISTED = frozenset(["tables", "databases", "schemas", "variables", "all"])
+"""What SHOW and DESCRIBE list when they are given one of these words for a name."""
+_SHOWN_IN_BRACKETS = re.compile(r"\(\s*(?:describe|desc|show|summarize)\s", re.IGNORECASE)
+_CREATED_OF_SHOWN = re.compile(
+    r"\s*create\b.*\bas\s+(?=(?:describe|desc|show|summarize)\s)", re.IGNORECASE | re.DOTALL
+)
+_COPY_TABLE = re.compile(
+    r"\s*copy\s+(?P<name>(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*)\s*"
+    r"(?:\((?P<columns>[^()]*)\)\s*)?(?P<to>to\b)",
+    re.IGNORECASE,
+)
+_TABLE = re.compile(r"\btable\b", re.IGNORECASE)
+_BEFORE_A_QUERY = frozenset(
+    ["", "(", ")", "as", "explain", "analyze", "union", "intersect", "except", "all", "distinct", "name"]
+)
+"""What `TABLE t` stands behind where it is a query; there is nothing before the first."""
+_BEHIND_A_TABLE = frozenset(
+    ["", ")", ";", "order", "limit", "offset", "fetch", "union", "intersect", "except"]
+)
+"""DuckDB refuses what else may stand behind the table of a SELECT, such as WHERE."""
+
+
+def spelled_out(text: str) -> str:
+    """Write out the SELECT that `DESCRIBE t`, `SHOW t`, `SUMMARIZE t`, `TABLE t` and `COPY t TO` stand for, and the
+    first three in brackets; other text stays.
+    """
+    short = _SHORT.fullmatch(text)
+    if short is not None and short.group("name").lower() not in _LISTED:
+        return f"{_SPELLED_OUT[short.group('what').lower()]}SELECT * FROM {short.group('name')}"
+    created = _CREATED_OF_SHOWN.match(text)
+    short = None if created is None else _SHORT.fullmatch(text, created.end())
+    if short is not None and short["name"].lower() not in _LISTED:
+        shown = f"{_SPELLED_OUT[short['what'].lower()]}SELECT * FROM {short['name']}"
+        return f"{text[: short.start()]}{shown}"
+    copy = _COPY_TABLE.match(text)
+    if copy is not None:
+        columns = copy.group("columns") or "*"
+        return f"COPY (SELECT {columns} FROM {copy.group('name')}) {text[copy.start('to') :]}"
+    text = _with_selects(text) if _TABLE.search(text) else text
+    return _written_in_brackets(text) if _SHOWN_IN_BRACKETS.search(text) else text
+
+
+def _with_selects(text: str) -> str:
+    """Write out each `TABLE t` that is a query, or a part of one."""
+    encoded = text.encode()
+    found = list(tokens(encoded))
+    words = ["", *(token.text.lower() for token in found), ""]
+    inserts = words[1] == "insert"  # its table, or what that is called, stands in front of the query
+    edits: list[tuple[Span, str]] = []
+    for number, token in enumerate(found):
+        if words[number + 1] != "table" or not (inserts or words[number] in _BEFORE_A_QUERY):
+            continue
+        behind = number + 1
+        while behind + 2 < len(found) and found[behind].kind == "name" and found[behind + 1].text == ".":
+            behind += 2
+        if behind < len(found) and found[behind].kind == "name" and words[behind + 2] in _BEHIND_A_TABLE:
+            edits.append((Span(token.start, token.stop), "SELECT * FROM"))
+    return splice(encoded, edits) if edits else text
+
+
+def _written_in_brackets(text: str) -> str:
+    """Write out `(DESCRIBE t)` and the like."""
+    encoded = text.encode()
+    found = list(tokens(encoded))
+    edits: list[tuple[Span, str]] = []
+    for number, opening in enumerate(found):
+        if opening.text != "(":
+            continue
+        stop = next((n for n in range(number, len(found)) if found[n].text == ")"), number)
+        inside = Span(opening.stop, found[stop].start)
+        short = _SHORT.fullmatch(encoded[inside.start : inside.stop].decode())
+        if short is not None and short["what"].lower() != "table" and short["name"].lower() not in _LISTED:
+            edits.append((inside, f"{_SPELLED_OUT[short['what'].lower()]}SELECT * FROM {short['name']}"))
+    return splice(encoded, edits) if edits else text
+
 
 Parse = Callable[[str], Select]
 

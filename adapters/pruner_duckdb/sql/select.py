@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
@@ -26,8 +26,39 @@ from pruner_duckdb.sql.queries import (
     shows_table,
     tables_in_scope,
 )
-from pruner_duckdb.sql.spelled_names import where_spelled
 from pruner_duckdb.sql.trees import Node, nodes_below
+
+# How a statement spells the name of a table.
+
+_IDENTIFIER = r'(?:"(?:[^"]|"")*"|[^\s."(),;]+)'
+_GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)*"
+_ALIAS_IN_FRONT = rf'(?:"(?:[^"]|"")*"|[^\s."(),;:]+){_GAP}:{_GAP}'
+
+
+def where_spelled(text: str, path: Sequence[str]) -> tuple[int, int] | None:
+    """Where the name of a table stands in a reference to it, perhaps behind an alias, in bytes.
+
+    Args:
+        text: the reference, from its beginning on.
+        path: the parts of the name.
+
+    Returns:
+        None unless the text spells exactly this name.
+    """
+    further = rf"{_GAP}\.{_GAP}{_IDENTIFIER}" * (len(path) - 1)
+    pattern = rf"({_ALIAS_IN_FRONT})?({_IDENTIFIER}{further})"
+    found = re.match(pattern, text, re.DOTALL)
+    if found is None or _unquoted(found.group(2)) != [part.lower() for part in path]:
+        return None
+    start = len(text[: found.start(2)].encode())
+    return start, start + len(found.group(2).encode())
+
+
+def _unquoted(name: str) -> list[str]:
+    bare = re.sub(_GAP, "", name, flags=re.DOTALL) if '"' not in name else name
+    parts = re.findall(_IDENTIFIER, bare)
+    return [part[1:-1].replace('""', '"').lower() if part.startswith('"') else part.lower() for part in parts]
+
 
 _Part: TypeAlias = "tuple[Any, frozenset[str], bool, Node | None]"
 

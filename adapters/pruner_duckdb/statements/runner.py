@@ -6,12 +6,14 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import duckdb
 
 from pruner.adapters import Newest
+from pruner.ddl import CreateIndex, DropIndex, SqlResult, StatementError, execute, parse_statement
 from pruner.errors import PrunerError, TableError
 from pruner.tables.hudi.merging.slices import TableChanged
 from pruner_duckdb.catalog.table_macros import is_create_table_macro
@@ -27,13 +29,251 @@ from pruner_duckdb.rewrite.statement import Statement
 from pruner_duckdb.rewrite.told import told
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.session.scope import Method, Scope
+from pruner_duckdb.session.session import session_state
 from pruner_duckdb.shadow.answers import Answers, Changes
 from pruner_duckdb.shadow.predicates import Parameters
 from pruner_duckdb.sql.refusals import refusal
-from pruner_duckdb.sql.select import NotSelect
-from pruner_duckdb.statements.index_statements import shown_instead
-from pruner_duckdb.statements.prepared import PreparedStatements, WrongArgumentsError
-from pruner_duckdb.types import quote_text
+from pruner_duckdb.sql.select import NotSelect, Span, splice
+from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
+from pruner_duckdb.types import quote, quote_text
+
+if TYPE_CHECKING:
+    from pruner import Table
+    from pruner_duckdb.catalog.names import TableNames
+    from pruner_duckdb.catalog.tables import KnownTable
+    from pruner_duckdb.shadow.shadow import Shadow
+
+# PREPARE, EXECUTE and DEALLOCATE of statements over tables of pruner: their text is kept, never a list of files.
+#
+# Each EXECUTE becomes the statement itself with the values of its arguments in the place of its parameters.
+
+_CONCERNED = re.compile("prepare|deallocate", re.IGNORECASE)
+
+
+class WrongArgumentsError(PrunerError):
+    """An EXECUTE gives other parameters than its statement takes, for which DuckDB has an error of its own.
+
+    `stand_in` is a PREPARE of the same name with the same parameters that reads nothing, `name` that name, quoted.
+    """
+
+    def __init__(self, name: str, marks: Sequence[str]) -> None:
+        super().__init__(f"prepared statement {name} takes other parameters")
+        self.name = quote(name)
+        self.stand_in = f"PREPARE {self.name} AS SELECT {', '.join(marks) or 1}"
+
+
+@dataclass
+class PreparedStatements:
+    """The prepared statements of one DuckDB connection that read tables of pruner."""
+
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return bool(self.texts)
+
+    def keep(self, text: str, reads_tables: Callable[[str], bool]) -> bool:
+        """Remember the statement of a PREPARE that reads tables of pruner, or forget that of a DEALLOCATE.
+
+        Args:
+            text: any statement.
+            reads_tables: tells whether a statement does.
+
+        Returns:
+            False for a text that is left to DuckDB.
+        """
+        if not _CONCERNED.search(text):
+            return False
+        found = list(islice(tokens(text.encode()), 4))
+        words = [token.text.lower() for token in found]
+        if words[:1] == ["prepare"] and words[2:3] == ["as"]:
+            name, statement = str(found[1].identifier), text.encode()[found[2].stop :].decode().strip()
+            self.texts.pop(name, None)
+            if not reads_tables(statement):
+                return False
+            self.texts[name] = statement
+            return True
+        names = [token.identifier for token in found if token.text.lower() not in ("prepare", ";")]
+        if words[:1] == ["deallocate"] and len(names) == 2:
+            return self.texts.pop(str(names[1]), None) is not None
+        return False
+
+    def executed(self, text: str, found: Sequence[Token], value_of: Callable[[str], str]) -> str:
+        """Write out what an EXECUTE of one of the statements stands for, perhaps behind EXPLAIN; other text
+        stays.
+
+        Args:
+            text: any statement.
+            found: its tokens.
+            value_of: turns an expression into a literal of its value, which is the same for all rows.
+
+        Raises:
+            WrongArgumentsError: the arguments do not fit the statement.
+        """
+        encoded = text.encode()
+        found = [token for token in found if token.text != ";"]
+        start = next((n for n, token in enumerate(found[:4]) if token.text.lower() == "execute"), None)
+        if start is None or [t.text.lower() for t in found[:start]] not in (
+            [],
+            ["explain"],
+            ["explain", "analyze"],
+        ):
+            return text
+        name = found[start + 1].identifier if start + 1 < len(found) else None
+        if name not in self.texts:
+            return text
+        values = _arguments(encoded, found[start + 2 :], value_of)
+        before = encoded[: found[start].start].decode()
+        return before + _with_arguments(str(name), self.texts[str(name)], values)
+
+
+def _arguments(text: bytes, found: Sequence[Token], value_of: Callable[[str], str]) -> dict[str, str]:
+    """The arguments of an EXECUTE by name or number, literals as they stand."""
+    groups: list[list[Token]] = [[]]
+    depth = 0
+    for token in found[1:-1]:
+        sign = token.text.encode()[0] if token.kind == "sign" else 0
+        depth += (sign in OPENING) - (sign in CLOSING)
+        if depth == 0 and token.text == ",":
+            groups.append([])
+        else:
+            groups[-1].append(token)
+    values: dict[str, str] = {}
+    for number, group in enumerate((group for group in groups if group), 1):
+        signs = "".join(token.text for token in group[1:3])
+        named = len(group) > 2 and signs[:2] in (":=", "=>")
+        first = group[3 if named else 0] if len(group) > 3 or not named else group[-1]
+        key = group[0].text.lower() if named else str(number)
+        value = text[first.start : group[-1].stop].decode()
+        literal = all(_is_literal(token) for token in group if token.start >= first.start)
+        values[key] = value if literal else value_of(value)
+    return values
+
+
+def _is_literal(token: Token) -> bool:
+    return token.kind != "name" or token.text.lower() in ("null", "true", "false")
+
+
+def _with_arguments(name: str, text: str, values: dict[str, str]) -> str:
+    """Put arguments in the place of parameters.
+
+    Raises:
+        WrongArgumentsError: one of the two lacks a counterpart.
+    """
+    edits: list[tuple[Span, str]] = []
+    wanted: set[str] = set()
+    marks = [token for token in tokens(text.encode()) if token.kind == "mark"]
+    for number, token in enumerate(marks, 1):
+        key = token.text[1:].lower() or str(number)
+        wanted.add(key)
+        if key in values:
+            edits.append((Span(token.start, token.stop), f"({values[key]})"))
+    if wanted != set(values):
+        raise WrongArgumentsError(name, [token.text for token in marks])
+    return splice(text.encode(), edits)
+
+
+# Statements about indexes over a table of pruner: CREATE, DROP, REFRESH INDEX and SHOW INDEXES, in DuckDB's SQL.
+#
+# DuckDB has statements of these names for its own tables, which stay its own: one that it cannot find, and that names
+# a table of pruner, is about an index of pruner.
+
+_ABOUT_INDEXES: Final = re.compile(
+    r"\s*(?:CREATE\s+(?:FUNCTION\s+)?INDEX|DROP\s+INDEX|REFRESH\s+INDEX|SHOW\s+INDEXES)\b", re.IGNORECASE
+)
+_SHOWN: Final = ("name", "using", "columns", "where", "covered", "coverable", "bytes", "usable", "note")
+
+
+def shown_instead(statement: Statement, shadow: Shadow) -> str | None:
+    """Run a statement about an index of pruner; returns the query whose rows say what was done, None for any other.
+
+    Raises:
+        PrunerError: the statement cannot be read, or not be done.
+    """
+    if not statement.mentions_table or not _ABOUT_INDEXES.match(statement.text):
+        return None
+    known = _table_in(statement, shadow)
+    if known is None:
+        return None
+    return _rows(execute(parse_statement(statement.text), _OneTable(known), dialect="duckdb"))
+
+
+def _table_in(statement: Statement, shadow: Shadow) -> KnownTable | None:
+    """The table of pruner that a statement is about."""
+    names = statement.tables
+    try:
+        parsed = parse_statement(statement.text)
+    except StatementError:
+        named = re.search(r"\b(?:ON|FROM|IN)\s+(?:TABLE\s+)?([\w.\"]+)", statement.text, re.IGNORECASE)
+        written = named.group(1) if named else None
+    else:
+        written = parsed.table
+        if isinstance(parsed, CreateIndex | DropIndex) and written is None:
+            return None
+    path = None if written is None else _path(written, names)
+    if path is None or session_state(statement.first_row, shadow, [path]).known:
+        return None
+    return names[path]
+
+
+def _path(written: str, names: TableNames) -> tuple[str, ...] | None:
+    name = names.called(written, whole=True)
+    return None if name is None else tuple(name.lower().split("."))
+
+
+class _OneTable:
+    """The table that the statement names: see `pruner.ddl.execute.Tables`."""
+
+    def __init__(self, known: KnownTable) -> None:
+        self._known = known
+
+    def names(self) -> Sequence[str]:
+        """Its name."""
+        return [self._known.name]
+
+    def open(self, name: str) -> Table:
+        """Open it.
+
+        Raises:
+            TableError: it is read as of an instant.
+        """
+        if self._known.as_of is not None:
+            raise TableError(
+                f"table {self._known.name} is read as of {self._known.as_of}: indexes describe its present state"
+            )
+        return self._known.table
+
+
+def _rows(result: SqlResult) -> str:
+    """What a statement did, as a query of constants."""
+    if result.status is not None:
+        rows = [[row[name] for name in _SHOWN] for row in result.rows]
+        values = ", ".join(f"({', '.join(map(_constant, row))})" for row in rows)
+        names = ", ".join(f'"{name}"' for name in _SHOWN)
+        nothing = ", ".join(f'NULL::VARCHAR AS "{name}"' for name in _SHOWN)
+        return f"SELECT * FROM (VALUES {values}) t({names})" if rows else f"SELECT {nothing} WHERE false"
+    built = result.refresh
+    indexed, failed = (0, 0) if built is None else (built.indexed, len(built.failures))
+    return (
+        f'SELECT {_constant(result.statement)} AS statement, {_constant(result.table)} AS "table", '
+        f'{_constant(result.index)} AS "index", {_constant(result.changed)} AS changed, '
+        f"{indexed}::BIGINT AS indexed, {failed}::BIGINT AS failed"
+    )
+
+
+def _constant(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool() | int():
+            return str(value)
+        case tuple():
+            texts = cast("tuple[str, ...]", value)
+            return f"[{', '.join(map(quote_text, texts))}]::VARCHAR[]"
+        case _:
+            return quote_text(str(value))
+
 
 _NOTHING_COUNTED = 'SELECT 0::BIGINT AS "Count" WHERE false'
 _NOTHING_DONE = 'SELECT true AS "Success" WHERE false'

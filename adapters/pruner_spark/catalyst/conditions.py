@@ -27,8 +27,7 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.types import is_string
 from pruner_spark.catalyst.part import BOOLEAN, LARGEST, Part, any_null, chosen, negated
-from pruner_spark.catalyst.source import UndecodableError
-from pruner_spark.catalyst.types import INSTANT
+from pruner_spark.catalyst.source import INSTANT, UndecodableError
 from pruner_spark.catalyst.values import choice
 
 _WALL: Final = pa.timestamp("us")

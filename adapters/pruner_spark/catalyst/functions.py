@@ -16,8 +16,7 @@ from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.types import is_instant, is_string
 from pruner.expr.values import Interval
 from pruner_spark.catalyst import values
-from pruner_spark.catalyst.source import UndecodableError
-from pruner_spark.catalyst.types import INSTANT, NAIVE
+from pruner_spark.catalyst.source import INSTANT, NAIVE, UndecodableError
 
 if TYPE_CHECKING:
     from pruner_spark.catalyst.part import Part

@@ -41,8 +41,7 @@ from pruner_spark.catalyst.part import (
     join,
     opaque,
 )
-from pruner_spark.catalyst.source import JsonNode, Source, UndecodableError
-from pruner_spark.catalyst.types import INSTANT, arrow_type, is_read_as
+from pruner_spark.catalyst.source import INSTANT, JsonNode, Source, UndecodableError, arrow_type, is_read_as
 from pruner_spark.catalyst.values import cast_name
 
 if TYPE_CHECKING:

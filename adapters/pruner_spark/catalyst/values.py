@@ -14,8 +14,7 @@ import pyarrow as pa
 from pruner.expr.nodes import Call, Compare, Expr, IsNull, Literal, Operator
 from pruner.expr.types import is_string
 from pruner_spark.catalyst.part import Part
-from pruner_spark.catalyst.source import UndecodableError
-from pruner_spark.catalyst.types import INSTANT
+from pruner_spark.catalyst.source import INSTANT, UndecodableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -29,6 +29,12 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
+import pruner.spark.indexes.Listed;
+import pruner.spark.indexes.SettledFileIndex;
+import pruner.spark.scans.Asking;
+import pruner.spark.scans.Predicates;
+import pruner.spark.statements.Leaves;
+import pruner.spark.statements.Relations;
 import scala.collection.Iterator;
 
 /**

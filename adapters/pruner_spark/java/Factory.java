@@ -10,6 +10,17 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.internal.SQLConf;
+import pruner.spark.executions.Executions;
+import pruner.spark.iceberg.IcebergTables;
+import pruner.spark.indexes.Indexes;
+import pruner.spark.scans.Asked;
+import pruner.spark.scans.Pruning;
+import pruner.spark.scans.Slices;
+import pruner.spark.statements.Merging;
+import pruner.spark.statements.Relations;
+import pruner.spark.statements.Sources;
+import pruner.spark.statements.Statement;
+import pruner.spark.statements.Subqueries;
 
 /** Makes what Python needs of this package, whose class loader Python's names do not reach. */
 public final class Factory {
@@ -46,7 +57,7 @@ public final class Factory {
    * tab, the planner's name for what is read and how. A third part, `keys`, tells that this is less than what the
    * predicate of the scan says. `patience` is in milliseconds.
    */
-  LogicalPlan prune(
+  public LogicalPlan prune(
       LogicalPlan plan, Relations relations, String chosen, long patience, SparkSession session)
       throws ReflectiveOperationException {
     SparkContext context = session.sparkContext();

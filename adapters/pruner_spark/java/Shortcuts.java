@@ -8,10 +8,10 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Descending$;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
-import org.apache.spark.sql.catalyst.expressions.Descending$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -24,6 +24,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import pruner.spark.indexes.SettledFileIndex;
+import pruner.spark.statements.Sources;
 import scala.collection.Iterator;
 import scala.runtime.AbstractPartialFunction;
 
@@ -43,7 +45,7 @@ public final class Shortcuts extends Rule {
   }
 
   /** Have the rule among those of a session, once. */
-  static void into(SparkSession session) throws ReflectiveOperationException {
+  public static void into(SparkSession session) throws ReflectiveOperationException {
     Object methods = Sources.call(session, "experimental");
     synchronized (Shortcuts.class) {
       Iterator known = ((scala.collection.Seq) Sources.call(methods, "extraOptimizations")).iterator();

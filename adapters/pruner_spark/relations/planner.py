@@ -54,7 +54,7 @@ class Planner:
         del self._names[forgotten]
 
     def apply(self, scan: Any, message: Any) -> None:
-        """Plan a scan of Java's (java/Scan.java), or take note that one failed (java/Call.java).
+        """Plan a scan of Java's (java/scans/Scan.java), or take note that one failed (java/scans/Call.java).
 
         Never raises: nothing is dropped then.
         """

@@ -10,15 +10,16 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from pruner.adapters import switched_off
+from pruner.arrow import compute
 from pruner.errors import PrunerError, TableError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.walk import without_columns
 from pruner_spark.catalyst.decode import decode
 from pruner_spark.catalyst.source import Later, Told
 from pruner_spark.relations.agreement import SparkColumn, differing, renumbered, schema_as_read
-from pruner_spark.relations.keys import slice_lines
 from pruner_spark.relations.scans import Scan
 from pruner_spark.relations.shortcuts import may_gain, shortcut
 from pruner_spark.session import SessionState
@@ -31,6 +32,49 @@ if TYPE_CHECKING:
     from pruner.schema import TableSchema
     from pruner.tables.snapshot import Snapshot
     from pruner_spark.formats import SparkFormat
+
+# Slice keys: what tells one slice from every other, written alike here and in java/indexes/SliceKeys.java.
+
+_UNSPEAKABLE = r"[\t\n\r]"
+
+
+def slice_lines(snapshot: Snapshot, *, base_files_only: bool) -> str:
+    """Return the key of each slice in a line of its own, in the order of the snapshot.
+
+    A key is the base file's path and size, the names of the log files in order and their size, with tabs
+    between. Slices that cannot be told apart in this way have an empty line: they are never dropped.
+
+    Args:
+        snapshot: the planner's snapshot.
+        base_files_only: leave the logs out, as a read-optimized scan does.
+    """
+    columns: Any = snapshot.columns
+    paths = columns.column("base_file")
+    sizes = columns.column("base_size").fill_null(0).cast(pa.string())
+    logs = columns.column("log_files")
+    log_sizes = columns.column("log_size").fill_null(0).cast(pa.string())
+    if base_files_only:
+        names = pa.array([""] * len(snapshot), pa.string())
+        log_sizes = pa.array(["0"] * len(snapshot), pa.string())
+    else:
+        names = _log_names(snapshot, logs)
+    keys = compute.binary_join_element_wise(compute.fill_null(paths, ""), sizes, names, log_sizes, "\t")
+    readable = ~compute.match_substring_regex(compute.fill_null(paths, ""), _UNSPEAKABLE).to_numpy(
+        zero_copy_only=False
+    )
+    if base_files_only:
+        readable &= paths.is_valid().to_numpy(zero_copy_only=False)
+    return "\n".join(compute.if_else(pa.array(readable), keys, "").to_pylist())
+
+
+def _log_names(snapshot: Snapshot, logs: Any) -> pa.Array[Any]:
+    """The names of each slice's logs, in order, with slashes between."""
+    names = np.full(len(snapshot), "", dtype=object)
+    for ordinal in np.flatnonzero(snapshot.has_logs):
+        uris: list[str] = logs[int(ordinal)].as_py()
+        names[ordinal] = "/".join(sorted(uri.rsplit("/", 1)[-1] for uri in uris))
+    return pa.array(names, pa.string())
+
 
 KEPT_SNAPSHOTS = 4
 """Snapshots of one relation whose slices are kept in the Java machine."""
@@ -61,7 +105,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A scan that wants a plan (java/Scan.java), and what it says of itself (java/Asked.java)."""
+    """A scan that wants a plan (java/scans/Scan.java), and what it says of itself (java/scans/Asked.java)."""
 
     java: Any
     text: str

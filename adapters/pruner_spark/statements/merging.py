@@ -41,7 +41,7 @@ class Merger:
         Args:
             plan: the analysed statement.
             source: the part of it that reads what is merged.
-            merging: what it does (java/Merging.java).
+            merging: what it does (java/statements/Merging.java).
 
         Raises:
             ConfigError: `pruner.toml` cannot be read.

@@ -22,16 +22,14 @@ from pruner.expr.functions.function import MOMENTS
 from pruner.expr.functions.registry import REGISTRY_VERSION
 from pruner.expr.nodes import Call, Column
 from pruner.showing.words import FILE_GROUP, counted
-from pruner.tables.hudi.metadata.definitions import EXPRESSION
-from pruner.tables.hudi.metadata.indexes import COLUMN_STATS
+from pruner.tables.hudi.metadata.indexes import COLUMN_STATS, EXPRESSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pruner.evidence.hudi.stats import FilesOfSlices
     from pruner.schema import Field
-    from pruner.tables.hudi.metadata.definitions import Definition
-    from pruner.tables.hudi.metadata.indexes import HudiIndexes
+    from pruner.tables.hudi.metadata.indexes import Definition, HudiIndexes
     from pruner.tables.snapshot import Snapshot
 
 _FIRST_DAY, _LAST_DAY = -25_567, 2_932_896

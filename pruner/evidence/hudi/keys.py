@@ -20,7 +20,7 @@ from pruner.evidence.sources import Source
 from pruner.expr.bound.equalities import required_values, values_of
 from pruner.expr.bound.predicates import InLeaf, Point
 from pruner.tables.hudi.metadata.indexes import BLOOM_FILTERS, RECORD_INDEX
-from pruner.tables.hudi.metadata.record_keys import RECORD_KEY, text_of
+from pruner.tables.hudi.metadata.locations import RECORD_KEY, text_of
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:

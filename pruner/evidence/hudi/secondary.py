@@ -19,8 +19,7 @@ from pruner.evidence.hudi.keys import MOST_KEYS, OTHER_SNAPSHOT, KeyLookup
 from pruner.evidence.sources import Sources
 from pruner.expr.bound.equalities import required_values
 from pruner.expr.bound.predicates import InLeaf, Point
-from pruner.tables.hudi.metadata.definitions import SECONDARY
-from pruner.tables.hudi.metadata.indexes import COLUMN_STATS
+from pruner.tables.hudi.metadata.indexes import COLUMN_STATS, SECONDARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field
+    from pruner.tables.hudi.metadata.counting import SecondaryIndex
     from pruner.tables.hudi.metadata.indexes import HudiIndexes
-    from pruner.tables.hudi.metadata.secondary import SecondaryIndex
     from pruner.tables.snapshot import Snapshot
 
 MOST_LOOK_UPS = 1_000

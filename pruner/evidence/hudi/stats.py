@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pruner.arrow import arrow, compute
 from pruner.showing.words import FILE_GROUP, counted
-from pruner.tables.hudi.metadata.keys import partition_id
+from pruner.tables.hudi.metadata.listing import partition_id
 from pruner.tables.hudi.metadata.stat_values import WRAPPED_DECIMAL
 
 if TYPE_CHECKING:

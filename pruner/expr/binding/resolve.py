@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from pruner.errors import SchemaError
-from pruner.expr.binding.read_as import undo_reading
 from pruner.expr.binding.subjects import ColumnValue, FunctionValue
-from pruner.expr.bound.predicates import Unknown, UnknownKind
+from pruner.expr.bound.predicates import Point, Unknown, UnknownKind
 from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes, NotAnswered
-from pruner.expr.exact.casts import safe_range, undo_cast
+from pruner.expr.exact.casts import Undo, safe_range, undo_cast
+from pruner.expr.exact.clock import nanoseconds
 from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, Use, whole
 from pruner.expr.functions.moments import in_zone_of
 from pruner.expr.functions.named import named
@@ -21,16 +21,71 @@ from pruner.expr.functions.registry import FUNCTIONS, called, cast_of_column
 from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
 from pruner.expr.parquet_reading import as_read
 from pruner.expr.show import show, shown_function
-from pruner.expr.types import is_instant, is_temporal
+from pruner.expr.types import is_binary, is_instant, is_temporal, timestamp, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pruner.expr.binding.subjects import Subject
-    from pruner.expr.exact.casts import Undo
     from pruner.expr.functions.function import Function
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field, TableSchema
+
+# Columns as an engine's reader shows them: `Call("read_as", (column,), type)`, undone.
+#
+# Where an engine declares a type of its own for a column, it reads the files' values as that type. A wider one is
+# undone like a cast. Timestamps are a matter of their own: Trino's Hive and Hudi connectors show a stored instant as
+# UTC's clock, whatever the session's zone, and round to the declared precision (half up, or cut off). INT96, which
+# follows a zone of the configuration, is unknown to Trino by its statistics.
+
+
+def undo_reading(
+    column: pa.DataType, read: pa.DataType, semantics: Semantics
+) -> tuple[pa.DataType, Undo | None] | None:
+    """Undo the reading of a column as another type.
+
+    Args:
+        column: the type of the table's column.
+        read: the type that the engine declares. A timestamp's unit is its precision, or coarser.
+        semantics: whose rules hold.
+
+    Returns:
+        The type in which constants are compared, and the way back from there (None where nothing is to be done); None
+        for a reading that may fail, lose or reorder values, or is not known.
+    """
+    if column.equals(read):
+        return column, None
+    if pa.types.is_unsigned_integer(column) or (pa.types.is_integer(column) and pa.types.is_floating(read)):
+        # Trino takes the bits of an INT32 that a table declares as REAL for those of a float.
+        return None
+    if is_binary(column) and is_binary(read):
+        return column, None
+    if pa.types.is_timestamp(column) and pa.types.is_timestamp(read):
+        return _timestamps(column, read)
+    undo = undo_cast(column, read, semantics)
+    return None if undo is None else (read, undo)
+
+
+def _timestamps(column: pa.DataType, read: pa.DataType) -> tuple[pa.DataType, Undo | None] | None:
+    if is_instant(read) and not is_instant(column):
+        return None
+    units = nanoseconds(unit_of(read)) // nanoseconds(unit_of(column))
+    return timestamp(unit_of(column), instant=is_instant(read)), _rounded(units) if units > 1 else None
+
+
+def _rounded(units: int) -> Undo:
+    """Values were rounded to multiples of `units`."""
+
+    def undo(point: Point) -> Point:
+        low, high = point.low, point.high
+        assert not isinstance(low, bytes)  # timestamps are numbers
+        assert not isinstance(high, bytes)
+        return Point(
+            None if low is None else low - units, None if high is None else high + units, exact=False
+        )
+
+    return undo
+
 
 MOST_FUNCTIONS: Final = 4
 """Functions of functions that are taken apart: each doubles what is asked of the column."""
@@ -253,7 +308,7 @@ def _types(constants: Iterable[Literal]) -> Iterator[pa.DataType]:
 
 
 def _is_of_readings(expression: Expr) -> bool:
-    """Tell whether every column in an expression is read as a declared type (`pruner.expr.binding.read_as`)."""
+    """Tell whether every column in an expression is read as a declared type (`pruner.expr.binding.resolve`)."""
     match expression:
         case Call("read_as"):
             return True

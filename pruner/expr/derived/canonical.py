@@ -231,7 +231,7 @@ class _Builder:
         return Built(Column(found.path), found.type)
 
     def _as_read(self, value: Built, read: pa.DataType) -> Built:
-        """A column as an engine declares it (`pruner.expr.binding.read_as`): nothing is known where it reads others.
+        """A column as an engine declares it (`pruner.expr.binding.resolve`): nothing is known where it reads others.
 
         Trino shows an instant as UTC's clock, whatever the session's zone.
         """

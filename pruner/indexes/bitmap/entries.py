@@ -18,7 +18,7 @@ from pruner.expr.exact.patterns import successor
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.bitmap.values import inside
-from pruner.indexes.columns.answerable import is_answerable
+from pruner.indexes.columns.unknown import is_answerable
 from pruner.indexes.row_sets import Entries
 from pruner.verdict import Outcome
 

@@ -7,18 +7,20 @@ those of the table's type when the slice was indexed; `type` says which, and a r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pruner.indexes.base import UndecodableError
 from pruner.indexes.bitmap.blobs import checksum
-from pruner.indexes.bitmap.distinct import TooManyValuesError, Values, distinct_values
 from pruner.indexes.bitmap.packing import pack_rows
 from pruner.indexes.columns.equality import unknown_calendar, why_not_equal
 from pruner.indexes.columns.kinds import Kind, conversion, kind_of
+from pruner.indexes.columns.ordering import decimal_words
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
 from pruner.indexes.columns.unknown import why_unknown
 from pruner.indexes.row_sets import MOST_ROWS
@@ -26,6 +28,216 @@ from pruner.indexes.row_sets import MOST_ROWS
 if TYPE_CHECKING:
     from pruner.indexes.base import LeafColumn, SliceReader
     from pruner.schema import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    Positions = NDArray[np.integer[Any]]
+
+
+# The distinct values of one column of one slice, in order, and which of them each row has.
+#
+# Values are brought into the domain in which they are recorded: -0.0 is 0.0, NaN is a case of its own beside NULL
+# (trap S6), booleans, dates and timestamps are integers, decimals unscaled ones, strings bytes.
+
+_STRIDE = 1 << 14
+"""Rows that are counted at a time, at least: NumPy makes 64-bit integers of their positions."""
+
+
+class TooManyValuesError(ValueError):
+    """A slice has more distinct values than the index is to hold of one slice."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"there are more than max_cardinality = {limit} distinct values")
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """`distinct` ascends and holds neither NULL nor NaN; `codes` has the position in it of each row's value.
+
+    The two codes behind the last position stand for NaN and NULL. `sizes` has the number of rows of each code.
+    """
+
+    distinct: pa.Array[Any]
+    codes: NDArray[np.integer[Any]]
+    sizes: NDArray[np.int64]
+
+    @property
+    def nan_code(self) -> int:
+        """Code of the rows with NaN."""
+        return len(self.distinct)
+
+    @property
+    def null_code(self) -> int:
+        """Code of the rows with NULL."""
+        return len(self.distinct) + 1
+
+    @classmethod
+    def all_null(cls, stored: pa.DataType, rows: int) -> Values:
+        """The values of a column that is NULL in every row."""
+        return cls(pa.array([], stored), np.ones(rows, np.uint16), np.array([0, rows], np.int64))
+
+
+def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, most: int) -> Values:
+    """Find the distinct values of a column.
+
+    Args:
+        batches: the column in row order, a part at a time; entries of a dictionary may stand for no row.
+        stored: the type of `Values.distinct`.
+        factor: by which integers and unscaled decimals are multiplied to become values of the table.
+        most: largest number of distinct values.
+
+    Raises:
+        TooManyValuesError: there are more of them.
+        ValueError: a value leaves the stored type when it is multiplied.
+    """
+    encoded: list[Any] = []
+    for part in batches:
+        # Besides the values that are recorded, NaN and -0.0 may stand in a dictionary.
+        if len(part.dictionary) > most + 2 and np.count_nonzero(_held(part)) > most + 2:
+            raise TooManyValuesError(most)
+        encoded.append(part)
+    if not encoded:
+        return Values.all_null(stored, 0)
+    if pa.types.is_null(encoded[0].dictionary.type):
+        return Values.all_null(stored, sum(len(part) for part in encoded))
+    parts, dictionary = _joined(encoded)
+    stride = max(_STRIDE, len(dictionary))
+    positions = [part[start : start + stride] for part in parts for start in range(0, len(part), stride)]
+    counts = np.zeros(len(dictionary) + 1, np.int64)
+    for part in positions:
+        counts += np.bincount(part, minlength=len(counts))
+    held = counts[:-1] > 0
+    kept = dictionary if held.all() else dictionary.filter(pa.array(held))
+    distinct, ranks = _ranked(kept, stored, factor)
+    if len(distinct) > most:
+        raise TooManyValuesError(most)
+    # The narrowest type: its sort is the fastest.
+    null_code = len(distinct) + 1
+    lookup = np.full(len(counts), null_code, np.uint16 if null_code < 1 << 16 else np.uint32)
+    lookup[:-1][held] = ranks
+    sizes = np.zeros(null_code + 1, np.int64)
+    np.add.at(sizes, lookup, counts)
+    return Values(distinct, _taken(lookup, parts), sizes)
+
+
+def _taken(lookup: NDArray[np.integer[Any]], parts: list[Positions]) -> NDArray[np.integer[Any]]:
+    codes = np.empty(sum(map(len, parts)), lookup.dtype)
+    known: Any = pa.array(lookup)
+    done = 0
+    for part in parts:
+        # They have been counted, so each is one of the lookup. NumPy would make 64-bit integers of them once more.
+        found = cast("Any", pc).take(known, pa.array(part), boundscheck=False)
+        codes[done : done + len(part)] = found.to_numpy()
+        done += len(part)
+    return codes
+
+
+def _held(part: Any) -> NDArray[np.bool_]:
+    """Which entries of a dictionary some row has."""
+    found = np.zeros(len(part.dictionary) + 1, np.bool_)
+    found[_positions(part, len(part.dictionary))] = True
+    return found[:-1]
+
+
+def _positions(part: Any, null: int) -> Positions:
+    """The position of each row's value in the dictionary; `null` stands for NULL."""
+    indices = part.indices
+    if indices.null_count:
+        indices = indices.cast(pa.int64()).fill_null(null)
+    return indices.to_numpy(zero_copy_only=False)
+
+
+def _joined(encoded: list[Any]) -> tuple[list[Positions], Any]:
+    """Positions of each part in one dictionary, and that dictionary; the position behind its last stands for NULL."""
+    first = encoded[0].dictionary
+    if all(part.dictionary is first or part.dictionary.equals(first) for part in encoded[1:]):
+        return [_positions(part, len(first)) for part in encoded], first
+    chunks: list[Any] = pa.chunked_array(encoded).unify_dictionaries().chunks
+    # Its chunks have the same dictionary, or the beginning of the last one's.
+    dictionary = max((chunk.dictionary for chunk in chunks), key=len)
+    return [_positions(chunk, len(dictionary)) for chunk in chunks], dictionary
+
+
+def _ranked(
+    dictionary: pa.Array[Any], stored: pa.DataType, factor: int
+) -> tuple[pa.Array[Any], NDArray[np.int64]]:
+    """The values of a dictionary as they are recorded, ascending, and for each entry its position among them.
+
+    NaN gets the position behind the last.
+    """
+    types = pa.types
+    if types.is_floating(stored):
+        return _ranked_floats(dictionary)
+    if types.is_decimal(stored):
+        return _ranked_integers([value * factor for value in _unscaled(dictionary)], stored)
+    if types.is_binary(stored):
+        plain = dictionary.cast(pa.binary())
+        order: NDArray[np.uint64] = cast("Any", pc).sort_indices(plain).to_numpy()
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        return plain.take(pa.array(order, pa.int64())), ranks
+    numbers = _integers(dictionary)
+    limit = np.iinfo(numbers.dtype).max // factor
+    if len(numbers) and (numbers.max() > limit or numbers.min() < -limit):
+        return _ranked_integers([int(value) * factor for value in numbers.tolist()], stored)
+    distinct, ranks = _ranks(numbers * numbers.dtype.type(factor))
+    try:
+        return pa.array(distinct).cast(stored), ranks
+    except pa.ArrowException as error:
+        raise ValueError(f"a value lies outside {stored}") from error
+
+
+def _ranked_integers(values: list[int], stored: pa.DataType) -> tuple[pa.Array[Any], NDArray[np.int64]]:
+    distinct = sorted(set(values))
+    position = {value: rank for rank, value in enumerate(distinct)}
+    kept: list[Any] = [Decimal(value) for value in distinct] if pa.types.is_decimal(stored) else distinct
+    try:
+        array = pa.array(kept, stored)
+    except (pa.ArrowException, OverflowError) as error:
+        raise ValueError(f"a value lies outside {stored}") from error
+    return array, np.array([position[value] for value in values], np.int64)
+
+
+def _ranked_floats(dictionary: pa.Array[Any]) -> tuple[pa.Array[Any], NDArray[np.int64]]:
+    plain: NDArray[np.float64] = dictionary.to_numpy(zero_copy_only=False).astype(np.float64)
+    numbers = plain + 0.0  # -0.0 becomes 0.0
+    distinct, ranks = _ranks(numbers)
+    # NaN is sorted behind all numbers, and none of them equals another.
+    known = len(distinct) - int(np.count_nonzero(np.isnan(distinct)))
+    return pa.array(distinct[:known], pa.float64()), np.minimum(ranks, known)
+
+
+def _ranks(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Different numbers, ascending, and the position of each number among them. One sort: `np.unique` takes three."""
+    order = np.argsort(numbers)
+    ascending = numbers[order]
+    first = np.ones(len(ascending), np.bool_)
+    first[1:] = ascending[1:] != ascending[:-1]
+    ranks = np.empty(len(ascending), np.int64)
+    ranks[order] = np.cumsum(first) - 1
+    return ascending[first], ranks
+
+
+def _integers(dictionary: pa.Array[Any]) -> NDArray[Any]:
+    types, type_ = pa.types, dictionary.type
+    if types.is_boolean(type_):
+        return dictionary.to_numpy(zero_copy_only=False).astype(np.int64)
+    if types.is_integer(type_):
+        return dictionary.cast(pa.uint64() if type_ == pa.uint64() else pa.int64()).to_numpy()
+    narrow = types.is_date32(type_) or types.is_time32(type_)
+    return dictionary.view(pa.int32() if narrow else pa.int64()).cast(pa.int64()).to_numpy()
+
+
+def _unscaled(dictionary: pa.Array[Any]) -> list[int]:
+    """Unscaled integers of decimals, from their bytes: Python's decimals would round to their context."""
+    if not pa.types.is_decimal(dictionary.type):
+        return cast("list[int]", dictionary.to_pylist())
+    upper, lower = decimal_words(dictionary)
+    return [(high << 64) + low for high, low in zip(upper.tolist(), lower.tolist(), strict=True)]
+
 
 SLICE, NULL, NAN, VALUE = 0, 1, 2, 3
 """What a record is about, in `entry`: the slice as a whole, or the rows with NULL, NaN, or a value."""

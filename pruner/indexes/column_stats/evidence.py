@@ -27,9 +27,9 @@ from pruner.expr.exact.patterns import successor
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.column_stats.comparisons import Intervals, Runs, also, meet, possible_remainders
-from pruner.indexes.columns.answerable import is_answerable
 from pruner.indexes.columns.ordering import RankOrder
 from pruner.indexes.columns.reading import is_rounded, may_overflow, union
+from pruner.indexes.columns.unknown import is_answerable
 from pruner.indexes.ranges import Ranges
 from pruner.verdict import Outcome
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.column_stats.aggregate import aggregate_records
 from pruner.indexes.column_stats.evidence import ColumnStatsEvidence
-from pruner.indexes.column_stats.exact import ExactStatistics
-from pruner.indexes.column_stats.known_values import records_of_values
+from pruner.indexes.column_stats.exact import ExactStatistics, records_of_values
 from pruner.indexes.column_stats.load import load_statistics
 from pruner.indexes.column_stats.record import RECORD_SCHEMA, record_column
 from pruner.indexes.columns.equality import require_in_files

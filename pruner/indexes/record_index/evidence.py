@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.record_index.keys import SegmentKeys
-    from pruner.indexes.record_index.load import Keys
+    from pruner.indexes.record_index.record import Keys
     from pruner.schema import Field
     from pruner.verdict import Outcome
 

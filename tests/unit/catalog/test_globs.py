@@ -8,8 +8,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from pruner.catalog.globs import folder_of
-from pruner.catalog.names import Catalog, settings_in_place
+from pruner.catalog.names import Catalog, folder_of, settings_in_place
 from pruner.errors import TableError
 from tests.support.parquet_tables import write_file
 

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.main import get_command
 
-from pruner.cli.app import app
-from pruner.cli.usage import EXAMPLES
+from pruner.cli.app import EXAMPLES, app
 from pruner.plugins import BrokenPluginError
 from pruner.service import served
 from tests.unit.cli.conftest import Run

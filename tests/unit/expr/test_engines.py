@@ -35,7 +35,7 @@ NAMED_HERE = {
     "cli/commands/advising.py": "statements of logs are planned by DuckDB, event logs are those of Spark",
     "cli/commands/trino_plugin.py": "the plugin that it writes out is Trino's",
     "service/rest_catalog/tasks.py": "clients of the catalog compare values as Spark does, or match less",
-    "pipeline/spark_probe.py": "modules that a Spark worker must have",
+    "pipeline/spark.py": "modules that a Spark worker must have",
     "extras.py": "names of extras to install",
     "planning/plan.py": "`scan_polars` and its like name the engine that the files are for",
 }

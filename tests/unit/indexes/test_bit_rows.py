@@ -12,8 +12,7 @@ from pruner.expr.bound.predicates import CompareLeaf, InLeaf, Point
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.bloom_filter import BLOOM_FILTER
-from pruner.indexes.bloom_filter.bit_rows import BitRows, turned
-from pruner.indexes.bloom_filter.load import MANY_ALIKE, load_parts
+from pruner.indexes.bloom_filter.load import MANY_ALIKE, BitRows, load_parts, turned
 from pruner.indexes.bloom_filter.look_up import StripedFilters, WholeFilters
 from pruner.indexes.bloom_filter.record import RECORD_SCHEMA
 from pruner.indexes.bloom_filter.stripes import striped

@@ -20,8 +20,7 @@ from pruner.indexes.bitmap import BITMAP
 from pruner.indexes.bitmap.blobs import checksum
 from pruner.indexes.bitmap.packing import pack_rows
 from pruner.indexes.bitmap.record import NAN, NULL, SLICE, VALUE
-from pruner.pipeline.dictionaries import DictionaryPage, dictionary_pages, parse_header
-from pruner.pipeline.footers import FileReader
+from pruner.pipeline.footers import DictionaryPage, FileReader, dictionary_pages, parse_header
 from pruner.schema import Field
 from tests.support.profiles import examples
 

@@ -16,7 +16,7 @@ from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.metadata import MetadataTable
 from pruner.pipeline.batches import BuildJob, Target, work_table
 from pruner.pipeline.requests import BuildRequest, table_bytes
-from pruner.pipeline.spark_probe import KERNEL_NEEDS, _probe, needed_versions, reason_of
+from pruner.pipeline.spark import KERNEL_NEEDS, _probe, needed_versions, reason_of
 from pruner.pipeline.spark_worker import SparkJob
 from pruner.storage.opening import open_store
 

@@ -16,7 +16,7 @@ import pytest
 
 import pruner
 from pruner.service import Settings
-from pruner.service.answers import KEPT_SNAPSHOTS, KeyCache
+from pruner.service.app import KEPT_SNAPSHOTS, KeyCache
 from pruner.service.planning import slice_keys
 from tests.support.hudi_synthetic import SyntheticTable
 from tests.support.patience import PATIENT

@@ -23,7 +23,7 @@ import pytest
 
 from pruner.catalog.settings import ConfigError
 from pruner.service import Limits, Settings
-from pruner.service.answers import INLINE_SLICES
+from pruner.service.app import INLINE_SLICES
 from pruner.service.bounded_cache import ENTRY_BYTES
 from pruner.service.journal import Reports
 from pruner.service.planning import file_key, normal_path

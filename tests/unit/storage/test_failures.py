@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pruner.errors import StorageError
-from pruner.storage.failures import is_answer, meaning
+from pruner.storage.objects import is_answer, meaning
 from pruner.storage.opening import open_store
 from tests.unit.metadata.s3_server import serve
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 import pruner
-from pruner.evidence.hudi import by_partition, own_indexes
+from pruner.evidence.hudi import own_indexes
 from pruner.tables.hudi.hfile.sources import Stored
 from tests.support.hudi_keys_synthetic import deletions
 from tests.support.hudi_metadata_synthetic import INITIAL, Stat, SyntheticMetadata, log_block
@@ -65,7 +65,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 @contextmanager
-def apart(*, few: float = by_partition.FEW) -> Iterator[list[int]]:
+def apart(*, few: float = own_indexes.FEW) -> Iterator[list[int]]:
     """Read partitions apart in tables of any size; gives the bytes of each read of an HFile."""
     sizes: list[int] = []
     plain = Stored.read
@@ -76,7 +76,7 @@ def apart(*, few: float = by_partition.FEW) -> Iterator[list[int]]:
 
     with (
         patch.object(own_indexes, "LARGE", 1),
-        patch.object(by_partition, "FEW", few),
+        patch.object(own_indexes, "FEW", few),
         patch.object(Stored, "read", read),
     ):
         yield sizes

@@ -18,8 +18,7 @@ from pruner.tables.hudi.metadata import counting
 from pruner.tables.hudi.metadata.counting import count_keys
 from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi.metadata.locations import RecordLocations
-from pruner.tables.hudi.metadata.logs import LogBlock
-from pruner.tables.hudi.metadata.partition import FileGroup
+from pruner.tables.hudi.metadata.partition import FileGroup, LogBlock
 from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hfiles import HFileWriter
 from tests.support.hudi_groups import EVERYTHING, KEY, Keyed

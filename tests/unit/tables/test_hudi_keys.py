@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pruner
-from pruner.tables.hudi.metadata.keys import hashed_group
+from pruner.tables.hudi.metadata.listing import hashed_group
 from tests.support.hudi_groups import BORN_NOW, EVERYTHING, KEY, WITH_KEY, Keyed
 from tests.support.hudi_keys_synthetic import hadoop_filter
 from tests.support.hudi_metadata_synthetic import INITIAL, Stat

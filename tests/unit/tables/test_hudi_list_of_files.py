@@ -13,8 +13,7 @@ import pytest
 from pruner.errors import FormatError
 from pruner.tables.hudi.hfile.reader import HFile
 from pruner.tables.hudi.hfile.sources import Held
-from pruner.tables.hudi.metadata.logs import LogBlock
-from pruner.tables.hudi.metadata.partition import FileGroup
+from pruner.tables.hudi.metadata.partition import FileGroup, LogBlock
 from pruner.tables.hudi.metadata.whole import listed_files
 from tests.support.hfiles import HFileWriter
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from pruner.errors import TableError
-from pruner.tables.hudi.partitions import hudi_partitions
 from pruner.tables.hudi.properties import HudiProperties
 from pruner.tables.hudi.schema import table_schema
 from pruner.tables.hudi.schema_history import SchemaHistory
+from pruner.tables.hudi.source import hudi_partitions
 
 ARROW = pa.schema(
     {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pruner.tables.hudi.metadata.secondary import escaped, unescaped
+from pruner.tables.hudi.metadata.counting import escaped, unescaped
 from tests.support.hudi_metadata_synthetic import INITIAL, Stat
 from tests.support.profiles import examples
 from tests.unit.tables.test_hfile import MUTATIONS, mutated

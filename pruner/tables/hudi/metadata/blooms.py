@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pruner.errors import FormatError
-from pruner.tables.hudi.metadata.keys import file_id, hashed_group, partition_id
+from pruner.tables.hudi.metadata.listing import file_id, hashed_group, partition_id
 from pruner.tables.hudi.metadata.payloads import BLOOM, body
 
 if TYPE_CHECKING:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
-from pruner.errors import FormatError, TableError
+from pruner.errors import FormatError, TableError, first_line
 from pruner.storage.opening import open_store
+from pruner.storage.store import LargerError, NotFoundError
 from pruner.tables.hudi.metadata.blooms import KeyFilters
-from pruner.tables.hudi.metadata.definitions import SECONDARY, Definition, read_definitions
-from pruner.tables.hudi.metadata.keys import column_id, partition_id
-from pruner.tables.hudi.metadata.listing import METADATA_PATH, read_metadata_timeline
-from pruner.tables.hudi.metadata.locations import RecordLocations
+from pruner.tables.hudi.metadata.counting import SecondaryIndex
+from pruner.tables.hudi.metadata.listing import METADATA_PATH, column_id, partition_id, read_metadata_timeline
+from pruner.tables.hudi.metadata.locations import KeyForm, RecordLocations, is_born_now, key_form
 from pruner.tables.hudi.metadata.partition import FileGroup, file_groups
-from pruner.tables.hudi.metadata.record_keys import KeyForm, is_born_now, key_form
-from pruner.tables.hudi.metadata.secondary import SecondaryIndex
 from pruner.tables.hudi.metadata.stats import STAT_SCHEMA, newest, of_partitions, rows_of, without
 from pruner.tables.hudi.metadata.whole import refuse_lost_logs
 from pruner.tables.hudi.timeline import read_timeline
@@ -27,7 +26,64 @@ if TYPE_CHECKING:
 
     from pruner.storage.store import Store
     from pruner.tables.hudi.hfile.reader import HFile
+    from pruner.tables.hudi.properties import HudiProperties
     from pruner.tables.hudi.timeline import Timeline
+
+# Hudi's definitions of indexes: over which columns an index is, and by which function of them.
+
+SECONDARY, EXPRESSION = "secondary_index_", "expr_index_"
+"""What the partitions of indexes begin with that a statement made."""
+
+_PATH = "hoodie.table.index.defs.path"
+_USUAL_PATH = ".hoodie/.index_defs/index.json"
+_MAX_BYTES = 1 << 22
+
+
+class Definition(NamedTuple):
+    """One index: its function is `identity` where it is over the column itself."""
+
+    using: str
+    function: str
+    columns: tuple[str, ...]
+    options: Mapping[str, str]
+
+
+class _Stored(msgspec.Struct, rename="camel"):
+    index_type: str = ""
+    index_function: str = ""
+    source_fields: tuple[str, ...] = ()
+    index_options: dict[str, str] = {}
+
+
+class _All(msgspec.Struct, rename="camel"):
+    index_definitions: dict[str, _Stored] = {}
+
+
+def read_definitions(store: Store, properties: HudiProperties) -> dict[str, Definition]:
+    """Return the definitions of a table's indexes, by the names of their partitions.
+
+    Args:
+        store: the root of the table.
+        properties: of the table; they say where the definitions are.
+
+    Raises:
+        FormatError: there are none, or they are damaged.
+        StorageError: the store refuses.
+    """
+    path = properties.values.get(_PATH) or _USUAL_PATH
+    if not path.startswith(".hoodie/") or ".." in path.split("/"):
+        raise FormatError(f"the index definitions are in {path!r}, which is not read")
+    try:
+        found = msgspec.json.decode(store.get(path, _MAX_BYTES), type=_All)
+    except (NotFoundError, LargerError) as error:
+        raise FormatError(f"there are no definitions of indexes in {path}: {error}") from None
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise FormatError(f"the definitions of indexes in {path} are damaged: {first_line(error)}") from None
+    return {
+        name: Definition(each.index_type, each.index_function, each.source_fields, each.index_options)
+        for name, each in found.index_definitions.items()
+    }
+
 
 BLOOM_FILTERS = "bloom_filters"
 COLUMN_STATS = "column_stats"

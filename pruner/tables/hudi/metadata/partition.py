@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import heapq
+import io
+import struct
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import fastavro
 
 from pruner.errors import FormatError
+from pruner.tables.avro.stored import decode
 from pruner.tables.hudi.hfile.reader import HFile
-from pruner.tables.hudi.hfile.sources import Stored
+from pruner.tables.hudi.hfile.sources import Held, Part, Stored
+from pruner.tables.hudi.logs.blocks import MAGIC, BlockType, Header, entries_of
 from pruner.tables.hudi.metadata.listing import MetadataTimeline, metadata_slices
-from pruner.tables.hudi.metadata.logs import LogBlock, log_blocks
 from pruner.tables.hudi.metadata.payloads import decoder, merged
 
 if TYPE_CHECKING:
@@ -20,7 +25,169 @@ if TYPE_CHECKING:
 
     from pruner.storage.store import Store
     from pruner.tables.hudi.files import HudiSlice
+    from pruner.tables.hudi.hfile.sources import Source
     from pruner.tables.hudi.metadata.payloads import Record
+
+# The log files of the metadata table: HFiles and deletions in the blocks of Hudi's log format, read by ranges.
+
+_WHOLE_BYTES = 1 << 18
+"""Log files up to this size are read whole: most hold the changes of one commit."""
+
+_HEAD_BYTES = 1 << 16
+"""What is read of a block in a larger file; the head holds the Avro schema, about 9 KB."""
+
+_DELETE_VERSION = 3
+_MAX_DELETE_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the content of a block stands in its file."""
+
+    type: BlockType
+    header: dict[int, bytes]
+    start: int
+    size: int
+
+    def text(self, key: Header) -> str:
+        return self.header.get(key, b"").decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class LogBlock:
+    """One block that counts: an HFile, or keys that were deleted. `name` tells it from every other block."""
+
+    name: str
+    hfile: HFile | None
+    deleted: frozenset[bytes]
+
+
+def log_blocks(sources: list[Source], counts: Callable[[str], bool]) -> list[LogBlock]:
+    """The blocks of the log files of one slice that count, oldest first.
+
+    Args:
+        sources: the log files, oldest first.
+        counts: whether an instant counts.
+
+    Raises:
+        FormatError: a file is damaged, or has a block of a kind that is not read.
+        StorageError: a file cannot be read.
+    """
+    found: list[tuple[Source, _Place]] = []
+    for source in sources:
+        held = (
+            Held(source.name, source.read([(0, source.size)])[0]) if source.size <= _WHOLE_BYTES else source
+        )
+        for place in _places(held):
+            if place.type is BlockType.COMMAND:
+                target = place.text(Header.TARGET_INSTANT)
+                found = [(of, each) for of, each in found if each.text(Header.INSTANT) != target]
+            elif counts(place.text(Header.INSTANT)):
+                found.append((held, place))
+    return [_block(source, place) for source, place in found]
+
+
+def _places(source: Source) -> Iterator[_Place]:
+    """Yield the blocks of a file; their contents are not read."""
+    position = 0
+    while position < source.size:
+        length = min(_HEAD_BYTES, source.size - position)
+        head = source.read([(position, length)])[0]
+        try:
+            place, position = _place(memoryview(head), position, source.size)
+        except (ValueError, struct.error) as error:
+            raise FormatError(f"the log file {source.name} is damaged at byte {position}: {error}") from None
+        yield place
+
+
+def _place(head: memoryview, position: int, file_size: int) -> tuple[_Place, int]:
+    """The block at a position, of which the first bytes are given, and the position behind it."""
+    if bytes(head[: len(MAGIC)]) != MAGIC:
+        raise ValueError("no block begins there")
+    start = len(MAGIC)
+    size, version, ordinal = struct.unpack_from(">qii", head, start)
+    end = position + start + 8 + size
+    if size <= 0 or end > file_size:
+        raise ValueError("a block is cut short")
+    if version != 1 or ordinal not in tuple(BlockType):
+        raise ValueError(f"a block has version {version} and type {ordinal}, which are not read")
+    if end - position <= len(head) and _number_at(head, len(MAGIC) + size) != len(MAGIC) + size:
+        raise ValueError("the length of a block differs at its end")
+    header, behind = entries_of(head, start + 16)
+    (content,) = struct.unpack_from(">q", head, behind)
+    behind += 8
+    if not 0 <= content <= end - position - behind:
+        raise ValueError("a block names a content that cannot be")
+    return _Place(BlockType(ordinal), header, position + behind, content), end
+
+
+def _number_at(data: memoryview, position: int) -> int:
+    return int(struct.unpack_from(">q", data, position)[0])
+
+
+def _block(source: Source, place: _Place) -> LogBlock:
+    name = f"{source.name}@{place.start}+{place.size}"
+    if place.type is BlockType.HFILE:
+        return LogBlock(name, HFile(Part(source, place.start, place.size)), frozenset())
+    if place.type is BlockType.DELETE:
+        return LogBlock(name, None, _deleted(source, place))
+    raise FormatError(f"the log file {source.name} has a block of type {place.type.name}, which is not read")
+
+
+def _deleted(source: Source, place: _Place) -> frozenset[bytes]:
+    """The keys of a block of deletions (`HoodieDeleteBlock`)."""
+    if not 8 <= place.size <= _MAX_DELETE_BYTES:
+        raise FormatError(f"the log file {source.name} has a block of deletions that cannot be")
+    (content,) = source.read([(place.start, place.size)])
+    version, length = struct.unpack_from(">ii", content)
+    if version != _DELETE_VERSION or length != len(content) - 8:
+        raise FormatError(
+            f"the log file {source.name} has a block of deletions of version {version}, which is not read"
+        )
+    try:
+        found: Any = decode(io.BytesIO(content[8:]), _delete_schema(), None)
+        records: list[dict[str, Any]] = found["deleteRecordList"]
+        return frozenset((record["recordKey"] or "").encode() for record in records)
+    except Exception as error:  # whatever a decoder makes of damaged bytes
+        raise FormatError(f"the log file {source.name} has deletions that cannot be read: {error}") from None
+
+
+@lru_cache(maxsize=1)
+def _delete_schema() -> Any:
+    """The Avro schema of deletions (Hudi's `HoodieDeleteRecordList.avsc`); the ordering value is read past."""
+    wrappers = [
+        ("BooleanWrapper", "boolean"),
+        ("IntWrapper", "int"),
+        ("LongWrapper", "long"),
+        ("FloatWrapper", "float"),
+        ("DoubleWrapper", "double"),
+        ("BytesWrapper", "bytes"),
+        ("StringWrapper", "string"),
+        ("DateWrapper", "int"),
+        ("DecimalWrapper", "bytes"),
+        ("TimeMicrosWrapper", "long"),
+        ("TimestampMicrosWrapper", "long"),
+    ]
+    ordering: list[Any] = ["null"]
+    ordering += [
+        {"type": "record", "name": name, "fields": [{"name": "value", "type": type_}]}
+        for name, type_ in wrappers
+    ]
+    record = {
+        "type": "record",
+        "name": "HoodieDeleteRecord",
+        "fields": [
+            {"name": "recordKey", "type": ["null", "string"]},
+            {"name": "partitionPath", "type": ["null", "string"]},
+            {"name": "orderingVal", "type": ordering},
+        ],
+    }
+    whole = {
+        "type": "record",
+        "name": "HoodieDeleteRecordList",
+        "fields": [{"name": "deleteRecordList", "type": {"type": "array", "items": record}}],
+    }
+    return fastavro.parse_schema(whole)
 
 
 @dataclass(frozen=True)

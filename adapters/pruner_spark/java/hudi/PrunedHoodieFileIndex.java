@@ -1,0 +1,76 @@
+package pruner.spark.hudi;
+
+import java.util.ArrayList;
+import org.apache.hudi.HoodieFileIndex;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import pruner.spark.indexes.Listed;
+import pruner.spark.scans.Pruning;
+import scala.collection.immutable.Map;
+
+/**
+ * Hudi's index with other options, pruned. It is one of Hudi's own class: by that Hudi's optimizer rule lists the
+ * partitions that a query needs and says how large they are, which joins are planned by.
+ */
+public final class PrunedHoodieFileIndex extends HoodieFileIndex implements Listed {
+  private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
+
+  private final Pruning pruning;
+
+  public PrunedHoodieFileIndex(HoodieFileIndex base, Map options, Pruning pruning) {
+    super(
+        base.spark(),
+        base.metaClient(),
+        base.schemaSpec(),
+        options,
+        base.fileStatusCache(),
+        base.includeLogFiles(),
+        base.shouldEmbedFileSlices());
+    this.pruning = pruning;
+  }
+
+  public $SEQ$ listFiles($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    return pruning.prune(this, this, partitionFilters, dataFilters);
+  }
+
+  public $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    return super.listFiles(partitionFilters, dataFilters);
+  }
+
+  public Pruning pruning() {
+    return pruning;
+  }
+
+  public FileIndex index() {
+    return this;
+  }
+
+  public String pinned() {
+    return null;
+  }
+
+  /**
+   * Hudi says 0 until it has listed its files, by which every table would be broadcast to a join. Its optimizer rule
+   * lists those of a query in time, and notes it: what is 0 then are partitions without files. Of a plan that was not
+   * optimized the whole table is listed, unless that cannot be done.
+   */
+  public long sizeInBytes() {
+    long size = super.sizeInBytes();
+    if (size != 0L || hasPredicatesPushedDown()) {
+      return size;
+    }
+    $SEQ$ nothing = PythonUtils.toSeq(new ArrayList());
+    try {
+      super.listFiles(nothing, nothing);
+    } catch (RuntimeException error) {
+      LOGGER.info("the size of {} is not known: {}", this, error.toString());
+    }
+    return super.sizeInBytes();
+  }
+
+  public String toString() {
+    return "pruner over " + super.toString();
+  }
+}

@@ -1,0 +1,53 @@
+package pruner.spark.indexes;
+
+import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import pruner.spark.scans.Pruning;
+
+/**
+ * The index of a table whose partitions the catalog knows. It is one of Spark's own class: by that Spark's optimizer
+ * (`PruneFileSourcePartitions`) finds the partitions that a query needs and their size, which joins are planned by.
+ */
+public final class PrunedCatalogFileIndex extends CatalogFileIndex implements Listed {
+  private final CatalogFileIndex base;
+  private final Pruning pruning;
+
+  public PrunedCatalogFileIndex(CatalogFileIndex base, Pruning pruning) {
+    super(pruning.reader(), base.table(), base.sizeInBytes());
+    this.base = base;
+    this.pruning = pruning;
+  }
+
+  public InMemoryFileIndex filterPartitions($SEQ$ filters) {
+    return new PrunedInMemoryFileIndex(base.filterPartitions(filters), pruning);
+  }
+
+  public $SEQ$ listFiles($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    return pruning.prune(this, this, partitionFilters, dataFilters);
+  }
+
+  public $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    return base.listFiles(partitionFilters, dataFilters);
+  }
+
+  public Pruning pruning() {
+    return pruning;
+  }
+
+  public FileIndex index() {
+    return this;
+  }
+
+  public String pinned() {
+    return null;
+  }
+
+  public void refresh() {
+    base.refresh();
+  }
+
+  public String toString() {
+    return "pruner over " + base;
+  }
+}

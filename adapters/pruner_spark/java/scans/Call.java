@@ -1,0 +1,32 @@
+package pruner.spark.scans;
+
+import java.io.IOException;
+import java.util.concurrent.Callable;
+import java.util.function.BiFunction;
+
+/** One call of the planner, made with the class loader of the thread that wants it. */
+public final class Call implements Callable {
+  private final BiFunction planner;
+  private final Scan scan;
+  private final String failure;
+  private final ClassLoader classes = Thread.currentThread().getContextClassLoader();
+
+  /** A scan that wants a plan. */
+  public Call(BiFunction planner, Scan scan) {
+    this.planner = planner;
+    this.scan = scan;
+    failure = null;
+  }
+
+  /** A scan that ran unpruned although it had asked: its head (see Scan) and the reason. */
+  public Call(BiFunction planner, String failure) {
+    this.planner = planner;
+    scan = null;
+    this.failure = failure;
+  }
+
+  public Object call() throws IOException {
+    Thread.currentThread().setContextClassLoader(classes);
+    return planner.apply(scan, scan == null ? failure : scan.head() + scan.asked());
+  }
+}

@@ -1,0 +1,12 @@
+package pruner.spark.scans;
+
+import java.util.concurrent.ThreadFactory;
+
+/** Threads that do not keep Spark from ending. */
+public final class Daemons implements ThreadFactory {
+  public Thread newThread(Runnable work) {
+    Thread thread = new Thread(work, "pruner");
+    thread.setDaemon(true);
+    return thread;
+  }
+}

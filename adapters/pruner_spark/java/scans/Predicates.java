@@ -1,0 +1,61 @@
+package pruner.spark.scans;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import scala.collection.Iterator;
+
+/** What all filters of a scan say together. */
+public final class Predicates {
+  private Predicates() {}
+
+  /** One expression, nested as little as can be so that no stack grows with it; null without filters. */
+  public static Expression all(scala.collection.Seq partitionFilters, scala.collection.Seq dataFilters) {
+    List filters = new ArrayList();
+    add(filters, partitionFilters);
+    add(filters, dataFilters);
+    return filters.isEmpty() ? null : conjunction(filters);
+  }
+
+  private static void add(List filters, scala.collection.Seq more) {
+    Iterator each = more.iterator();
+    while (each.hasNext()) {
+      Expression filter = (Expression) each.next();
+      if (!aboutFiles(filter)) {
+        filters.add(filter);
+      }
+    }
+  }
+
+  /** AND of some expressions, of one at least. */
+  public static Expression conjunction(List filters) {
+    int size = filters.size();
+    if (size == 1) {
+      return (Expression) filters.get(0);
+    }
+    Expression left = conjunction(filters.subList(0, size / 2));
+    return new And(left, conjunction(filters.subList(size / 2, size)));
+  }
+
+  /**
+   * `_metadata.file_name` and the like: a column of the table can have the same name. Hudi marks its meta columns as
+   * such as well, but they are columns that its files hold.
+   */
+  private static boolean aboutFiles(Expression filter) {
+    Iterator each = filter.references().iterator();
+    while (each.hasNext()) {
+      Attribute attribute = (Attribute) each.next();
+      if (attribute.metadata().contains("__metadata_col") && !isHudis(attribute)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static boolean isHudis(Attribute attribute) {
+    return attribute.name().startsWith("_hoodie_")
+        && !attribute.metadata().contains("__file_source_metadata_col");
+  }
+}

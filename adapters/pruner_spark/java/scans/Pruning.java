@@ -1,0 +1,191 @@
+package pruner.spark.scans;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BiFunction;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import pruner.spark.executions.Executions;
+import pruner.spark.executions.Listing;
+import pruner.spark.indexes.Listed;
+import pruner.spark.indexes.SettledFileIndex;
+import pruner.spark.indexes.SliceKeys;
+
+/**
+ * What the file indexes of one relation have in common: they ask the index that Spark or Hudi resolved for everything,
+ * and leave the files out of its listing that the planner (in Python) drops. Whatever goes wrong there, the listing
+ * stays as it was. The plan is made while the files are listed: which files there are is the listing's to say alone,
+ * and a file that the plan does not know stays.
+ */
+public final class Pruning {
+  private static final int MOST_THREADS = 64;
+
+  /** Scans that may be planned while they list: beyond, a slow listing shall not keep the threads of others. */
+  private static final int MOST_AHEAD = 16;
+
+  private static final ThreadPoolExecutor THREADS =
+      new ThreadPoolExecutor(0, MOST_THREADS, 30L, TimeUnit.SECONDS, new SynchronousQueue(), new Daemons());
+  private static final AtomicLong SCANS = new AtomicLong();
+  private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
+
+  private final BiFunction planner;
+  private final String table;
+  private final SliceKeys keys;
+  private final SparkSession reader;
+  private final long patience;
+  private final SparkContext context;
+  private final Executions executions;
+
+  /**
+   * `table` is the planner's name for what is read and how, `reader` the session by whose settings files are read;
+   * `patience` is in milliseconds.
+   */
+  public Pruning(
+      BiFunction planner,
+      String table,
+      SliceKeys keys,
+      SparkSession reader,
+      long patience,
+      SparkContext context,
+      Executions executions) {
+    this.planner = planner;
+    this.table = table;
+    this.keys = keys;
+    this.reader = reader;
+    this.patience = patience;
+    this.context = context;
+    this.executions = executions;
+  }
+
+  /** What is left of the listing that an index has of its own for these filters. */
+  public $SEQ$ prune(FileIndex index, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    Scan scan = scan(index, partitionFilters, dataFilters, null);
+    Listing noted = new Listing(scan.number(), index, partitionFilters, dataFilters);
+    return planned(scan, base, partitionFilters, dataFilters, noted);
+  }
+
+  /**
+   * What is left of the listing while the query is optimized, and what is proved of the rest. `dataFilters` are all
+   * filters, those on partitions among them.
+   */
+  public SettledFileIndex settle(
+      FileIndex index, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters, Asking asking) {
+    Scan scan = scan(index, PythonUtils.toSeq(new ArrayList()), dataFilters, asking);
+    $SEQ$ files = planned(scan, base, partitionFilters, dataFilters, null);
+    return new SettledFileIndex(index, this, scan.number(), files, partitionFilters, scan.answer());
+  }
+
+  /** Take note that a scan gets its files. */
+  public void listed(Listing listing) {
+    executions.listed(context, listing);
+  }
+
+  /** What is left of files that no index has; `told` says of which version they are, and what else is to be known. */
+  public $SEQ$ prune(Listed base, List filters, Map told) {
+    $SEQ$ none = PythonUtils.toSeq(new ArrayList());
+    $SEQ$ all = PythonUtils.toSeq(filters);
+    Expression predicate = predicate(none, all);
+    Scan scan = new Scan(table, SCANS.incrementAndGet(), reader, null, keys, predicate, null, told);
+    return planned(scan, base, none, all, null);
+  }
+
+  private Scan scan(FileIndex index, $SEQ$ partitionFilters, $SEQ$ dataFilters, Asking asking) {
+    Expression predicate = predicate(partitionFilters, dataFilters);
+    String pinned = ((Listed) index).pinned();
+    Map told = pinned == null ? null : Collections.singletonMap("pinned", pinned);
+    return new Scan(table, SCANS.incrementAndGet(), reader, index, keys, predicate, asking, told);
+  }
+
+  private $SEQ$ planned(
+      Scan scan, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters, Listing noted) {
+    Future ahead = ahead(scan);
+    $SEQ$ listing = null;
+    try {
+      listing = base.listed(partitionFilters, dataFilters);
+    } finally {
+      scan.listed(listing);
+    }
+    if (noted != null) {
+      listed(noted);
+    }
+    try {
+      Future running = ahead == null ? THREADS.submit(new Call(planner, scan)) : ahead;
+      running.get(patience, TimeUnit.MILLISECONDS);
+      return scan.close();
+    } catch (TimeoutException error) {
+      fail(scan, "planning took longer than " + patience + " ms");
+    } catch (RejectedExecutionException error) {
+      fail(scan, MOST_THREADS + " scans are being planned already");
+    } catch (ExecutionException error) {
+      fail(scan, "planning failed: " + error.getCause());
+    } catch (InterruptedException error) {
+      scan.abandon();
+      Thread.currentThread().interrupt();
+    } catch (Throwable error) {
+      fail(scan, "planning failed: " + error);
+    }
+    return listing;
+  }
+
+  private static Expression predicate($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    Expression predicate = Predicates.all(partitionFilters, dataFilters);
+    try {
+      return Spelled.of(predicate);
+    } catch (Throwable error) {
+      LOGGER.info("a predicate is left as it is: {}", error.toString());
+    }
+    return predicate;
+  }
+
+  /** Equal for equal relations, which Spark reads once. */
+  public String name() {
+    return table + "/" + patience;
+  }
+
+  public SparkSession reader() {
+    return reader;
+  }
+
+  private Future ahead(Scan scan) {
+    try {
+      return THREADS.getActiveCount() < MOST_AHEAD ? THREADS.submit(new Call(planner, scan)) : null;
+    } catch (RejectedExecutionException error) {
+      return null;
+    }
+  }
+
+  /** Record a failure with the planner if it answers at all, and in Spark's own log. */
+  private void fail(Scan scan, String reason) {
+    scan.abandon();
+    LOGGER.warn("scan of {} is not pruned: {}", scan.index(), reason);
+    tell(scan.head() + reason);
+  }
+
+  /** Record that a scan stays as it is. */
+  public void leave(String reason) {
+    tell(table + "\t" + SCANS.incrementAndGet() + "\t" + reason);
+  }
+
+  private void tell(String failure) {
+    try {
+      THREADS.submit(new Call(planner, failure));
+    } catch (RejectedExecutionException error) {
+      LOGGER.warn("the planner cannot be told");
+    }
+  }
+}

@@ -1,0 +1,194 @@
+package pruner.spark.scans;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import pruner.spark.indexes.SliceKeys;
+import scala.collection.Iterator;
+
+/** One listing on its way to a scan: the planner is told the predicate and says what to drop, once. */
+public final class Scan {
+  private final String table;
+  private final long number;
+  private final SparkSession reader;
+  private final FileIndex index;
+  private final SliceKeys keys;
+  private final Expression predicate;
+  private final Asking asking;
+  private final Map told;
+  private $SEQ$ listing;
+  private String answer;
+  private boolean closed;
+  private int total;
+  private int unknown;
+  private int dropped;
+
+  public Scan(
+      String table,
+      long number,
+      SparkSession reader,
+      FileIndex index,
+      SliceKeys keys,
+      Expression predicate,
+      Asking asking,
+      Map told) {
+    this.table = table;
+    this.number = number;
+    this.reader = reader;
+    this.index = index;
+    this.keys = keys;
+    this.predicate = predicate;
+    this.asking = asking;
+    this.told = told;
+  }
+
+  /** The relation's name with the planner and the scan's number. */
+  public String head() {
+    return table + "\t" + number + "\t";
+  }
+
+  public long number() {
+    return number;
+  }
+
+  /** The index whose listing it is; null where the files are none of an index. */
+  public FileIndex index() {
+    return index;
+  }
+
+  /** See Asked. */
+  public String asked() throws IOException {
+    return Asked.of(reader, predicate, asking == null ? null : asking.question, told);
+  }
+
+  /** All filters of the scan as one expression, or null. */
+  public Expression predicate() {
+    return predicate;
+  }
+
+  /** What is demanded of the rows of the files that are listed, or null: see Asking. */
+  public Expression beyond() {
+    return asking.beyond;
+  }
+
+  /**
+   * Leave out the files of the slices whose bit is set in `drop` (bit k of byte k / 8 is ordinal k of
+   * `slices`). A file that is not among `slices`, whole, stays. Returns how many files the listing had, how
+   * many of them were unknown and how many went. Waits for the listing.
+   */
+  public synchronized String drop(Slices slices, byte[] drop) throws InterruptedException {
+    while (listing == null && !closed) {
+      wait();
+    }
+    if (closed) {
+      return "closed";
+    }
+    total = 0;
+    unknown = 0;
+    dropped = 0;
+    List pruned = new ArrayList();
+    Iterator partitions = listing.iterator();
+    while (partitions.hasNext()) {
+      PartitionDirectory partition = prune((PartitionDirectory) partitions.next(), slices, drop);
+      if (partition != null) {
+        pruned.add(partition);
+      }
+    }
+    if (dropped > 0) {
+      listing = PythonUtils.toSeq(pruned);
+    }
+    return total + " " + unknown + " " + dropped;
+  }
+
+  /** The same, with what is proved of all rows of the files that are left out (see Shortcuts): both or neither. */
+  public synchronized String drop(Slices slices, byte[] drop, String answer) throws InterruptedException {
+    String counted = drop(slices, drop);
+    this.answer = closed ? null : answer;
+    return counted;
+  }
+
+  /**
+   * The slices that are listed, a bit for each: those that are listed twice left out, whose rows come twice. Waits for
+   * the listing; null where it came to nothing.
+   */
+  public synchronized byte[] listedOnce(Slices slices) throws InterruptedException {
+    while (listing == null && !closed) {
+      wait();
+    }
+    if (closed) {
+      return null;
+    }
+    byte[] once = new byte[(slices.count() + 7) / 8];
+    byte[] again = new byte[once.length];
+    Iterator partitions = listing.iterator();
+    while (partitions.hasNext()) {
+      PartitionDirectory partition = (PartitionDirectory) partitions.next();
+      Iterator files = partition.files().iterator();
+      while (files.hasNext()) {
+        int ordinal = slices.ordinal(keys.of(partition, (FileStatusWithMetadata) files.next()));
+        if (ordinal >= 0) {
+          int bit = 1 << (ordinal & 7);
+          again[ordinal >> 3] |= once[ordinal >> 3] & bit;
+          once[ordinal >> 3] |= bit;
+        }
+      }
+    }
+    for (int k = 0; k < once.length; k++) {
+      once[k] &= ~again[k];
+    }
+    return once;
+  }
+
+  /** What was proved, once the files are given out. */
+  public synchronized String answer() {
+    return answer;
+  }
+
+  private PartitionDirectory prune(PartitionDirectory partition, Slices slices, byte[] drop) {
+    List kept = new ArrayList();
+    int before = dropped;
+    Iterator files = partition.files().iterator();
+    while (files.hasNext()) {
+      FileStatusWithMetadata file = (FileStatusWithMetadata) files.next();
+      total++;
+      int ordinal = slices.ordinal(keys.of(partition, file));
+      if (ordinal < 0) {
+        unknown++;
+      }
+      if (ordinal >= 0 && (drop[ordinal >> 3] & (1 << (ordinal & 7))) != 0) {
+        dropped++;
+      } else {
+        kept.add(file);
+      }
+    }
+    if (dropped == before) {
+      return partition;
+    }
+    return kept.isEmpty() ? null : new PartitionDirectory(partition.values(), PythonUtils.toSeq(kept));
+  }
+
+  /** Now the files are known; null where they could not be listed. */
+  public synchronized void listed($SEQ$ files) {
+    listing = files;
+    closed = closed || files == null;
+    notifyAll();
+  }
+
+  /** What is left of the listing; what the planner says from now on comes too late. */
+  public synchronized $SEQ$ close() {
+    closed = true;
+    return listing;
+  }
+
+  public synchronized void abandon() {
+    closed = true;
+    answer = null;
+  }
+}

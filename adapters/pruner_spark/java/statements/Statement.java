@@ -1,0 +1,107 @@
+package pruner.spark.statements;
+
+import java.io.IOException;
+import java.lang.reflect.Method;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import pruner.spark.Factory;
+import pruner.spark.Shortcuts;
+import scala.Function0;
+
+/**
+ * A statement that was analysed once: the planner is told what it reads, and says which of that prunes itself, and the
+ * statement runs as it was analysed. Python makes three calls for it, however many relations there are.
+ */
+public final class Statement {
+  private final Factory factory;
+  private final SparkSession session;
+  private final LogicalPlan plan;
+  private final LogicalPlan source;
+  private final boolean direct;
+  private Relations relations;
+
+  public Statement(Factory factory, SparkSession session, LogicalPlan plan) {
+    this.factory = factory;
+    this.session = session;
+    this.plan = plan;
+    source = Sources.of(plan);
+    direct = Sources.merging(plan) == null && !Sources.changesRows(plan);
+  }
+
+  /** Spark's parser goes by the settings of the active session, which may be another one. */
+  public static LogicalPlan analyzed(SparkSession session, String query) throws Throwable {
+    Method active = session.getClass().getMethod("withActive", new Class[] {Function0.class});
+    Object found = Sources.made(active, session, new Object[] {new Analysis(session, query)});
+    if (found instanceof Throwable) {
+      throw (Throwable) found;
+    }
+    return (LogicalPlan) found;
+  }
+
+  /**
+   * As JSON, of which session it is, and unless it only does something: whether it is a query, whether no more is to be
+   * done with it than to replace relations, and these. With `uncached` what Spark has cached is left as it is.
+   */
+  public String described(boolean uncached) throws Throwable {
+    Map found = new LinkedHashMap();
+    found.put("session", Sources.call(session, "sessionUUID"));
+    found.put("query", Boolean.valueOf(!(plan instanceof Command)));
+    found.put("direct", Boolean.valueOf(direct));
+    found.put("changes", Boolean.valueOf(target() != null));
+    if (source != null) {
+      relations = new Relations(uncached ? Caches.used(session, source) : source);
+      found.put("reads", relations.descriptions());
+    }
+    return Json.of(found);
+  }
+
+  /** The analysed plan. */
+  public LogicalPlan plan() {
+    return plan;
+  }
+
+  /** The table that a statement of Delta's changes; null of others. */
+  public LogicalPlan target() {
+    return Sources.changesDelta(plan) ? (LogicalPlan) Sources.call(plan, "target") : null;
+  }
+
+  /** The part of it that reads. */
+  public LogicalPlan source() {
+    return source;
+  }
+
+  /** The part that reads, with relations that prune themselves: see Factory. */
+  public LogicalPlan pruned(String chosen, long patience) throws Throwable {
+    if (chosen.isEmpty()) {
+      return source;
+    }
+    Shortcuts.into(session);
+    return factory.prune(source, relations, chosen, patience, session);
+  }
+
+  /** The DataFrame of the statement with relations that prune themselves; a command runs at once. */
+  public Object rows(String chosen, long patience) throws Throwable {
+    LogicalPlan pruned = pruned(chosen, patience);
+    LogicalPlan whole = pruned == source ? plan : Sources.replace(plan, source, pruned);
+    // To analyse it again, by the settings of now, could change what it means.
+    whole.setAnalyzed();
+    return rows(session, whole);
+  }
+
+  /** The DataFrame of a plan; a command runs at once. */
+  public static Object rows(SparkSession session, LogicalPlan plan) throws Throwable {
+    // From Spark 4 on it is in a package of its own.
+    boolean classic = session.getClass().getName().indexOf(".classic.") >= 0;
+    String name = classic ? "org.apache.spark.sql.classic.Dataset" : "org.apache.spark.sql.Dataset";
+    Method[] methods = Statement.class.getClassLoader().loadClass(name).getMethods();
+    for (int k = 0; k < methods.length; k++) {
+      if (methods[k].getName().equals("ofRows") && methods[k].getParameterTypes().length == 2) {
+        return Sources.made(methods[k], null, new Object[] {session, plan});
+      }
+    }
+    throw new NoSuchMethodException("ofRows");
+  }
+}
