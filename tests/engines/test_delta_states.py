@@ -197,7 +197,9 @@ def _constant(value: Any, type_: pa.DataType) -> Any:
 @pytest.mark.parametrize("name", BUILDERS)
 def test_random_conditions_in_duckdb(delta_tables: AllTables, name: str) -> None:
     """As many rows as plain DuckDB finds among those that Spark read. `make fuzz` asks about every state."""
-    of = Random(f"{profiles.seed()} {name}")
+    seed = profiles.seed()
+    print(f"seed {seed}")
+    of = Random(f"{seed} {name}")
     share = -(-profiles.examples(4 * len(BUILDERS)) // len(BUILDERS))
     found = delta_states(delta_tables, name)
     chosen = found if share > len(found) * 2 else [of.choice(found)]
