@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 
-from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, LoggedStatistics
+from pruner.arrow import arrow, as_numpy, number_array, positions
+from pruner.errors import StorageError, TableError
+from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, LoggedStatistics, records_of
+from pruner.metadata.segments import SLICE_COLUMN as _SLICE
+from pruner.tables.delta.checkpoint import CommitPart
 from pruner.tables.delta.schema import became_double
 from pruner.tables.delta.statistics import bounds_of, found_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pruner.parquet_type import ParquetType
     from pruner.schema import Field
+    from pruner.tables.delta.checkpoint import CheckpointPart
     from pruner.tables.delta.state import DeltaState
     from pruner.tables.snapshot import Snapshot
 
+    Rows = NDArray[np.int64]
+    Ordinals = NDArray[np.intp]
+
 NAME: Final = "delta.statistics"
 """How reports call the statistics in the log."""
+
+_FEW: Final = 1024
+"""From so many files on, those of a commit are parsed once. Smaller commits are parsed together with each version."""
 
 
 class DeltaStatistics(LoggedStatistics):
@@ -29,12 +43,67 @@ class DeltaStatistics(LoggedStatistics):
         self._state = state
         self._widened = became_double(state.metadata)
 
-    def of_column(self, about: Field) -> tuple[FileStatistics, list[str]]:
-        """Parse what the log says of a column. How many values are NaN no writer says."""
-        told, notes = found_of(self._state, about)
+    def records(self, about: Field, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
+        """Put together what is known of the parts of the log: see `LoggedStatistics.records`.
+
+        A part is parsed once for a column, whatever commits come after it.
+        """
+        part_of: Rows = as_numpy(self._state.files.column("part"))
+        row_of: Rows = as_numpy(self._state.files.column("row"))
+        found = [schema.empty_table().append_column(_SLICE, _no_slices())]
+        few: list[tuple[pa.Table, Ordinals]] = []
+        notes: list[str] = []
+        numbers: list[int] = np.unique(part_of).tolist()
+        for number in numbers:
+            part, at = self._state.parts[number], np.flatnonzero(part_of == number)
+            if isinstance(part, CommitPart) and len(part) < _FEW:
+                few.append((part.statistics().take(positions(row_of[at])), at))
+                continue
+            try:
+                found.append(_moved(self._of_part(part, about, schema), row_of[at], at))
+            except (TableError, StorageError) as error:
+                notes.append(str(error))
+        if few:
+            parsed = self._parsed(arrow.concat_tables([table for table, _ in few]), about, schema)
+            at = np.concatenate([ordinals for _, ordinals in few])
+            found.append(_moved(parsed, np.arange(len(at)), at))
+        return arrow.concat_tables(found), notes
+
+    def _of_part(self, part: CheckpointPart | CommitPart, about: Field, schema: pa.Schema) -> pa.Table:
+        """The records of a part, `__slice` being its rows."""
+        key = (about.recorded, str(about.type), about.recorded in self._widened)
+        known = part.parsed.get(key)
+        if known is None:
+            known = self._parsed(part.statistics(), about, schema)
+            part.parsed.put(key, known)
+        return known
+
+    def _parsed(self, table: pa.Table, about: Field, schema: pa.Schema) -> pa.Table:
+        """Parse what statistics say of a column. How many values are NaN no writer says."""
+        told = found_of(table, about)
         low, high = bounds_of(told, about.type, was_float=about.recorded in self._widened)
         unknown: list[None] = [None] * len(told.rows)
-        return FileStatistics(told.rows, told.nulls, unknown, low, high, _parquet_type(about.type)), notes
+        statistics = FileStatistics(told.rows, told.nulls, unknown, low, high, _parquet_type(about.type))
+        return records_of(statistics, about, schema)
+
+
+def _moved(records: pa.Table, rows: Rows, slices: Ordinals) -> pa.Table:
+    """Records of rows of a part as those of slices: the row `rows[n]` is the slice `slices[n]`."""
+    held: Rows = as_numpy(records.column(_SLICE))
+    if not len(held):
+        return records
+    slice_of = np.full(max(int(held.max()), int(rows.max(initial=0))) + 1, -1, np.int32)
+    slice_of[rows] = slices
+    found = slice_of[held]
+    if (found < 0).any():  # files that are no longer there
+        there = np.flatnonzero(found >= 0)
+        records, found = records.take(positions(there)), found[there]
+    at = records.schema.get_field_index(_SLICE)
+    return records.set_column(at, _SLICE, number_array(found, pa.int32()))
+
+
+def _no_slices() -> Any:
+    return number_array(np.empty(0, np.int32), pa.int32())
 
 
 def _parquet_type(type_: Any) -> ParquetType | None:

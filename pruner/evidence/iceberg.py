@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, LoggedStatistics
+from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, LoggedStatistics, records_of
 from pruner.evidence.sources import of_records
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf
 from pruner.expr.nodes import Operator
@@ -101,6 +101,11 @@ class IcebergMetrics(LoggedStatistics):
                     none = np.full(len(self._state.partitions), -1, np.int32)
                     found.setdefault(number, none)[at] = values[place]
         return found
+
+    def records(self, about: Field, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
+        """Make records of what manifests say: see `LoggedStatistics.records`."""
+        told, notes = self.of_column(about)
+        return records_of(told, about, schema), notes
 
     def of_column(self, about: Field) -> tuple[FileStatistics, list[str]]:
         """Decode what the manifests say of a column."""

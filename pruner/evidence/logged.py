@@ -17,6 +17,7 @@ from pruner.errors import IndexDefinitionError
 from pruner.evidence.sources import of_records
 from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type
+from pruner.metadata.segments import SLICE_COLUMN
 from pruner.parquet_type import ParquetType
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ class LoggedStatistics(ABC):
         self._snapshot = snapshot
 
     @abstractmethod
-    def of_column(self, about: Field) -> tuple[FileStatistics, list[str]]:
-        """Return what is known of a column in each slice, and why parts could not be read."""
+    def records(self, about: Field, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
+        """Return what is known of a column, as `records_of` makes it, and why parts could not be read."""
 
     def implied(
         self, predicate: BoundExpr, semantics: Semantics
@@ -86,9 +87,8 @@ class LoggedStatistics(ABC):
         except IndexDefinitionError:
             return
         (name,) = self.names
-        told, notes = self.of_column(about)
+        records, notes = self.records(about, kind.record_schema)
         found.fallbacks += [f"{name}: {note}" for note in notes]
-        records = _records(told, about, kind.record_schema)
         if records.num_rows:
             found.usable.append(of_records(name, _USING, kind.load(records, len(self._snapshot), about)))
 
@@ -99,8 +99,8 @@ class LoggedStatistics(ABC):
         return uncovered is None or not (uncovered & self._snapshot.coverable).any()
 
 
-def _records(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table:
-    """Records of a `column_stats` index, of the files that say anything of the column.
+def records_of(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table:
+    """Records of a `column_stats` index, of the files that say anything of the column: `__slice` tells which.
 
     No bound is known to be a value: writers cut and round them.
     """
@@ -140,7 +140,7 @@ def _records(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table
         for field in fields
     ]
     table = arrow.Table.from_arrays(arrays, schema=schema)
-    return table.append_column("__slice", number_array(told.astype(np.int32), pa.int32()))
+    return table.append_column(SLICE_COLUMN, number_array(told.astype(np.int32), pa.int32()))
 
 
 def _column(values: list[Any], type_: pa.DataType) -> Any:

@@ -19,6 +19,7 @@ from pruner.evidence.file_filters import NAME as FILE_FILTERS
 from pruner.evidence.file_filters import USING as FILE_FILTERS_USING
 from pruner.evidence.sources import Focus
 from pruner.expr.bound.fields import grouped, leaves, only_field, single_field_parts, unknowns
+from pruner.expr.bound.nans import with_nans_decided
 from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundIsNull,
@@ -286,7 +287,7 @@ class Planner:
         """
         started = time.perf_counter()
         longest = cache(partial(self._longest_range, semantics=semantics))
-        asked = with_lists(with_spans(predicate, longest), longest)
+        asked = with_lists(with_spans(with_nans_decided(predicate, semantics), longest), longest)
         evidence = Focus(self._evidence, asked)
         progress = _Progress(
             Survivors(len(self._snapshot)), fallbacks=dict.fromkeys((*notes, *self._uncoverable_notes))

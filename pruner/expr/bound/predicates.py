@@ -46,11 +46,16 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class CompareLeaf:
-    """`field operator point`, null where the field is null."""
+    """`field operator point`, null where the field is null.
+
+    `nan` tells what the comparison comes to on NaN where that is not what the operator says, because a condition beside
+    it decides it (`pruner.expr.bound.nans`).
+    """
 
     field: Field
     operator: Operator
     point: Point
+    nan: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

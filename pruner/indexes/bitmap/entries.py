@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
+from pruner.expr.bound.nans import nan_makes_true
 from pruner.expr.bound.predicates import (
     CompareLeaf,
     InLeaf,
@@ -16,7 +17,6 @@ from pruner.expr.bound.predicates import (
 )
 from pruner.expr.exact.patterns import successor
 from pruner.expr.nodes import Operator
-from pruner.expr.semantics import NanOrder
 from pruner.indexes.bitmap.values import inside
 from pruner.indexes.columns.unknown import is_answerable
 from pruner.indexes.row_sets import Entries
@@ -99,7 +99,7 @@ class LeafEntries:
             mask[: self._nan] = below is (outcome is Outcome.TRUE)
         else:
             exact = self._mark(mask, operator, leaf.point)
-        nan_is_true = _nan_makes_true(leaf.operator, leaf.point, semantics)
+        nan_is_true = nan_makes_true(leaf, semantics)
         mask[self._nan] = nan_is_true is (outcome is Outcome.TRUE)
         return Entries(mask, exact)
 
@@ -123,7 +123,7 @@ class LeafEntries:
         for start, end, point in zip(*inside(self._values, points), points, strict=True):
             mask[start:end] = True
             exact &= point.exact or bool(start == end)
-        mask[self._nan] = _lists_nan(leaf, semantics)
+        mask[self._nan] = nan_makes_true(leaf, semantics)
         return Entries(mask, exact)
 
     def _not_listed(self, leaf: InLeaf, semantics: Semantics) -> Entries:
@@ -134,7 +134,7 @@ class LeafEntries:
             if point.exact:
                 mask[start:end] = False
             exact &= point.exact or bool(start == end)
-        mask[self._nan] = not _lists_nan(leaf, semantics)
+        mask[self._nan] = not nan_makes_true(leaf, semantics)
         return Entries(mask, exact)
 
     def _prefix(self, leaf: PrefixLeaf, outcome: Outcome) -> Entries:
@@ -149,15 +149,3 @@ class LeafEntries:
             if leaf.whole:
                 mask[start:end] = False
         return Entries(mask, leaf.whole or start == end)
-
-
-def _nan_makes_true(operator: Operator, point: Point, semantics: Semantics) -> bool:
-    """Tell whether `NaN operator literal` is true (trap S2)."""
-    if semantics.nan_order is not NanOrder.GREATEST:
-        return operator is Operator.NE
-    equal_or_more = (Operator.EQ, Operator.LE, Operator.GE)
-    return operator in (equal_or_more if point.nan else (Operator.GT, Operator.GE, Operator.NE))
-
-
-def _lists_nan(leaf: InLeaf, semantics: Semantics) -> bool:
-    return semantics.nan_order is NanOrder.GREATEST and any(point.nan for point in leaf.points)

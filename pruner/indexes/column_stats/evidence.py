@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import numpy as np
 import pyarrow as pa
 
+from pruner.expr.bound.nans import nan_makes_true
 from pruner.expr.bound.predicates import (
     CompareLeaf,
     InLeaf,
@@ -158,7 +159,7 @@ class _Answer:
         unread: Mask | None,
     ) -> None:
         self._s = statistics
-        self._nan_is_greatest = semantics.nan_order is NanOrder.GREATEST
+        self._semantics = semantics
         self._all_hold_numbers = all_hold_numbers
         self._at = at
         self._low_runs, self._high_runs = runs if at is None else (None, None)
@@ -191,7 +192,7 @@ class _Answer:
         if isinstance(leaf, RecurringLeaf):
             return self._recurring(leaf, outcome)
         operator = leaf.operator if outcome is Outcome.TRUE else leaf.operator.negated
-        nan_is_true = self._nan_makes_true(leaf.operator, leaf.point)
+        nan_is_true = nan_makes_true(leaf, self._semantics)
         numbers = self._numbers_of(operator, leaf.operator, leaf.point, outcome)
         return self._with_nan(numbers, nan_is_true is (outcome is Outcome.TRUE))
 
@@ -200,15 +201,9 @@ class _Answer:
         if not point.nan:
             return self._numbers(self._compare(operator, point))
         # Against NaN all numbers compare alike.
-        below = (Operator.LT, Operator.LE, Operator.NE) if self._nan_is_greatest else (Operator.NE,)
+        is_greatest = self._semantics.nan_order is NanOrder.GREATEST
+        below = (Operator.LT, Operator.LE, Operator.NE) if is_greatest else (Operator.NE,)
         return self._numbers((asked in below) is (outcome is Outcome.TRUE))
-
-    def _nan_makes_true(self, operator: Operator, point: Point) -> bool:
-        """Tell whether `NaN operator literal` is true."""
-        if not self._nan_is_greatest:
-            return operator is Operator.NE
-        equal_or_more = (Operator.EQ, Operator.LE, Operator.GE)
-        return operator in (equal_or_more if point.nan else (Operator.GT, Operator.GE, Operator.NE))
 
     def _compare(self, operator: Operator, point: Point) -> Mask | bool:
         """Tell where some number within the bounds can make `number operator point` true.
@@ -240,7 +235,7 @@ class _Answer:
             listed = Intervals.of([p for p in leaf.points if not p.nan and not _is_empty(p)], self._s.order)
             low_open, high_open = self._optional(self._s.low_open), self._optional(self._s.high_open)
             numbers = self._numbers(listed.meet(self._low, self._high, low_open, high_open))
-            return self._with_nan(numbers, self._lists_nan(leaf))
+            return self._with_nan(numbers, nan_makes_true(leaf, self._semantics))
         if outcome is Outcome.FALSE:
             return np.zeros(self._count, np.bool_) if leaf.has_null else self._not_in(leaf)
         nulls = self._pick(self._s.can_be_null)
@@ -251,10 +246,7 @@ class _Answer:
         certain = [p for p in leaf.points if p.exact and not p.nan and not _is_empty(p)]
         outside = ~Intervals.of(certain, self._s.order).contain(self._low, self._high)
         numbers = self._numbers(self._or_unsure(self._or_open(outside)))
-        return self._with_nan(numbers, not self._lists_nan(leaf))
-
-    def _lists_nan(self, leaf: InLeaf) -> bool:
-        return self._nan_is_greatest and any(point.nan for point in leaf.points)
+        return self._with_nan(numbers, not nan_makes_true(leaf, self._semantics))
 
     def _prefix(self, leaf: PrefixLeaf, outcome: Outcome) -> Mask:
         behind = successor(leaf.prefix)

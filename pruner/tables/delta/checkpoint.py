@@ -5,6 +5,7 @@ The statistics, which are most of their bytes, are left in the files: whoever as
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -54,8 +55,34 @@ FILE_COLUMNS: Final = pa.schema(
 """What is known of each file of the table without its statistics."""
 
 _SIDECARS: Final = f"{DELTA_LOG}/_sidecars"
+_MOST_PARSED: Final = 8
+"""Columns of a part whose statistics stay at hand."""
+
 _SMALL: Final = ("metaData", "protocol", "sidecar")
 _EAGER: Final = ("path", "size", "partitionValues", "deletionVector")
+
+
+class Parsed:
+    """What was made of the statistics of a part for some columns: those that were asked for last."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], pa.Table] = {}
+        self._lock = Lock()
+
+    def get(self, key: tuple[Any, ...]) -> pa.Table | None:
+        """Return what is kept for a column."""
+        with self._lock:
+            found = self._found.pop(key, None)
+            if found is not None:
+                self._found[key] = found
+            return found
+
+    def put(self, key: tuple[Any, ...], records: pa.Table) -> None:
+        """Keep it, in place of what was not asked for longest."""
+        with self._lock:
+            self._found[key] = records
+            while len(self._found) > _MOST_PARSED:
+                del self._found[next(iter(self._found))]
 
 
 class CheckpointPart:
@@ -65,7 +92,7 @@ class CheckpointPart:
         self.uri = uri
         self._size = size
         self._options = options
-        self._file: pq.ParquetFile | None = None
+        self.parsed = Parsed()
 
     def open(self) -> pq.ParquetFile:
         """Open it.
@@ -98,6 +125,10 @@ class CommitPart:
 
     def __init__(self, stats: Sequence[str | None]) -> None:
         self._stats = arrow.array(stats, pa.string())
+        self.parsed = Parsed()
+
+    def __len__(self) -> int:
+        return len(self._stats)
 
     def statistics(self) -> pa.Table:
         """The column `stats`, a row for each file."""

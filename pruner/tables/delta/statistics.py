@@ -17,16 +17,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, compute
-from pruner.errors import StorageError, TableError
+from pruner.arrow import compute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from pruner.schema import Field
-    from pruner.tables.delta.state import DeltaState
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = date(1970, 1, 1)
@@ -102,43 +98,16 @@ class _Nothing(msgspec.Struct):
     maxValues: None = None  # noqa: N815
 
 
-def found_of(state: DeltaState, about: Field) -> tuple[Found, list[str]]:
-    """Return what the log says of a column, file by file in the order of the state, and why parts could not be read.
+def found_of(table: pa.Table, about: Field) -> Found:
+    """Return what statistics say of a column.
 
     Args:
-        state: a version of the table.
+        table: the columns `stats` and `stats_parsed` of files, as far as there are any.
         about: a column, or a field of a struct.
     """
-    count = state.files.num_rows
-    columns: list[list[Any]] = [[None] * count for _ in Found._fields]
-    part_of: NDArray[np.int32] = np.asarray(state.files.column("part"))
-    row_of: NDArray[np.int64] = np.asarray(state.files.column("row"))
-    read = _reader(about)
-    notes: list[str] = []
-    numbers: list[int] = np.unique(part_of).tolist()
-    for number in numbers:
-        at = np.flatnonzero(part_of == number)
-        try:
-            table = state.parts[number].statistics()
-        except (TableError, StorageError) as error:
-            notes.append(str(error))
-            continue
-        if not table.num_columns:
-            continue  # a checkpoint without statistics, whose table has no columns and so no number of rows
-        rows: Any = arrow.array(row_of[at])
-        told = _of_part(table.take(rows), about, read)
-        if len(at) == count:
-            return told, notes
-        for column, values in zip(columns, told, strict=True):
-            for place, value in zip(at.tolist(), values, strict=True):
-                column[place] = value
-    return Found(*columns), notes
-
-
-def _of_part(table: pa.Table, about: Field, read: Callable[[str], Any]) -> Found:
     nothing: list[Any] = [None] * table.num_rows
     texts: list[Any] = table.column("stats").to_pylist() if "stats" in table.column_names else nothing
-    found = _of_texts(texts, len(about.recorded), read)
+    found = _of_texts(texts, len(about.recorded), _reader(about))
     if "stats_parsed" not in table.column_names or None not in texts:
         return found
     parsed = _of_columns(table.column("stats_parsed").combine_chunks(), about)

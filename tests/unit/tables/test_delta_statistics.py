@@ -16,6 +16,8 @@ import pytest
 from deltalake import write_deltalake
 
 import pruner
+import pruner.evidence.delta as evidence
+from pruner.tables.delta.checkpoint import CheckpointPart
 from tests.support.delta_logs import Column, DeltaLog, moment, write_checkpoint
 
 
@@ -389,3 +391,57 @@ def test_char_columns_prove_nothing(tmp_path: Path):
     edit_schema(table, {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"})
     table.append(pa.table({"c": ["ab"]}))
     assert kept(pruner.open_table(str(table.root)), "c = 'ab   '") == [1]
+
+
+@pytest.mark.parametrize("kind", ["", "classic", "parts", "v2_parquet"])
+@pytest.mark.parametrize("few", [0, 2, 1024])
+def test_statistics_are_parsed_once_and_follow_the_files(
+    tmp_path: Path, kind: str, few: int, monkeypatch: pytest.MonkeyPatch
+):
+    """A table that stays open plans as one that is opened anew, and reads no part of the log again."""
+    monkeypatch.setattr(evidence, "_FEW", few)
+    random = Random(f"{kind} {few}")
+    table = DeltaLog(
+        tmp_path / "t", (Column("id", "long"), Column("s", "string")), features=("deletionVectors",)
+    )
+
+    def rows(first: int) -> pa.Table:
+        return pa.table(
+            {"id": range(first, first + 5), "s": [f"{at % 97:02d}" for at in range(first, first + 5)]}
+        )
+
+    table.append(*(rows(at) for at in range(0, 60, 5)))
+    if kind:
+        write_checkpoint(table, kind)
+    opened = pruner.open_table(str(table.root))
+    reads = 0
+    read_once = CheckpointPart.statistics
+
+    def counted(part: CheckpointPart) -> pa.Table:
+        nonlocal reads
+        reads += 1
+        return read_once(part)
+
+    for step in range(12):
+        change = random.choice(("append", "remove", "delete"))
+        if change == "append":
+            table.append(*(rows(60 + 15 * step + 5 * at) for at in range(random.randrange(1, 4))))
+        elif change == "remove":
+            table.remove(*random.sample(list(table.files), 2))
+        else:
+            table.delete({random.choice(list(table.files)): [random.randrange(5)]})
+        fresh = pruner.open_table(str(table.root))
+        wanted = {
+            predicate: fresh.plan(predicate).kept_mask.tolist()
+            for predicate in (
+                f"id = {random.randrange(240)}",
+                f"s >= '{random.randrange(97):02d}'",
+                "id < 30",
+            )
+        }
+        if step:
+            monkeypatch.setattr(CheckpointPart, "statistics", counted)
+        for predicate, expected in wanted.items():
+            assert opened.plan(predicate).kept_mask.tolist() == expected, (step, change, predicate)
+        monkeypatch.setattr(CheckpointPart, "statistics", read_once)
+    assert reads == 0
