@@ -20,6 +20,7 @@ from pruner.expr.nodes import Column, Compare, Expr, IsNull, Literal, Operator
 from pruner.expr.semantics import Semantics
 from pruner_duckdb.types import quote, quote_text
 from pruner_spark.relations.agreement import differing, spark_columns
+from tests.support import delta_tables as tables
 from tests.support import profiles
 from tests.support.delta_tables import BUILDERS, delta_states
 from tests.support.delta_writer import FILE, DeltaState
@@ -36,6 +37,15 @@ MOST_VALUES = 6
 
 def test_there_are_enough_states(delta_tables: AllTables) -> None:
     assert sum(len(delta_states(delta_tables, name)) for name in BUILDERS) >= 80
+
+
+def test_tables_that_are_kept_are_not_built_again(
+    delta_tables: AllTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in BUILDERS:
+        delta_tables.path(name)
+    monkeypatch.delattr(tables, "session_with_jars")
+    tables.main()
 
 
 @pytest.mark.parametrize("name", BUILDERS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import tempfile
 from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import version as installed
@@ -29,7 +30,7 @@ from tests.support.hudi_tables import AllTables, HudiTables
 from tools import spark_sessions
 from tools.cache import cache_dir, fingerprint
 from tools.jars import DELTA_JARS
-from tools.spark_sessions import delta_session
+from tools.spark_sessions import delta_session, session_with_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -777,7 +778,7 @@ def restored(table: DeltaWriter) -> None:
 
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""To write a few rows takes less than to compile code for it."""
+"""To write or read a few rows takes less than to generate and compile code for it, and comes to the same."""
 
 
 def tables(start_spark: Callable[[], SparkSession]) -> AllTables:
@@ -802,8 +803,7 @@ def _built(build: Builder, kept: Path, spark: SparkSession, path: Path) -> None:
     """Build a table at `path` that will be kept in the folder `kept`, which is what clones of others say then."""
     writer = DeltaWriter(spark, path)
     with settings(spark, INTERPRETED):
-        first = build(writer) or 0
-    keep_truth(writer, first, kept)
+        keep_truth(writer, build(writer) or 0, kept)
     scratch = path.parent
     for commit in scratch.glob("*/_delta_log/*.json"):
         text = commit.read_text(encoding="utf-8")
@@ -827,3 +827,23 @@ def _key(build: Builder) -> str:
     values = repr((PLAIN, PLAIN_ROW, VECTORS, INTERPRETED, TEXTS))
     sources = [Path(delta_writer.__file__), Path(spark_sessions.__file__)]
     return fingerprint(*texts, values, *sources, *(jar.sha256 for jar in DELTA_JARS), installed("pyspark"))
+
+
+def main() -> None:
+    """Build the tables that are not there yet: continuous integration has a core to spare while types are checked."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        started: list[SparkSession] = []
+
+        def start() -> SparkSession:
+            started.append(session_with_jars(Path(scratch), memory="3g"))
+            return started[0]
+
+        kept = tables(start)
+        for name in BUILDERS:
+            kept.path(name)
+        for session in started:
+            session.stop()
+
+
+if __name__ == "__main__":
+    main()

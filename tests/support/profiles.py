@@ -72,15 +72,20 @@ def load() -> None:
     )
     settings.load_profile(NAME)
     constants.fix(of_the_code=not IS_FIXED)
-    if NAME == "quick":
+    if IS_FIXED:
         os.fsync = _only_checked
+
+
+SYNC: Final = os.fsync
+"""The real one: tests of `tests/unit/storage` wait for the disk in `make test`."""
 
 
 def _only_checked(file: int) -> None:
     """Stand in for `os.fsync`: a fault shows, and nothing waits for the disk.
 
     What tests write is thrown away, and no test survives the power cut that would make a difference. Waiting was a
-    sixth of `make quick`. That files are synced before they are named is asserted in `test_storage.py`, which counts
-    the calls; `make test` really syncs.
+    sixth of `make quick`, and as much of the tests of `make test` that need no engine. That files are synced before
+    they are named is asserted in `test_storage.py`, which sees the calls; what writes is called there with the real
+    one as well. `make fuzz`, `make soak` and processes that tests start really sync.
     """
     os.fstat(file)

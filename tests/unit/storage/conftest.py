@@ -1,0 +1,16 @@
+"""Where files are made: here writing waits for the disk, which it does nowhere else in `make test`."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.support import profiles
+
+
+@pytest.fixture(autouse=True)
+def synced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Call the real `os.fsync`, except in `make quick`."""
+    if profiles.NAME != "quick":
+        monkeypatch.setattr(os, "fsync", profiles.SYNC)
