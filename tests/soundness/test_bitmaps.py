@@ -22,7 +22,7 @@ from tests.soundness.test_parquet_tables import PAIRS, PREDICATES_PER_TABLE, SEM
 from tests.support.paging import page_everything
 
 PAIRS_PER_TABLE = min(2 * PREDICATES_PER_TABLE, max(PAIRS, PREDICATES_PER_TABLE))
-"""Twice as many as of statistics alone, over half as many tables, each of which is indexed in two ways."""
+"""Twice as many as of statistics alone, over half as many tables: writing and indexing a table is most of the time."""
 
 INDEXED = [kind for kind in KINDS if kind.name != "binary"]
 
@@ -35,8 +35,8 @@ def test_rows_of_bitmaps_are_those_of_a_scan(
 ) -> None:
     """Alone: every column has a bitmap. Mixed: some have, all have statistics, so that rows may be a superset.
 
-    Both ways answer for the same tables, and each for every other predicate. Every other table has its bitmaps in pages
-    of a few records, each read when a predicate asks for it.
+    Both ways answer for the same tables and predicates: a scan costs as much as the plans. Every other table has its
+    bitmaps in pages of a few records, each read when a predicate asks for it.
     """
     scan = DuckDBScan()
     tally: Counter[tuple[str, bool]] = Counter()
@@ -52,19 +52,19 @@ def test_rows_of_bitmaps_are_those_of_a_scan(
                 opened = pruner.open_table(str(table.root), index_uri=str(tmp_path / f"{seed} {mixed}"))
                 _create_indexes(opened, rng, table, mixed)
                 pinned = opened.snapshot()
-                for predicate, matching in list(zip(predicates, found, strict=True))[mixed::2]:
+                for predicate, matching in zip(predicates, found, strict=True):
                     plan = pinned.plan(predicate.sql(), semantics=SEMANTICS)
                     _check(plan, matching, mixed, _repeat(seed, predicate))
                     tally["pairs", mixed] += 1
                     tally["telling", mixed] += 0 < len(matching) < len(table.files)
                     tally["exact", mixed] += plan.rows_exact
-    if "PRUNER_SEED" not in os.environ:
-        assert tally["pairs", False] + tally["pairs", True] >= PAIRS
     for mixed, name in ((False, "bitmaps alone"), (True, "mixed with statistics")):
         pairs, exact = tally["pairs", mixed], tally["exact", mixed]
         record_property("figure", f"{pairs:,} pairs, {name}; rows exact in {exact / pairs:.0%}")
         assert tally["telling", mixed] >= 0.3 * pairs
         assert exact >= (0.2 if mixed else 1.0) * pairs
+        if "PRUNER_SEED" not in os.environ:
+            assert pairs >= PAIRS
 
 
 def _create_indexes(opened: pruner.Table, rng: random.Random, table: RandomTable, mixed: bool) -> None:
