@@ -20,7 +20,7 @@ class ScanColumn(msgspec.Struct, forbid_unknown_fields=True):
 
     path: Path
     type: str
-    kind: Literal["regular", "partition", "hidden", "displaced"]
+    kind: Literal["regular", "partition", "identified", "hidden", "displaced"]
 
 
 class Bound(msgspec.Struct, forbid_unknown_fields=True):
@@ -129,7 +129,7 @@ class Content(msgspec.Struct, forbid_unknown_fields=True):
     """A scan's whole predicate: all of `domains` hold and `expression` is true."""
 
     version: Literal[1]
-    connector: Literal["hive", "hudi"]
+    connector: Literal["hive", "hudi", "iceberg"]
     columns: dict[str, ScanColumn]
     domains: list[TupleDomain]
     expression: Node | None = None

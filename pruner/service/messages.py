@@ -45,13 +45,15 @@ class PlanRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A scan to plan.
 
     `table` is a name or an alias of the configuration, or the base path of a table that it names. `known_snapshot`
-    is the `snapshot_id` of an answer whose keys the client has already, so that they need not be sent again.
+    is the `snapshot_id` of an answer whose keys the client has already, so that they need not be sent again. `as_of`
+    is the state that is scanned, as `Table.snapshot` takes it; the newest one without it.
     """
 
     table: str
     session: Session
     predicate: Predicate
     known_snapshot: str | None = None
+    as_of: str | None = None
 
 
 class PlansRequest(msgspec.Struct, forbid_unknown_fields=True):

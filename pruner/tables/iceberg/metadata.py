@@ -133,6 +133,12 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
             return None
         return self.snapshot_of(self.current_snapshot_id)
 
+    def has(self, snapshot_id: int, schema_id: int) -> bool:
+        """Tell whether both a snapshot and a schema are in it."""
+        return any(each.snapshot_id == snapshot_id for each in self.snapshots) and any(
+            each.schema_id == schema_id for each in self.schemas
+        )
+
     def snapshot_of(self, snapshot_id: int) -> TableSnapshot:
         """A snapshot by its id.
 
