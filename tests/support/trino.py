@@ -1,8 +1,8 @@
 """A real Trino with the plugin, over the tables of the statements, and the service that it asks.
 
 The server's catalogs come in pairs over one file metastore: `hive` and `pruned_hive`, `hudi` and `pruned_hudi`, and
-over another one `iceberg` and `pruned_iceberg`. Each variant of the tables is a schema. Between Trino and the service stands a gate, so that a test can make the service
-fail while the server keeps its settings.
+over another one `iceberg` and `pruned_iceberg`. Each variant of the tables is a schema. Between Trino and the service stands
+a gate, so that a test can make the service fail while the server keeps its settings.
 """
 
 from __future__ import annotations
@@ -144,6 +144,9 @@ def start(folder: Path, *, others: Mapping[str, Mapping[str, str]] | None = None
         "pruned_iceberg": iceberg_catalog("pruned_iceberg", iceberg, **asking),
         "pruned_iceberg_waiting": iceberg_catalog(
             "pruned_iceberg", iceberg, **asking, **{"pruner.dynamic-filter-wait": "10s"}
+        ),
+        "pruned_iceberg_failing": iceberg_catalog(
+            "pruned_iceberg", iceberg, **asking, **{"pruner.pause": "0s"}
         ),
         **(others or {}),
     }
