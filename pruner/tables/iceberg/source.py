@@ -108,6 +108,7 @@ class IcebergSource(WriteOnceSource):
         self._metadata: TableMetadata | None = None
         self._manifests: dict[str, Manifest] = {}
         self._snapshot: Snapshot | None = None
+        self._shown: TableMetadata | None = None
         self._states: dict[str, IcebergState] = {}
         self._past: dict[tuple[int, int], Snapshot] = {}
         self._told: tuple[str, TableMetadata] | None = None
@@ -138,9 +139,9 @@ class IcebergSource(WriteOnceSource):
     def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
         """Read the manifests that came since the last look: see `TableSource`; no footer is ever read."""
         with self._lock:
-            before, metadata = self._metadata, self._now()
-            if self._snapshot is None or metadata is not before:
-                self._snapshot = self._current(metadata)
+            metadata = self._now()
+            if self._snapshot is None or metadata is not self._shown:
+                self._snapshot, self._shown = self._current(metadata), metadata
             if previous is not None and previous.id == self._snapshot.id and previous.root == self.root:
                 return previous
             return self._snapshot
@@ -173,12 +174,9 @@ class IcebergSource(WriteOnceSource):
 
     def _scanned(self, snapshot_id: int, schema_id: int, file: str | None) -> Snapshot:
         """A snapshot by a schema: the very same object, unless many others were asked for meanwhile."""
-        before = self._metadata
-        metadata = self._now()
-        if metadata is not before:
-            self._past.clear()
+        current, metadata = self.snapshot(), self._metadata or self._now()
         if metadata.current_snapshot_id == snapshot_id and metadata.schema_of(None).schema_id == schema_id:
-            return self.snapshot()
+            return current
         wanted = snapshot_id, schema_id
         found = self._past.pop(wanted, None)
         if found is None:
