@@ -88,8 +88,8 @@ class Ice:
         """Point the gate at a service that knows a table by a metadata file."""
         aliases = f'aliases = ["pruned_iceberg.{SCHEMA}.{alias}"]\n' if alias else ""
         text = f'[tables.{name}]\nuri = "{metadata.removeprefix("file://")}"\n{aliases}'
-        self.config.write_text(text, encoding="utf-8")
         self.services.close()
+        self.config.write_text(text, encoding="utf-8")
         self.trino.gate.target = self.services.enter_context(running_service(self.config))
         self.trino.gate.forget()
 
@@ -327,6 +327,12 @@ def evolved(ice: Ice) -> str:
     return name
 
 
+def _count(ice: Ice, name: str, condition: str) -> int:
+    """By how many rows the pruned connector differs from the stock one."""
+    sql = f"SELECT count(*) FROM {name} WHERE {condition}"
+    return ice.stock(sql).rows[0][0] - ice.pruned(sql).rows[0][0]
+
+
 def test_random_conditions_lose_nothing(ice: Ice, evolved: str) -> None:
     """The rows that match are counted by a query that skips nothing; most conditions leave files out."""
     ice.know(evolved, ice.lake.catalog.load_table(f"ns.{evolved}").metadata_location)
@@ -339,7 +345,9 @@ def test_random_conditions_lose_nothing(ice: Ice, evolved: str) -> None:
         expected = ice.stock(f"SELECT {counts} FROM {evolved}").rows[0]
         scans = (f"SELECT {number}, count(*) FROM {evolved} WHERE {text}" for number, text in enumerate(some))
         found = dict(ice.pruned(" UNION ALL ".join(scans)).rows)
-        lost = [text for number, text in enumerate(some) if found[number] != expected[number]]
+        differing = [text for number, text in enumerate(some) if found[number] != expected[number]]
+        # A filter of Trino's own may say otherwise where values are NaN: `small IN (nan(), 3.5)`.
+        lost = [text for text in differing if "nan()" not in text or _count(ice, evolved, text)]
         assert not lost, lost
     gained = ice.trino.counts() - before
     # What no plan was made for is read whole: nothing is, but for conditions that Trino itself finds false.
