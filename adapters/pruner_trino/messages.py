@@ -16,7 +16,7 @@ Path: TypeAlias = Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
 class ScanColumn(msgspec.Struct, forbid_unknown_fields=True):
-    """A column of the scan: its path, Trino's name of its type, and where its values come from."""
+    """A column of the scan: its path, Trino's name of its type, and where its values come from (`identified`: by field id)."""
 
     path: Path
     type: str
