@@ -6,7 +6,7 @@ it with each scan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from trino.exceptions import TrinoQueryError
 
 import pruner
 from tests.support import profiles
@@ -327,6 +328,31 @@ def evolved(ice: Ice) -> str:
     return name
 
 
+def _counts(ice: Ice, name: str, conditions: Sequence[str], expected: Sequence[int]) -> dict[int, int]:
+    """How many rows the pruned connector finds by each condition: those expected where the stock one fails alike."""
+    scans = (f"SELECT {number}, count(*) FROM {name} WHERE {text}" for number, text in enumerate(conditions))
+    try:
+        return dict(ice.pruned(" UNION ALL ".join(scans)).rows)
+    except TrinoQueryError:
+        # Of some conditions that no row can meet, Trino's own connector makes an error: which, shows one at a time.
+        found: dict[int, int] = {}
+        for number, text in enumerate(conditions):
+            sql = f"SELECT count(*) FROM {name} WHERE {text}"
+            outcome = _outcome(ice.pruned, sql)
+            if isinstance(outcome, str):
+                assert (outcome, 0) == (_outcome(ice.stock, sql), expected[number]), text
+            found[number] = 0 if isinstance(outcome, str) else outcome
+        return found
+
+
+def _outcome(run: Callable[[str], Result], sql: str) -> int | str:
+    """A count, or the name of the error."""
+    try:
+        return int(run(sql).rows[0][0])
+    except TrinoQueryError as error:
+        return str(error.error_name)
+
+
 def _count(ice: Ice, name: str, condition: str) -> int:
     """By how many rows the pruned connector differs from the stock one."""
     sql = f"SELECT count(*) FROM {name} WHERE {condition}"
@@ -343,8 +369,7 @@ def test_random_conditions_lose_nothing(ice: Ice, evolved: str) -> None:
         some = conditions[start : start + AT_ONCE]
         counts = ", ".join(f"count_if({text})" for text in some)
         expected = ice.stock(f"SELECT {counts} FROM {evolved}").rows[0]
-        scans = (f"SELECT {number}, count(*) FROM {evolved} WHERE {text}" for number, text in enumerate(some))
-        found = dict(ice.pruned(" UNION ALL ".join(scans)).rows)
+        found = _counts(ice, evolved, some, expected)
         differing = [text for number, text in enumerate(some) if found[number] != expected[number]]
         # A filter of Trino's own may say otherwise where values are NaN: `small IN (nan(), 3.5)`.
         lost = [text for text in differing if "nan()" not in text or _count(ice, evolved, text)]
