@@ -110,6 +110,11 @@ class Failure(msgspec.Struct):
     error: str
 
 
+# Made when this module is imported, by one thread: two that make the first of a type at once can crash the process.
+_PLAN = msgspec.json.Decoder(PlanRequest)
+_PLANS = msgspec.json.Decoder(PlansRequest)
+
+
 def decode_request(body: bytes) -> PlanRequest:
     """Return the request in a body.
 
@@ -117,7 +122,7 @@ def decode_request(body: bytes) -> PlanRequest:
         msgspec.ValidationError, msgspec.DecodeError: it is none, with the place that is wrong.
         RecursionError: it is nested too deep.
     """
-    return msgspec.json.decode(body, type=PlanRequest)
+    return _PLAN.decode(body)
 
 
 def decode_requests(body: bytes) -> PlansRequest:
@@ -127,7 +132,7 @@ def decode_requests(body: bytes) -> PlansRequest:
         msgspec.ValidationError, msgspec.DecodeError: it holds none.
         RecursionError: it is nested too deep.
     """
-    return msgspec.json.decode(body, type=PlansRequest)
+    return _PLANS.decode(body)
 
 
 def encode(answer: Any) -> bytes:

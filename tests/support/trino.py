@@ -1,8 +1,8 @@
 """A real Trino with the plugin, over the tables of the statements, and the service that it asks.
 
-The server's catalogs come in pairs over one file metastore: `hive` and `pruned_hive`, `hudi` and `pruned_hudi`, and
-over another one `iceberg` and `pruned_iceberg`. Each variant of the tables is a schema. Between Trino and the service stands
-a gate, so that a test can make the service fail while the server keeps its settings.
+The server's catalogs come in pairs over one file metastore: `hive` and `pruned_hive`, `hudi` and `pruned_hudi`; over
+another one there are `iceberg` and `pruned_iceberg`. Each variant of the tables is a schema. Between Trino and the
+service stands a gate, so that a test can make the service fail while the server keeps its settings.
 """
 
 from __future__ import annotations

@@ -153,6 +153,9 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
         )
 
 
+_METADATA: Final = msgspec.json.Decoder(TableMetadata)
+
+
 def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
     """Return what a metadata file says.
 
@@ -165,7 +168,7 @@ def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
         TableError: it is damaged, or of a version of the format that is not known.
     """
     try:
-        found = msgspec.json.decode(_unpacked(data), type=TableMetadata)
+        found = _METADATA.decode(_unpacked(data))
     except (msgspec.MsgspecError, UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
         raise TableError(
             f"{root} is an Iceberg table whose metadata file {name} is damaged ({error}): restore the file"
