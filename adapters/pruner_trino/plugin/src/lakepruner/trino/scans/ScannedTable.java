@@ -58,7 +58,9 @@ public record ScannedTable(
                 || Reflection.find(handle, "getForAnalyze").equals(Optional.of(true))) {
             return Optional.of("bypassed: ANALYZE");
         }
-        if (Reflection.find(handle, "getTableType").filter(type -> !type.toString().equals("DATA")).isPresent()) {
+        // Hudi's handle has a type of another meaning.
+        if (Reflection.has(handle, "getTableSchemaJson")
+                && !Reflection.get(handle, "getTableType").toString().equals("DATA")) {
             return Optional.of("bypassed: not the rows of a table");
         }
         if (IcebergState.snapshot(handle).filter(OptionalLong::isEmpty).isPresent()) {
