@@ -32,7 +32,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fetch tables demo demo-delta demo-trino quick check check-both check-matrix check-stores test faults fuzz soak bench api docs trino-plugin wheel lock clean
+.PHONY: help setup fetch tables demo demo-delta demo-iceberg demo-trino quick check check-both check-matrix check-stores test faults fuzz soak bench api docs trino-plugin wheel lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -51,6 +51,9 @@ demo: $(READY) ## Index a real Hudi table and query it in DuckDB, pruned and not
 
 demo-delta: $(READY) ## Spark writes a Delta table and deletes rows; Spark and DuckDB read it, pruned and not pruned
 	@$(BIN)/python -m demo.delta
+
+demo-iceberg: $(READY) ## Spark writes an Iceberg table and deletes rows; Spark, DuckDB and Trino read it; needs a full JDK 25
+	@$(BIN)/python -m demo.iceberg
 
 demo-trino: $(READY) ## The same on a real Trino, plain and pruned catalogs; needs a full JDK 25
 	@$(BIN)/python -m demo.trino

@@ -18,7 +18,7 @@ import pruner_spark
 from tools.spark_sessions import delta_session, session_with_jars
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FILES = 40
 ROWS = 200_000
@@ -52,15 +52,19 @@ def main() -> None:
         raise SystemExit("the answers differ: this must never happen")
 
 
-def _write(spark: SparkSession, place: Path) -> None:
-    """Write the orders, and delete those of one customer: Delta writes vectors for them, and no file anew."""
-    orders = spark.range(0, ROWS, 1, FILES).selectExpr(
+def orders(spark: SparkSession) -> DataFrame:
+    """The orders, one partition for each file."""
+    return spark.range(0, ROWS, 1, FILES).selectExpr(
         "id",
         "concat('c', lpad(CAST(id * 7919 % 50000 AS STRING), 6, '0')) AS customer",
         "CAST(id % 997 / 10 AS DOUBLE) AS amount",
         "TIMESTAMP '2024-01-01 00:00:00' + make_dt_interval(0, 0, 0, id * 10) AS placed",
     )
-    orders.write.format("delta").option("delta.enableDeletionVectors", "true").save(str(place))
+
+
+def _write(spark: SparkSession, place: Path) -> None:
+    """Write the orders, and delete those of one customer: Delta writes vectors for them, and no file anew."""
+    orders(spark).write.format("delta").option("delta.enableDeletionVectors", "true").save(str(place))
     spark.sql(f"DELETE FROM delta.`{place}` WHERE customer = 'c000500'")
 
 

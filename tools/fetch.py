@@ -14,7 +14,7 @@ from tools.cache import say
 from tools.jars import delta_jars, hudi_bundle, iceberg_jar, s3a_jars
 from tools.java import spark_java
 from tools.matrix import ROOT, python_with
-from tools.trino import store_jars
+from tools.trino import iceberg_jars, store_jars
 from tools.trino_plugin import plugin_jar
 
 LOCKS = ("requirements-store.lock", "requirements-browser.lock", "requirements-dbt.lock")
@@ -28,6 +28,7 @@ PARTS: Mapping[str, Callable[[], object]] = {
     "the jars for object stores": s3a_jars,
     "Trino and the plugin": plugin_jar,
     "the jars of Trino for object stores": store_jars,
+    "the jars of Trino for Iceberg": iceberg_jars,
     **{lock: lambda lock=lock: python_with(ROOT / lock) for lock in LOCKS},
 }
 """What there is to fetch, by what a message calls it."""

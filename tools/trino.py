@@ -27,6 +27,7 @@ LOCK_FILES = {
     OLDEST: Path(__file__).with_name(f"trino-{OLDEST}.lock"),
 }
 STORE_LOCK = Path(__file__).with_name("trino-s3.lock")
+ICEBERG_LOCK = Path(__file__).with_name("trino-iceberg.lock")
 LAUNCHER = Path(__file__).with_name("TrinoLauncher.java")
 
 PLUGINS = {
@@ -34,6 +35,9 @@ PLUGINS = {
     "trino-hudi": "io.trino.plugin.hudi.HudiPlugin",
 }
 """What Trino's own plugin folders name in a jar of their own, which is not published by itself; by what it is in."""
+
+APART = {"trino-iceberg": "io.trino.plugin.iceberg.IcebergPlugin"}
+"""The same of connectors that have a plugin folder for themselves."""
 
 _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
@@ -115,14 +119,36 @@ def trino_home(version: str = VERSION) -> TrinoHome:
 
 def store_jars() -> list[Path]:
     """Return the jars with which the plugins of `VERSION` read s3://, fetching them the first time (about 11 MB)."""
-    target = cache_dir() / f"trino-s3-{VERSION}-{fingerprint(STORE_LOCK)}"
+    return sorted(_fetched("s3", STORE_LOCK).iterdir())
+
+
+def iceberg_jars() -> list[Path]:
+    """Return the jars of the Iceberg connector's plugin folder, fetching them the first time (about 25 MB).
+
+    Most are those of the other connectors; the lock file has what Iceberg's needs beside them.
+    """
+    others = _fetched("iceberg", ICEBERG_LOCK)
+    jars = _read_lock(ICEBERG_LOCK)
+    own = {(jar.group, jar.artifact, jar.classifier) for jar in jars}
+    shared = [
+        trino_home().plugin / jar.file_name
+        for jar in locked_jars()
+        if jar.folder == "plugin" and (jar.group, jar.artifact, jar.classifier) not in own
+    ]
+    return [*shared, *sorted(others.iterdir())]
+
+
+def _fetched(name: str, lock: Path) -> Path:
+    """The folder with the jars of a lock file that stands beside that of the server, and what names their plugins."""
+    target = cache_dir() / f"trino-{name}-{VERSION}-{fingerprint(lock)}"
     if not target.is_dir():
-        java, jars = trino_java(), _read_lock(STORE_LOCK)
-        say(f"Fetching what Trino {VERSION} needs for s3:// into {target}")
+        java, jars = trino_java(), _read_lock(lock)
+        say(f"Fetching what Trino {VERSION} needs for {name} into {target}")
         with appearing(target) as scratch:
             _retrieve(jars, scratch, java)
             _check(jars, scratch)
-    return sorted(target.iterdir())
+            _name_plugins(jars, scratch)
+    return target
 
 
 def _assemble(home: TrinoHome, java: Java) -> None:
@@ -132,11 +158,20 @@ def _assemble(home: TrinoHome, java: Java) -> None:
         chosen = [jar for jar in jars if jar.folder == folder.name]
         _retrieve(chosen, folder, java)
         _check(chosen, folder)
-    plugins = [PLUGINS[jar.artifact] for jar in jars if jar.artifact in PLUGINS]
-    with zipfile.ZipFile(home.plugin / "services.jar", "w") as services:
-        services.writestr("META-INF/services/io.trino.spi.Plugin", "".join(f"{name}\n" for name in plugins))
+    _name_plugins(jars, home.plugin)
     command = [java.compiler, "-d", home.launcher, "-cp", f"{home.lib}/*", LAUNCHER]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+def _name_plugins(jars: Sequence[LockedJar], folder: Path) -> None:
+    """Name the plugins among some jars in a jar of their folder, if there are any."""
+    named = {**PLUGINS, **APART}
+    plugins = [named[jar.artifact] for jar in jars if jar.artifact in named]
+    if plugins:
+        with zipfile.ZipFile(folder / "services.jar", "w") as services:
+            services.writestr(
+                "META-INF/services/io.trino.spi.Plugin", "".join(f"{name}\n" for name in plugins)
+            )
 
 
 def _retrieve(jars: Sequence[LockedJar], folder: Path, java: Java) -> None:

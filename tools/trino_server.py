@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.java import trino_java
-from tools.trino import VERSION, trino_home
+from tools.trino import VERSION, iceberg_jars, trino_home
 
 START_SECONDS = 120
 """How long a start may take: 4 to 10 seconds on two idle cores, more on busy ones."""
@@ -72,12 +72,31 @@ def local_catalog(connector: str, metastore: Path, **others: str) -> dict[str, s
     return {"connector.name": connector, **LOCAL_FILES, **place, **others}
 
 
+def iceberg_catalog(connector: str, metastore: Path, **others: str) -> dict[str, str]:
+    """Return the properties of a catalog of Iceberg tables, whose metadata a metastore of files names."""
+    return {
+        "connector.name": connector,
+        "fs.native-local.enabled": "true",
+        "local.location": "/",
+        "iceberg.catalog.type": "TESTING_FILE_METASTORE",
+        "hive.metastore.catalog.dir": f"local://{metastore}",
+        "iceberg.register-table-procedure.enabled": "true",
+        **others,
+    }
+
+
 def start_trino(
-    folder: Path, catalogs: Catalogs, *, plugin_jars: Sequence[Path] = (), version: str = VERSION
+    folder: Path,
+    catalogs: Catalogs,
+    *,
+    plugin_jars: Sequence[Path] = (),
+    iceberg: bool = False,
+    version: str = VERSION,
 ) -> TrinoServer:
     """Start a server in an empty folder and wait until it answers.
 
-    `plugin_jars` are put beside Trino's own connectors, as an administrator would. There is a lock file for `version`.
+    `plugin_jars` are put beside Trino's own connectors, as an administrator would. With `iceberg` there is a second
+    plugin folder, of the Iceberg connector, and they are put there too. There is a lock file for `version`.
 
     Raises:
         MissingJavaError: no full JDK 25 here.
@@ -86,12 +105,9 @@ def start_trino(
     java, home = trino_java(), trino_home(version)
     port = _free_port()
     _write_settings(folder, catalogs, port)
-    plugin = folder / "plugin" / "lake"
-    plugin.mkdir(parents=True)
-    for jar in home.plugin.iterdir():
-        (plugin / jar.name).symlink_to(jar)
-    for jar in plugin_jars:
-        shutil.copy(jar, plugin)
+    plugins = {"lake": [*home.plugin.iterdir()], **({"iceberg": iceberg_jars()} if iceberg else {})}
+    for name, jars in plugins.items():
+        _fill(folder / "plugin" / name, jars, plugin_jars)
     node = {"environment": "test", "data-dir": folder / "data", "id": "here", "bind-ip": "127.0.0.1"}
     node["internal-address"] = "127.0.0.1"
     command: list[str | Path] = [java.executable, *java.options, *JVM_OPTIONS]
@@ -109,6 +125,14 @@ def start_trino(
         server.stop()
         raise
     return server
+
+
+def _fill(plugin: Path, connectors: Sequence[Path], others: Sequence[Path]) -> None:
+    plugin.mkdir(parents=True)
+    for jar in connectors:
+        (plugin / jar.name).symlink_to(jar)
+    for jar in others:
+        shutil.copy(jar, plugin)
 
 
 def _write_settings(folder: Path, catalogs: Catalogs, port: int) -> None:

@@ -16,11 +16,14 @@ Path: TypeAlias = Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
 class ScanColumn(msgspec.Struct, forbid_unknown_fields=True):
-    """A column of the scan: its path, Trino's name of its type, and where its values come from."""
+    """A column of the scan: its path, Trino's name of its type, and where its values come from.
+
+    Those of one that is `identified` are found by field ids.
+    """
 
     path: Path
     type: str
-    kind: Literal["regular", "partition", "hidden", "displaced"]
+    kind: Literal["regular", "partition", "identified", "hidden", "displaced"]
 
 
 class Bound(msgspec.Struct, forbid_unknown_fields=True):
@@ -129,10 +132,14 @@ class Content(msgspec.Struct, forbid_unknown_fields=True):
     """A scan's whole predicate: all of `domains` hold and `expression` is true."""
 
     version: Literal[1]
-    connector: Literal["hive", "hudi"]
+    connector: Literal["hive", "hudi", "iceberg"]
     columns: dict[str, ScanColumn]
     domains: list[TupleDomain]
     expression: Node | None = None
+
+
+# Made when this module is imported, by one thread: two that make the first of a type at once can crash the process.
+_CONTENT = msgspec.json.Decoder(Content)
 
 
 def read_content(data: bytes) -> Content:
@@ -146,7 +153,7 @@ def read_content(data: bytes) -> Content:
             f"the predicate is longer than {PREDICATE_TEXT_BYTES:,} bytes: send a shorter one"
         )
     try:
-        return msgspec.json.decode(data, type=Content)
+        return _CONTENT.decode(data)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise PredicateError(
             f"the predicate is not in Trino's form (docs/trino-predicates.md): {error}"

@@ -45,13 +45,15 @@ class PlanRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A scan to plan.
 
     `table` is a name or an alias of the configuration, or the base path of a table that it names. `known_snapshot`
-    is the `snapshot_id` of an answer whose keys the client has already, so that they need not be sent again.
+    is the `snapshot_id` of an answer whose keys the client has already, so that they need not be sent again. `as_of`
+    is the state that is scanned, as `Table.snapshot` takes it; the newest one without it.
     """
 
     table: str
     session: Session
     predicate: Predicate
     known_snapshot: str | None = None
+    as_of: str | None = None
 
 
 class PlansRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -108,6 +110,11 @@ class Failure(msgspec.Struct):
     error: str
 
 
+# Made when this module is imported, by one thread: two that make the first of a type at once can crash the process.
+_PLAN = msgspec.json.Decoder(PlanRequest)
+_PLANS = msgspec.json.Decoder(PlansRequest)
+
+
 def decode_request(body: bytes) -> PlanRequest:
     """Return the request in a body.
 
@@ -115,7 +122,7 @@ def decode_request(body: bytes) -> PlanRequest:
         msgspec.ValidationError, msgspec.DecodeError: it is none, with the place that is wrong.
         RecursionError: it is nested too deep.
     """
-    return msgspec.json.decode(body, type=PlanRequest)
+    return _PLAN.decode(body)
 
 
 def decode_requests(body: bytes) -> PlansRequest:
@@ -125,7 +132,7 @@ def decode_requests(body: bytes) -> PlansRequest:
         msgspec.ValidationError, msgspec.DecodeError: it holds none.
         RecursionError: it is nested too deep.
     """
-    return msgspec.json.decode(body, type=PlansRequest)
+    return _PLANS.decode(body)
 
 
 def encode(answer: Any) -> bytes:

@@ -25,6 +25,7 @@ from pruner.expr.text.sql import parse_predicate
 from pruner.expr.wire.nodes import expression_of
 from pruner.service.guard import RefusedError, acquired
 from pruner.service.messages import EnginePredicate, ExpressionPredicate, SqlPredicate, TableAnswer
+from pruner.tables.iceberg.places import table_of_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,18 +168,18 @@ class Planning:
             for known in (table.name, *table.aliases):
                 self._names[known.casefold()] = table.name
             for place in places:
-                self._names[_place(place)] = table.name
+                self._names[_place(place)] = self._names[table_of_metadata(_place(place))] = table.name
 
     def look(self, request: PlanRequest) -> Looked:
-        """Look at the table that a request names, as it stands now.
+        """Look at the table that a request names, in the state that it asks for.
 
         Raises:
             UnknownTableError: the configuration has no such table.
-            UnreadableError: the table cannot be opened or listed.
+            UnreadableError: the table cannot be opened or listed, or has no such state.
         """
         name = self.name_of(request)
         try:
-            return Looked(name, self._catalog.open(name).snapshot())
+            return Looked(name, self._catalog.open(name).snapshot(as_of=request.as_of))
         except PrunerError as error:
             raise UnreadableError(f"table {name}: {error}") from error
 

@@ -29,7 +29,7 @@ CONTENT_TYPE = "application/x-ndjson"
 
 
 class Looks:
-    """Looks at the tables of one request, one at each: all scans of a table see the same state of it.
+    """Looks at the tables of one request, one at each: all scans of a table see one state, unless they ask for others.
 
     Requests about one table must come one after the other.
 
@@ -39,7 +39,7 @@ class Looks:
 
     def __init__(self, planning: Planning) -> None:
         self.planning = planning
-        self._found: dict[str, Looked | UnreadableError] = {}
+        self._found: dict[tuple[str, str | None], Looked | UnreadableError] = {}
 
     def look(self, asked: PlanRequest) -> Looked:
         """The table that a request names, as it stood when the first of them looked.
@@ -48,14 +48,14 @@ class Looks:
             UnknownTableError: the configuration has no such table.
             UnreadableError: the table cannot be opened or listed.
         """
-        name = self.planning.name_of(asked)
-        found = self._found.get(name)
+        wanted = self.planning.name_of(asked), asked.as_of
+        found = self._found.get(wanted)
         if found is None:
             try:
                 found = self.planning.look(asked)
             except UnreadableError as error:
                 found = error
-            self._found[name] = found
+            self._found[wanted] = found
         if isinstance(found, UnreadableError):
             raise found
         return found

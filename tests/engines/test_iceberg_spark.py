@@ -55,7 +55,7 @@ def ice(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkS
     return session
 
 
-def _history(ice: SparkSession, name: str, spec: str, properties: str) -> list[Callable[[], Any]]:
+def history(ice: SparkSession, name: str, spec: str, properties: str) -> list[Callable[[], Any]]:
     """Steps of a table, each to be run before it is looked at."""
     rows = (
         "SELECT id, CASE WHEN id % 7 = 0 THEN NULL ELSE substring('abc', CAST(id % 3 AS INT) + 1, 1) END AS kind, "
@@ -95,7 +95,7 @@ def _history(ice: SparkSession, name: str, spec: str, properties: str) -> list[C
 )
 def test_each_state_is_what_spark_reads(ice: SparkSession, tmp_path: Path, deletes: str, spec: str) -> None:
     name = f"ns.{deletes}_{spec}".replace(" ", "_")
-    steps = _history(ice, name, SPECS[spec], DELETES[deletes])
+    steps = history(ice, name, SPECS[spec], DELETES[deletes])
     steps.pop(0)()
     root = Path(ice.conf.get("spark.sql.catalog.ice.warehouse") or "") / name.replace(".", "/")
     opened = pruner.open_table(str(root), index_uri=str(tmp_path / "index"))
@@ -129,7 +129,7 @@ def _same_as_spark(pruned: pruner_duckdb.Connection, ice: SparkSession, table: s
     ]
 
 
-def _delete_equal(
+def delete_equal(
     ice: SparkSession,
     table: str,
     fields: Sequence[pa.Field[Any]],
@@ -140,10 +140,9 @@ def _delete_equal(
     java: Any = ice._jsparkSession
     jvm: Any = ice.sparkContext._jvm
     loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(java, table)
-    place = (
-        Path(loaded.location())
-        / f"data/deletes-{len(list(Path(loaded.location()).glob('data/deletes-*')))}.parquet"
-    )
+    location: str = loaded.location()
+    data = Path(location.removeprefix("file:")) / "data"
+    place = data / f"deletes-{len(list(data.glob('deletes-*')))}.parquet"
     columns = [
         pa.array(values, each.type) for values, each in zip(zip(*rows, strict=True), fields, strict=True)
     ]
@@ -153,7 +152,11 @@ def _delete_equal(
     for number, id_ in enumerate(ids):
         array[number] = id_
     made = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(loaded.spec()).ofEqualityDeletes(array)
-    made = made.withPath(str(place)).withFormat("PARQUET").withFileSizeInBytes(place.stat().st_size)
+    made = (
+        made.withPath(f"{location}/data/{place.name}")
+        .withFormat("PARQUET")
+        .withFileSizeInBytes(place.stat().st_size)
+    )
     if partition:
         made = made.withPartitionPath(partition)
     loaded.newRowDelta().addDeletes(made.withRecordCount(len(rows)).build()).commit()
@@ -179,7 +182,7 @@ def _equal_histories(ice: SparkSession, table: str) -> dict[str, list[Callable[[
     """Steps of tables with equality deletes, each to be run before the table is looked at."""
 
     def delete(*arguments: Any, **options: Any) -> Callable[[], Any]:
-        return lambda: _delete_equal(ice, table, *arguments, **options)
+        return lambda: delete_equal(ice, table, *arguments, **options)
 
     def run(text: str) -> Callable[[], Any]:
         return lambda: ice.sql(text.format(table))

@@ -66,7 +66,8 @@ public final class PluginEdges {
                     case "getQueryId" -> query;
                     default -> null;
                 });
-        ScannedTable table = new ScannedTable("web", "flights", Optional.empty(), List.of(), Optional.empty());
+        ScannedTable table = new ScannedTable(
+                "web", "flights", Optional.empty(), List.of(), Optional.empty(), Optional.empty());
         return new Scan(pruning, session, table, Constraint.alwaysTrue(), Set.of());
     }
 

@@ -1,8 +1,8 @@
 """A real Trino with the plugin, over the tables of the statements, and the service that it asks.
 
-The server's catalogs come in pairs over one file metastore: `hive` and `pruned_hive`, `hudi` and `pruned_hudi`. Each
-variant of the tables is a schema. Between Trino and the service stands a gate, so that a test can make the service
-fail while the server keeps its settings.
+The server's catalogs come in pairs over one file metastore: `hive` and `pruned_hive`, `hudi` and `pruned_hudi`; over
+another one there are `iceberg` and `pruned_iceberg`. Each variant of the tables is a schema. Between Trino and the
+service stands a gate, so that a test can make the service fail while the server keeps its settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools.trino import OLDEST
 from tools.trino_client import Result, TrinoClient
 from tools.trino_metastore import Metastore, hive_type
 from tools.trino_plugin import plugin_jar
-from tools.trino_server import TrinoServer, local_catalog, start_trino
+from tools.trino_server import TrinoServer, iceberg_catalog, local_catalog, start_trino
 
 HIVE_SETTINGS = {
     "hive.timestamp-precision": "MICROSECONDS",
@@ -106,9 +106,11 @@ PAUSE = 6
 
 
 def start(folder: Path, *, others: Mapping[str, Mapping[str, str]] | None = None) -> Trino:
-    """Start a server with both pairs of catalogs in an empty folder."""
+    """Start a server with all pairs of catalogs in an empty folder."""
     metastore = Metastore(folder / "metastore")
     metastore.folder.mkdir(parents=True)
+    iceberg = folder / "iceberg"
+    iceberg.mkdir()
     gate = Gate()
     asking = {"pruner.url": gate.url, **WAITS}
     hasty = {**asking, "pruner.timeout": "400ms"}
@@ -138,9 +140,17 @@ def start(folder: Path, *, others: Mapping[str, Mapping[str, str]] | None = None
         "pruned_millis": local_catalog("pruned_hive", metastore.folder, **MILLISECONDS, **asking),
         "hudi": local_catalog("hudi", metastore.folder),
         "pruned_hudi": local_catalog("pruned_hudi", metastore.folder, **asking),
+        "iceberg": iceberg_catalog("iceberg", iceberg),
+        "pruned_iceberg": iceberg_catalog("pruned_iceberg", iceberg, **asking),
+        "pruned_iceberg_waiting": iceberg_catalog(
+            "pruned_iceberg", iceberg, **asking, **{"pruner.dynamic-filter-wait": "10s"}
+        ),
+        "pruned_iceberg_failing": iceberg_catalog(
+            "pruned_iceberg", iceberg, **asking, **{"pruner.pause": "0s"}
+        ),
         **(others or {}),
     }
-    server = start_trino(folder / "server", catalogs, plugin_jars=[plugin_jar()])
+    server = start_trino(folder / "server", catalogs, plugin_jars=[plugin_jar()], iceberg=True)
     return Trino(server, metastore, gate)
 
 

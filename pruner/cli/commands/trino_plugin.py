@@ -13,7 +13,8 @@ from pruner.errors import PrunerError, StorageError
 FolderArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="DIR", help="Folder for the jar, such as plugin/hive of Trino; created if missing."
+        metavar="DIR",
+        help="Folder for the jar, such as plugin/hive or plugin/iceberg of Trino; created if missing.",
     ),
 ]
 

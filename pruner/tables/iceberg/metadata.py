@@ -133,6 +133,12 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
             return None
         return self.snapshot_of(self.current_snapshot_id)
 
+    def has(self, snapshot_id: int, schema_id: int) -> bool:
+        """Tell whether both a snapshot and a schema are in it."""
+        return any(each.snapshot_id == snapshot_id for each in self.snapshots) and any(
+            each.schema_id == schema_id for each in self.schemas
+        )
+
     def snapshot_of(self, snapshot_id: int) -> TableSnapshot:
         """A snapshot by its id.
 
@@ -147,6 +153,9 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
         )
 
 
+_METADATA: Final = msgspec.json.Decoder(TableMetadata)
+
+
 def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
     """Return what a metadata file says.
 
@@ -159,7 +168,7 @@ def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
         TableError: it is damaged, or of a version of the format that is not known.
     """
     try:
-        found = msgspec.json.decode(_unpacked(data), type=TableMetadata)
+        found = _METADATA.decode(_unpacked(data))
     except (msgspec.MsgspecError, UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
         raise TableError(
             f"{root} is an Iceberg table whose metadata file {name} is damaged ({error}): restore the file"

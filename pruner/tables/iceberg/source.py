@@ -25,6 +25,7 @@ from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
 from pruner.tables.iceberg.nested import NestedNames
 from pruner.tables.iceberg.places import (
+    METADATA,
     METADATA_FILE,
     newest_metadata,
     place_of,
@@ -51,6 +52,12 @@ _THREADS: Final = 16
 
 _MOST_MANIFESTS: Final = 100_000
 _NUMBER: Final = re.compile(r"-?\d{1,19}")
+_SCANNED: Final = re.compile(r"(-?\d{1,19})@(\d{1,9})(?:@([^/]{1,255}))?")
+"""What an engine scans: a snapshot, the schema by which it does, and the name of a metadata file that has both."""
+
+_MOST_PAST: Final = 8
+"""Snapshots beside the current one that are kept with the metadata that names them."""
+
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PARQUET: Final = "parquet"
@@ -101,7 +108,10 @@ class IcebergSource(WriteOnceSource):
         self._metadata: TableMetadata | None = None
         self._manifests: dict[str, Manifest] = {}
         self._snapshot: Snapshot | None = None
+        self._shown: TableMetadata | None = None
         self._states: dict[str, IcebergState] = {}
+        self._past: dict[tuple[int, int], Snapshot] = {}
+        self._told: tuple[str, TableMetadata] | None = None
 
     def check(self) -> None:
         """Look at the newest metadata, so that a table that cannot be read is refused when it is opened.
@@ -129,9 +139,9 @@ class IcebergSource(WriteOnceSource):
     def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
         """Read the manifests that came since the last look: see `TableSource`; no footer is ever read."""
         with self._lock:
-            before, metadata = self._metadata, self._now()
-            if self._snapshot is None or metadata is not before:
-                self._snapshot = self._current(metadata)
+            metadata = self._now()
+            if self._snapshot is None or metadata is not self._shown:
+                self._snapshot, self._shown = self._current(metadata), metadata
             if previous is not None and previous.id == self._snapshot.id and previous.root == self.root:
                 return previous
             return self._snapshot
@@ -144,9 +154,13 @@ class IcebergSource(WriteOnceSource):
     def snapshot_at(self, instant: str) -> Snapshot:
         """Return the table as of a snapshot id, a branch or tag, or a moment: see `TableSource`.
 
-        A branch has the schema of the table, everything else that of its snapshot.
+        A branch has the schema of the table, everything else that of its snapshot. An engine asks for what it scans:
+        `snapshot@schema`, by their ids, or `snapshot@schema@metadata file` where its catalog may know newer metadata.
         """
         with self._lock:
+            scanned = _SCANNED.fullmatch(instant)
+            if scanned is not None:
+                return self._scanned(int(scanned[1]), int(scanned[2]), scanned[3])
             metadata = self._now()
             reference = metadata.refs.get(instant)
             if instant == MAIN and reference is None:
@@ -157,6 +171,41 @@ class IcebergSource(WriteOnceSource):
             is_id = _NUMBER.fullmatch(instant) is not None
             found = metadata.snapshot_of(int(instant)) if is_id else self._as_of(metadata, instant)
             return self._made(metadata, found, found.schema_id)
+
+    def _scanned(self, snapshot_id: int, schema_id: int, file: str | None) -> Snapshot:
+        """A snapshot by a schema: the very same object, unless many others were asked for meanwhile."""
+        current, metadata = self.snapshot(), self._metadata or self._now()
+        if metadata.current_snapshot_id == snapshot_id and metadata.schema_of(None).schema_id == schema_id:
+            return current
+        wanted = snapshot_id, schema_id
+        found = self._past.pop(wanted, None)
+        if found is None:
+            if file is not None and not metadata.has(snapshot_id, schema_id):
+                metadata = self._newer(file, metadata)
+            found = self._made(metadata, metadata.snapshot_of(snapshot_id), schema_id)
+            if len(self._past) >= _MOST_PAST:
+                self._forget(self._past.pop(next(iter(self._past))))
+        self._past[wanted] = found
+        return found
+
+    def _forget(self, past: Snapshot) -> None:
+        """Let go of a past snapshot, and of the manifests that no other has."""
+        self._states.pop(past.id, None)
+        used = {path for state in self._states.values() for path in state.manifests}
+        self._manifests = {path: found for path, found in self._manifests.items() if path in used}
+
+    def _newer(self, file: str, known: TableMetadata) -> TableMetadata:
+        """What another metadata file of this table says, which lies where the known ones lie."""
+        if METADATA_FILE.fullmatch(file) is None:
+            raise TableError(f"{file[:100]!r} is no name of a metadata file")
+        if self._told is not None and self._told[0] == file:
+            return self._told[1]
+        folder = self.root.rpartition("/")[0] if self._fixed else f"{self.root}/{METADATA}"
+        found = self._checked(read_file(f"{folder}/{file}", self.storage_options, MOST_BYTES), file)
+        if known.table_uuid is None or found.table_uuid != known.table_uuid:
+            raise TableError(f"{folder}/{file} is of another table than {self.root}")
+        self._told = file, found
+        return found
 
     def _now(self) -> TableMetadata:
         """The newest metadata; the very same object where there is none since."""
@@ -182,6 +231,7 @@ class IcebergSource(WriteOnceSource):
     def _current(self, metadata: TableMetadata) -> Snapshot:
         """The current snapshot of new metadata: manifests of others are read anew where somebody asks for them."""
         self._states.clear()
+        self._past.clear()
         found = self._made(metadata, metadata.current, None)
         self._manifests = {path: self._manifests[path] for path in self._states[found.id].manifests}
         return found

@@ -7,6 +7,8 @@ the reason; behind `->` the same bound to the table.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -215,3 +217,26 @@ def test_a_domain_of_many_values_is_one_list() -> None:
     decoded = decode_request(content(f"n in {points}", COLUMNS), TRINO)
     assert isinstance(decoded, In)
     assert len(decoded.options) == 20_000
+
+
+FIRST_AT_ONCE = """
+import sys, threading
+from pruner_trino.messages import read_content
+
+sys.setswitchinterval(1e-6)
+content, barrier = sys.stdin.buffer.read(), threading.Barrier(24)
+threads = [threading.Thread(target=lambda: (barrier.wait(), read_content(content))) for _ in range(24)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("_", range(4))
+def test_the_first_requests_may_come_at_once(_: int) -> None:
+    """msgspec makes what it needs of a type at its first use, and two threads that do so at once crash the process."""
+    sent = content("$and($equal(n, integer:5), $is_null(n))", {"n": "integer"})
+    run = subprocess.run([sys.executable, "-c", FIRST_AT_ONCE], input=sent, capture_output=True, check=False)
+    assert (run.returncode, run.stderr) == (0, b"")

@@ -26,7 +26,7 @@ final class PrunedConnector extends Forwarding<Connector> {
     protected Object call(Method method, Object[] arguments) throws Throwable {
         Object result = forward(method, arguments);
         return switch (method.getName()) {
-            case "getSplitManager" -> PrunedSplitManager.over((ConnectorSplitManager) result, pruning);
+            case "getSplitManager" -> PrunedSplitManager.over((ConnectorSplitManager) result, wrapped, pruning);
             case "getSessionProperties" -> withSwitch((List<?>) result);
             case "shutdown" -> {
                 pruning.close();

@@ -6,13 +6,15 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Offers {@code pruned_hive} and {@code pruned_hudi} for those of Trino's own connectors that lie in the same plugin folder.
+ * Offers {@code pruned_hive}, {@code pruned_hudi} and {@code pruned_iceberg} for those of Trino's own connectors that lie in the same plugin folder.
  *
  * <p>It lives in their class loader, so it takes exactly the connector that the server has, and is built without any of them.
  */
 public final class PrunedPlugin implements Plugin {
-    private static final List<String> WRAPPED =
-            List.of("io.trino.plugin.hive.HivePlugin", "io.trino.plugin.hudi.HudiPlugin");
+    private static final List<String> WRAPPED = List.of(
+            "io.trino.plugin.hive.HivePlugin",
+            "io.trino.plugin.hudi.HudiPlugin",
+            "io.trino.plugin.iceberg.IcebergPlugin");
 
     @Override
     public Iterable<ConnectorFactory> getConnectorFactories() {

@@ -1,9 +1,11 @@
 package lakepruner.trino;
 
+import io.trino.spi.connector.Connector;
 import io.trino.spi.connector.ConnectorSession;
 import io.trino.spi.connector.ConnectorSplitManager;
 import io.trino.spi.connector.ConnectorSplitSource;
 import io.trino.spi.connector.ConnectorTableHandle;
+import io.trino.spi.connector.ConnectorTransactionHandle;
 import io.trino.spi.connector.Constraint;
 import java.lang.reflect.Method;
 import java.util.Optional;
@@ -13,15 +15,17 @@ import lakepruner.trino.scans.Scan;
 
 /** Lets the wrapped connector list a scan's splits, and puts the filter around them. */
 final class PrunedSplitManager extends Forwarding<ConnectorSplitManager> {
+    private final Connector connector;
     private final Pruning pruning;
 
-    private PrunedSplitManager(ConnectorSplitManager wrapped, Pruning pruning) {
+    private PrunedSplitManager(ConnectorSplitManager wrapped, Connector connector, Pruning pruning) {
         super(wrapped);
+        this.connector = connector;
         this.pruning = pruning;
     }
 
-    static ConnectorSplitManager over(ConnectorSplitManager wrapped, Pruning pruning) {
-        return new PrunedSplitManager(wrapped, pruning).as(ConnectorSplitManager.class);
+    static ConnectorSplitManager over(ConnectorSplitManager wrapped, Connector connector, Pruning pruning) {
+        return new PrunedSplitManager(wrapped, connector, pruning).as(ConnectorSplitManager.class);
     }
 
     /**
@@ -38,7 +42,12 @@ final class PrunedSplitManager extends Forwarding<ConnectorSplitManager> {
         }
         ConnectorSplitSource source = (ConnectorSplitSource) result;
         Optional<Scan> scan = pruning.scan(
-                (ConnectorSession) arguments[1], (ConnectorTableHandle) arguments[2], constraint, arguments[3]);
+                connector,
+                (ConnectorTransactionHandle) arguments[0],
+                (ConnectorSession) arguments[1],
+                (ConnectorTableHandle) arguments[2],
+                constraint,
+                arguments[3]);
         return scan.map(found -> PrunedSplitSource.over(source, found)).orElse(source);
     }
 }

@@ -214,6 +214,7 @@ public final class PlannerClient implements AutoCloseable {
     private ObjectNode asked(Question question, int at) {
         ObjectNode body = mapper.createObjectNode();
         body.put("table", question.names().get(at));
+        question.asOf().ifPresent(state -> body.put("as_of", state));
         body.set("session", question.session());
         body.putObject("predicate").put("form", "engine").set("content", question.content());
         Known last = known.get(question.table());

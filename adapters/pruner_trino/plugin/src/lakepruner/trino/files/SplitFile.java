@@ -13,6 +13,7 @@ import lakepruner.trino.reflection.Reflection;
  * The file of a split, as the wrapped connector knows it.
  *
  * @param partition what the metastore says of the partition columns
+ * @param modifiedMillis when it was written; 0 where it never changes
  * @param isChanged whether its partition declares a type that may change values before the table's type is applied: text
  *     is cut or padded to another length, decimals and timestamps are rounded to fewer digits
  */
@@ -21,7 +22,7 @@ public record SplitFile(String path, long size, long modifiedMillis, Map<String,
     private static final Set<String> PLAIN_TYPES = Set.of(
             "tinyint", "smallint", "int", "bigint", "float", "boolean", "string", "binary", "date", "struct", "array", "map", "");
 
-    /** The file of a Hive or Hudi split; empty for anything else, and where rows come from more than this file (ACID). */
+    /** The file of a Hive, Hudi or Iceberg split; empty for anything else, and where rows come from more than this file (ACID). */
     public static Optional<SplitFile> of(Object split) {
         if (Reflection.has(split, "getPath") && Reflection.find(split, "getAcidInfo").isEmpty()) {
             return Optional.of(new SplitFile(
@@ -38,6 +39,10 @@ public record SplitFile(String path, long size, long modifiedMillis, Map<String,
                     (long) Reflection.get(split, "fileModifiedTime"),
                     partition((List<?>) Reflection.get(split, "partitionKeys")),
                     false));
+        }
+        if (Reflection.has(split, "path") && Reflection.has(split, "deletes")) {
+            return Optional.of(new SplitFile(
+                    (String) Reflection.get(split, "path"), (long) Reflection.get(split, "fileSize"), 0, Map.of(), false));
         }
         return Optional.empty();
     }

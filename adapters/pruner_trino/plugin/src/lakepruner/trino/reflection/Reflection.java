@@ -1,5 +1,6 @@
 package lakepruner.trino.reflection;
 
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Map;
@@ -31,6 +32,30 @@ public final class Reflection {
             return value instanceof Optional<?> optional ? optional.map(Object.class::cast) : Optional.ofNullable(value);
         } catch (IllegalAccessException | InvocationTargetException error) {
             throw new IllegalStateException(object.getClass().getName() + "." + name + " fails", error);
+        }
+    }
+
+    /** What a method says that need not be public; an error where there is none. */
+    public static Object invoke(Object object, String name, Class<?>[] types, Object... arguments) {
+        try {
+            Method method = object.getClass().getDeclaredMethod(name, types);
+            method.setAccessible(true);
+            return method.invoke(object, arguments);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(object.getClass().getName() + "." + name + " fails", error);
+        }
+    }
+
+    /** What is in a field; empty where there is none. */
+    public static Optional<Object> field(Object object, String name) {
+        try {
+            Field field = object.getClass().getDeclaredField(name);
+            field.setAccessible(true);
+            return Optional.ofNullable(field.get(object));
+        } catch (NoSuchFieldException error) {
+            return Optional.empty();
+        } catch (IllegalAccessException error) {
+            throw new IllegalStateException(object.getClass().getName() + "." + name + " cannot be read", error);
         }
     }
 

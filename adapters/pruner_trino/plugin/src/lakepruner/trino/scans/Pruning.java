@@ -1,7 +1,9 @@
 package lakepruner.trino.scans;
 
+import io.trino.spi.connector.Connector;
 import io.trino.spi.connector.ConnectorSession;
 import io.trino.spi.connector.ConnectorTableHandle;
+import io.trino.spi.connector.ConnectorTransactionHandle;
 import io.trino.spi.connector.Constraint;
 import java.util.Map;
 import java.util.Optional;
@@ -15,14 +17,17 @@ public record Pruning(
         PlannerClient planner,
         Gatherings gatherings,
         Counters counters,
-        String connector,
+        String name,
         String trinoVersion) {
     /** The session property that switches pruning on and off. */
     public static final String SWITCH = "pruning_enabled";
 
     static final String LOGGER = "lakepruner";
 
-    /** Session properties that say that files' columns are found by their names, as the planner finds them. */
+    /**
+     * Session properties that say that files' columns are found by their names, as the planner finds them; Iceberg's are
+     * found by their ids in any case.
+     */
     private static final Map<String, String> BY_NAME =
             Map.of("hive", "parquet_use_column_names", "hudi", "use_parquet_column_names");
 
@@ -30,17 +35,23 @@ public record Pruning(
 
     /** A scan that may be pruned; empty, with the reason counted, where its splits must pass as they are. */
     public Optional<Scan> scan(
-            ConnectorSession session, ConnectorTableHandle table, Constraint constraint, Object dynamicFilter) {
+            Connector connector,
+            ConnectorTransactionHandle transaction,
+            ConnectorSession session,
+            ConnectorTableHandle table,
+            Constraint constraint,
+            Object dynamicFilter) {
         try {
             if (!session.getProperty(SWITCH, Boolean.class)) {
                 counters.unpruned("switched off");
                 return Optional.empty();
             }
-            if (!session.getProperty(BY_NAME.get(connector), Boolean.class)) {
+            String byName = BY_NAME.get(name);
+            if (byName != null && !session.getProperty(byName, Boolean.class)) {
                 counters.unpruned("columns are read by their position");
                 return Optional.empty();
             }
-            ScannedTable scanned = ScannedTable.of(table);
+            ScannedTable scanned = ScannedTable.of(table, new IcebergState(connector, transaction, session));
             if (scanned.bypass().isPresent()) {
                 counters.unpruned(scanned.bypass().get());
                 return Optional.empty();

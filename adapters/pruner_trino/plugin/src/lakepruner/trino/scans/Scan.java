@@ -186,9 +186,9 @@ public final class Scan {
         domains.removeIf(TupleDomain::isAll);
         // Version 476 has neither the expression of a scan nor names for its columns.
         ConnectorExpression expression = constraint.getExpression();
-        return new PredicateWriter(pruning.connector(), constraint.getAssignments(), without)
+        return new PredicateWriter(pruning.name(), constraint.getAssignments(), without)
                 .content(domains.stream().distinct().toList(), expression)
-                .map(content -> new Question(names, session(content), content));
+                .map(content -> new Question(names, table.asOf(), session(content), content));
     }
 
     private ObjectNode session(ObjectNode content) {
@@ -197,8 +197,8 @@ public final class Scan {
         session.put("version", pruning.trinoVersion());
         session.put("zone", zone);
         TimestampUnit.coarsest(content.get("columns")).ifPresent(unit -> session.put("timestamp_unit", unit));
-        // Neither connector reads Hudi's log files.
-        session.put("scan_mode", "read_optimized");
+        // Neither Hive's connector nor Hudi's reads Hudi's log files; of an Iceberg table all is read that belongs to it.
+        session.put("scan_mode", table.asOf().isPresent() ? "snapshot" : "read_optimized");
         return session;
     }
 
