@@ -223,7 +223,7 @@ class _Columns:
                 name = None
         found = [] if name is None else self._found.get(self._fold(name), [])
         if len(found) != 1:
-            shown = str(term)[:200]
+            shown = str(cast("Any", term))[:200]
             reason = "several columns have that name" if found else "the table has no such column"
             raise PredicateError(f"the filter names {shown!r}: {reason}")
         return found[0]

@@ -120,10 +120,11 @@ class IcebergTable:
         """The scan tasks of some slices, and the delete files that they refer to."""
         state = self.state
         files: list[Any] = state.files.take(positions(ordinals)).to_pylist()
+        numbers: list[int] = ordinals.tolist()
         deletes: Any = self.pinned.data.deletes
         told: dict[DeleteFile, int] = {}
         tasks: list[dict[str, Any]] = []
-        for ordinal, file in zip(ordinals.tolist(), files, strict=True):
+        for ordinal, file in zip(numbers, files, strict=True):
             task: dict[str, Any] = {
                 "data-file": {
                     **self._place(state.partitions[ordinal], python=python),
