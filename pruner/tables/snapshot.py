@@ -193,7 +193,8 @@ class Snapshot:
     engine that believes them has to be told (trap S1). `nested` is there where files may call fields of structs
     otherwise. `merges` tells that slices are read as the format's own reader merges them, which has rules for base
     files, too. `may_leave_files` tells that a later snapshot may have other rows than its base files hold, by log files
-    or by deletes, even if this one has none.
+    or by deletes, even if this one has none. `state` is what the format itself knows of the snapshot, for
+    readers that know the format: `IcebergState`, `DeltaState`, or None.
     """
 
     id: str
@@ -214,6 +215,7 @@ class Snapshot:
     nested: FieldNames | None = field(default=None, compare=False, repr=False)
     merges: bool = False
     may_leave_files: bool = False
+    state: object | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return self.columns.num_rows

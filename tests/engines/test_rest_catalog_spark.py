@@ -86,7 +86,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(*args: Any, **options: Any) -> Any:
         found = page_of(*args, **options)
-        pages.append(len(found[0]))
+        pages.append(len(found[0]["file-scan-tasks"]))
         return found
 
     monkeypatch.setattr(routes, "page_of", counted)

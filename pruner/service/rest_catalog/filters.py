@@ -17,6 +17,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import numpy as np
 import pyarrow as pa
 
 from pruner.errors import PredicateError
@@ -76,16 +77,31 @@ class Filter:
 
     Attributes:
         content: the JSON value.
+        case_sensitive: whether names of columns are.
     """
 
-    def __init__(self, content: Any, schema: TableSchema, *, case_sensitive: bool) -> None:
+    def __init__(
+        self,
+        content: Any,
+        schema: TableSchema,
+        *,
+        case_sensitive: bool,
+        named: Callable[[str], Field | None] | None = None,
+    ) -> None:
         """Take a filter of the columns of a schema.
+
+        Args:
+            content: the JSON value.
+            schema: of the snapshot that is read.
+            case_sensitive: whether names of columns are.
+            named: gives the column of a name in place of the schema; None where it is not known which one that is.
 
         Raises:
             PredicateError: it is none, or nested too deep.
         """
         self.content = content
-        self._columns = _Columns(schema, case_sensitive=case_sensitive)
+        self.case_sensitive = case_sensitive
+        self._columns = _Columns(schema, case_sensitive=case_sensitive, named=named)
         self._tree = _pushed(content, 0, negated=False)
 
     def expression(self) -> Expr:
@@ -109,6 +125,35 @@ class Filter:
         if not decided:
             return None
         return lambda values: all(self._matches(each, values) for each in decided)
+
+    def names(self) -> frozenset[str]:
+        """The names of the columns that it is about."""
+        found: set[str] = set()
+        pending = [self._tree]
+        while pending:
+            node = pending.pop()
+            pending.extend(node.get("operands", ()))
+            name = _reference(node.get("term"))
+            if name is not None:
+                found.add(name)
+        return frozenset(found)
+
+    def holds(self, leaf: Callable[[str, str | None, list[Any]], bool]) -> bool:
+        """Whether it holds where `leaf` says so of each comparison, by its type, column (None for a transform of one)
+        and values.
+        """
+        return self._holds(self._tree, leaf)
+
+    def _holds(self, node: Mapping[str, Any], leaf: Callable[[str, str | None, list[Any]], bool]) -> bool:
+        match node["type"]:
+            case "constant":
+                return bool(node["value"])
+            case "and":
+                return all(self._holds(each, leaf) for each in node["operands"])
+            case "or":
+                return any(self._holds(each, leaf) for each in node["operands"])
+            case kind:
+                return leaf(kind, _reference(node["term"]), node["values"])
 
     def _names(self, node: Mapping[str, Any]) -> frozenset[str]:
         if node["type"] in ("and", "or"):
@@ -146,23 +191,21 @@ class Filter:
         return disjunction((made, *also))
 
     def _matches(self, node: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-        match node["type"]:
-            case "constant":
-                return bool(node["value"])
-            case "and":
-                return all(self._matches(each, values) for each in node["operands"])
-            case "or":
-                return any(self._matches(each, values) for each in node["operands"])
-            case kind:
-                about = self._columns.find(node["term"])
-                assert about is not None
-                return _holds(kind, node, values[about.path[0]], about)
+        def leaf(kind: str, term: str | None, given: list[Any]) -> bool:
+            about = self._columns.find(term)
+            assert about is not None
+            return _meets(kind, given, values[about.path[0]], about)
+
+        return self._holds(node, leaf)
 
 
 class _Columns:
     """Finds the columns that terms name; nested ones by names with dots."""
 
-    def __init__(self, schema: TableSchema, *, case_sensitive: bool) -> None:
+    def __init__(
+        self, schema: TableSchema, *, case_sensitive: bool, named: Callable[[str], Field | None] | None
+    ) -> None:
+        self._named = named
         self._fold: Callable[[str], str] = str if case_sensitive else str.lower
         self._found: dict[str, list[Field]] = {}
         for each in schema.fields:
@@ -170,17 +213,28 @@ class _Columns:
 
     def find(self, term: Any) -> Field | None:
         """The column of a term; None for a transform of one."""
-        if isinstance(term, dict):
-            reference = _members(term)
-            if reference.get("type") != "reference":
-                return None
-            term = reference.get("term")
-        found = self._found.get(self._fold(term), []) if isinstance(term, str) else []
+        if isinstance(term, dict) and _members(term).get("type") != "reference":
+            return None
+        name = _reference(term)
+        if self._named is not None and name is not None:
+            try:
+                return self._named(name)
+            except KeyError:
+                name = None
+        found = [] if name is None else self._found.get(self._fold(name), [])
         if len(found) != 1:
-            shown = str(term)[:200]
+            shown = str(cast("Any", term))[:200]
             reason = "several columns have that name" if found else "the table has no such column"
             raise PredicateError(f"the filter names {shown!r}: {reason}")
         return found[0]
+
+
+def _reference(term: Any) -> str | None:
+    """The name of the column that a term is; None for a transform of one."""
+    if isinstance(term, dict):
+        reference = _members(term)
+        term = reference.get("term") if reference.get("type") == "reference" else None
+    return term if isinstance(term, str) else None
 
 
 def _pushed(content: Any, depth: int, *, negated: bool) -> dict[str, Any]:
@@ -289,11 +343,12 @@ def _with_both_zeros(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
 
 def _literal(value: Any, type_: Any) -> Literal | None:
     """A value of a column's type from JSON, as clients write it before they know the type; None for another form."""
-    found = _value(value, type_)
+    found = plain_value(value, type_)
     return None if found is None else Literal(found, type_)
 
 
-def _value(value: Any, type_: Any) -> Any:
+def plain_value(value: Any, type_: Any) -> Any:
+    """A value of a column's type from JSON; None for another form."""
     types = pa.types
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if types.is_boolean(type_):
@@ -301,7 +356,10 @@ def _value(value: Any, type_: Any) -> Any:
     if types.is_integer(type_):
         return int(value) if number and math.isfinite(value) and value == int(value) else None
     if types.is_floating(type_):
-        return float(value) if number and not math.isnan(value) else None
+        if not number or math.isnan(value):
+            return None
+        # Clients write a number of 32 bits with as few digits as tell it from the next one.
+        return float(np.float32(value)) if types.is_float32(type_) else float(value)
     if types.is_decimal(type_):
         return _decimal(value) if number or isinstance(value, str) else None
     if types.is_string(type_):
@@ -357,19 +415,18 @@ _ORDERED: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _holds(kind: str, node: Mapping[str, Any], value: Any, about: Field) -> bool:
+def _meets(kind: str, given: list[Any], value: Any, about: Field) -> bool:
     """Whether a partition's value meets a leaf, as Iceberg's own evaluator has it."""
     if kind in ("is-null", "not-null"):
         return (value is None) == (kind == "is-null")
     if kind in ("is-nan", "not-nan"):
         return kind == "not-nan"
-    given = node["values"]
     if kind in ("starts-with", "not-starts-with"):
         if not isinstance(given[0], str) or not pa.types.is_string(about.type):
             raise PredicateError(f"the filter compares {about.name} with a value of another type")
         meets = value is not None and str(value).startswith(given[0])
         return meets == (kind == "starts-with")
-    known = [_value(each, about.type) for each in given]
+    known = [plain_value(each, about.type) for each in given]
     if any(each is None for each in known):
         raise PredicateError(f"the filter compares {about.name} with a value of another type")
     if kind in ("eq", "in", "not-eq", "not-in"):

@@ -18,6 +18,8 @@ import xxhash
 
 from pruner.errors import TableError
 from pruner.service.rest_catalog.schema import client_schema
+from pruner.tables.delta.schema import mapping_mode
+from pruner.tables.delta.state import DeltaState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 LOCATION: Final = "file:///dev/null/pruner-read-only"
 """Below it nobody can write. Spark asks the file system of a table's location for its kind, so it has to have one."""
+
+GC: Final = "gc.enabled"
+"""Where it is false, Iceberg's procedures that delete files refuse to run."""
 
 _FIRST_PARTITION_ID: Final = 1000
 _MOST_PARTITION_COLUMNS: Final = 16
@@ -69,9 +74,12 @@ class ServedTable:
             raise UnservedError(
                 f"table {self.name} has {data.noun}s without a base file: read it with an adapter"
             )
-        if data.nested is not None or data.version is not None:
+        if isinstance(data.state, DeltaState):
+            _require_plain_delta(self.name, data.state)
+        elif data.nested is not None or data.version is not None:
             raise UnservedError(
-                f"table {self.name} has a catalog of its own kind: this catalog serves Parquet and Hudi tables"
+                f"table {self.name} has a catalog of its own kind: this catalog serves Parquet, Hudi, Delta and "
+                "Iceberg tables"
             )
         if not self.schema.fields:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.schema.left_out.items())
@@ -86,7 +94,9 @@ class ServedTable:
     @cached_property
     def schema(self) -> Any:
         """The schema for clients."""
-        return client_schema(self.pinned.data.schema, self.pinned.data.partitions)
+        data = self.pinned.data
+        beside = _beside_schema(data.state) if isinstance(data.state, DeltaState) else None
+        return client_schema(data.schema, data.partitions, beside=beside)
 
     @cached_property
     def snapshot_id(self) -> int:
@@ -133,9 +143,16 @@ class ServedTable:
             for spec_id, columns in found.items()
         ]
 
+    def columns(self, *, case_sensitive: bool) -> None:
+        """Return None: filters name columns as the schema does."""
+
+    def metadata(self, *, python: bool) -> dict[str, Any]:
+        """The metadata as JSON: the same for all clients."""
+        del python
+        return self._metadata
+
     @cached_property
-    def metadata(self) -> dict[str, Any]:
-        """The metadata as JSON."""
+    def _metadata(self) -> dict[str, Any]:
         schema, location = self.schema, f"{LOCATION}/{quote(self.name, safe='')}"
         return {
             "format-version": 2,
@@ -172,7 +189,29 @@ class ServedTable:
         told = {"schema.name-mapping.default": json.dumps(self.schema.mapping, separators=(",", ":"))}
         for name, why in self.schema.left_out.items():
             told[f"pruner.left-out.{name}"] = why
+        told[GC] = "false"
         return told
+
+
+def _require_plain_delta(name: str, state: DeltaState) -> None:
+    """Refuse what a reader that finds columns of Parquet files by their names would read wrong."""
+    what = None
+    if mapping_mode(state.metadata, state.protocol, name):
+        what = "columns under other names in its files (column mapping)"
+    elif "delta.typeChanges" in state.metadata.schema_string:
+        what = "files with columns of older types (type widening)"
+    if what is not None:
+        raise UnservedError(
+            f"table {name} is a Delta table that has {what}, which clients of this catalog do not know: read it with "
+            "an adapter of pruner"
+        )
+
+
+def _beside_schema(state: DeltaState) -> list[str]:
+    """Columns that data files of a Delta table may have and its schema has not: of change feeds and row tracking."""
+    materialized = ("RowId", "RowCommitVersion")
+    settings = (f"delta.rowTracking.materialized{each}ColumnName" for each in materialized)
+    return ["_change_type", *filter(None, map(state.metadata.setting, settings))]
 
 
 def snapshot_number(snapshot_id: str) -> int:

@@ -13,6 +13,7 @@ import logging
 import time
 import zlib
 from collections import OrderedDict
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,8 +25,10 @@ from pruner.errors import PredicateError, PrunerError, SchemaError
 from pruner.service.guard import CATALOG, RefusedError, body_of, catalog_error
 from pruner.service.planning import UnknownTableError
 from pruner.service.rest_catalog.filters import Filter
+from pruner.service.rest_catalog.iceberg import IcebergTable
 from pruner.service.rest_catalog.metadata import ServedTable, UnservedError, snapshot_number
 from pruner.service.rest_catalog.tasks import RowCounts, page_of
+from pruner.tables.iceberg.source import IcebergState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from pruner.service.planning import Work
     from pruner.service.served import Served
     from pruner.service.settings import Limits
+
+AnyTable = ServedTable | IcebergTable
 
 DEFAULT_NAMESPACE: Final = "default"
 """Where tables are whose names have no dot."""
@@ -97,7 +102,7 @@ class RestCatalog:
         self._served = served
         self._work = work
         self._limits = limits
-        self._known: dict[str, OrderedDict[int, tuple[ServedTable, RowCounts]]] = {}
+        self._known: dict[str, OrderedDict[int, tuple[AnyTable, RowCounts]]] = {}
         self._lock = Lock()
 
     def routes(self) -> list[Route]:
@@ -149,16 +154,19 @@ class RestCatalog:
         return _json({"identifiers": [{"namespace": list(space), "name": name} for name in names]})
 
     async def table(self, request: Request) -> Response:
-        """A table's metadata; its ETag is that of the snapshot."""
+        """A table's metadata; its ETag is that of the whole answer."""
         name = self._name(request)
         if request.method == "HEAD":
             return Response(status_code=204)
+        python = _is_python(request)
         table, _ = await self._work.run(lambda: self._now(name))
-        etag = f'"{hashlib.sha256(f"{table.pinned.id} {table.since_ms}".encode()).hexdigest()[:32]}"'
+        answer = await self._work.run(
+            lambda: msgspec.json.encode({"metadata": table.metadata(python=python), "config": _SERVER_PLANS})
+        )
+        etag = f'"{hashlib.sha256(answer).hexdigest()[:32]}"'
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers={"ETag": etag})
-        answer = await self._work.run(lambda: {"metadata": table.metadata, "config": _SERVER_PLANS})
-        return _json(answer, {"ETag": etag})
+        return Response(answer, media_type="application/json", headers={"ETag": etag})
 
     async def plan(self, request: Request) -> Response:
         """The first page of a plan."""
@@ -195,13 +203,17 @@ class RestCatalog:
             "by the engine that writes it"
         )
 
-    def _page(self, table: ServedTable, counts: RowCounts, page: _Page, request: Request) -> dict[str, Any]:
+    def _page(self, table: AnyTable, counts: RowCounts, page: _Page, request: Request) -> dict[str, Any]:
         asked = None
         if page.filter is not None:
-            asked = Filter(page.filter, table.pinned.schema, case_sensitive=page.case_sensitive)
-        python = request.headers.get("user-agent", "").startswith("PyIceberg/")
-        found, following = page_of(table, asked, page.start, counts, python=python)
-        answer: dict[str, Any] = {"file-scan-tasks": found}
+            names = table.columns(case_sensitive=page.case_sensitive)
+            asked = Filter(
+                page.filter,
+                table.pinned.schema,
+                case_sensitive=page.case_sensitive,
+                named=None if names is None else names.field,
+            )
+        answer, following = page_of(table, asked, page.start, counts, python=_is_python(request))
         if following is not None:
             answer["plan-tasks"] = [_token(page._replace(start=following))]
         return answer
@@ -231,11 +243,11 @@ class RestCatalog:
             raise _missing("NoSuchTableException", f"no table {shown!r} is served: name it in pruner.toml")
         return found
 
-    def _now(self, name: str) -> tuple[ServedTable, RowCounts]:
+    def _now(self, name: str) -> tuple[AnyTable, RowCounts]:
         """The table as it stands."""
         return self._take(name, self._served.table(name).snapshot())
 
-    def _at(self, name: str, snapshot_id: int | None) -> tuple[ServedTable, RowCounts]:
+    def _at(self, name: str, snapshot_id: int | None) -> tuple[AnyTable, RowCounts]:
         """The table at a snapshot that a client was told of.
 
         Raises:
@@ -244,27 +256,62 @@ class RestCatalog:
         with self._lock:
             snapshots = self._known.get(name)
             known = None if snapshots is None or snapshot_id is None else snapshots.get(snapshot_id)
-        if known is not None:
+        if known is not None and not isinstance(known[0], IcebergTable):
             return known
         found = self._now(name)
-        if snapshot_id is not None and found[0].snapshot_id != snapshot_id:
-            raise _missing(
-                "NoSuchSnapshotException",
-                f"table {name} has changed since snapshot {snapshot_id}, which is no longer known: load it again",
-            )
-        return found
+        if snapshot_id is None or found[0].snapshot_id == snapshot_id:
+            return found
+        if isinstance(found[0], IcebergTable):
+            return self._past(found[0], snapshot_id, known)
+        raise _missing(
+            "NoSuchSnapshotException",
+            f"table {name} has changed since snapshot {snapshot_id}, which is no longer known: load it again",
+        )
 
-    def _take(self, name: str, pinned: PinnedSnapshot) -> tuple[ServedTable, RowCounts]:
+    def _past(
+        self, now: IcebergTable, snapshot_id: int, known: tuple[AnyTable, RowCounts] | None
+    ) -> tuple[AnyTable, RowCounts]:
+        """An older snapshot of an Iceberg table, or one of another branch, which its metadata names.
+
+        Names of columns are always those of the newest metadata: no client has loaded newer one.
+        """
+        name = now.name
+        if known is not None:
+            return replace(known[0], newest=now.newest), known[1]
+        if all(each.snapshot_id != snapshot_id for each in now.newest.metadata.snapshots):
+            raise _missing("NoSuchSnapshotException", f"table {name} has no snapshot {snapshot_id}")
+        pinned = self._served.table(name).snapshot(as_of=str(snapshot_id))
+        found = replace(now, pinned=pinned)
+        if found.snapshot_id != snapshot_id:
+            raise _unsupported(f"table {name} has a branch or tag that is called {snapshot_id}: rename it")
+        return self._keep(name, snapshot_id, found, RowCounts(pinned.data))
+
+    def _take(self, name: str, pinned: PinnedSnapshot) -> tuple[AnyTable, RowCounts]:
+        state = pinned.data.state
+        if isinstance(state, IcebergState):
+            newest = IcebergTable(name, pinned, state)
+            with self._lock:
+                known = self._known.setdefault(name, OrderedDict()).get(newest.snapshot_id)
+            before = None if known is None else known[0]
+            if isinstance(before, IcebergTable) and before.newest is state and before.pinned.plans_as(pinned):
+                newest = before
+            return self._keep(name, newest.snapshot_id, newest, RowCounts(pinned.data))
         number = snapshot_number(pinned.id)
         with self._lock:
-            known = self._known.setdefault(name, OrderedDict())
-            found, before = known.get(number), next(reversed(known.values()), None)
-        since = int(time.time() * 1000) if found is None else found[0].since_ms
+            kept = self._known.setdefault(name, OrderedDict())
+            found, latest = kept.get(number), next(reversed(kept.values()), None)
+        since = int(time.time() * 1000)
+        if found is not None and isinstance(found[0], ServedTable):
+            since = found[0].since_ms
         # Indexes may have changed where the files did not.
         table = ServedTable(name, pinned, since)
         table.check()
-        counts = found[1] if found is not None else RowCounts(pinned.data, before[1] if before else None)
+        counts = found[1] if found is not None else RowCounts(pinned.data, latest[1] if latest else None)
+        return self._keep(name, number, table, counts)
+
+    def _keep(self, name: str, number: int, table: AnyTable, counts: RowCounts) -> tuple[AnyTable, RowCounts]:
         with self._lock:
+            known = self._known.setdefault(name, OrderedDict())
             known[number] = table, counts
             known.move_to_end(number)
             while len(known) > _KEPT_SNAPSHOTS:
@@ -317,6 +364,11 @@ def _refused(error: Exception) -> Response:
         case _:
             _log.error("a request failed", exc_info=error)
             return catalog_error(500, "the service failed: its log says why", "InternalServerError")
+
+
+def _is_python(request: Request) -> bool:
+    """Whether PyIceberg asks, which takes partitions in a form of its own."""
+    return request.headers.get("user-agent", "").startswith("PyIceberg/")
 
 
 def _namespace(text: str) -> tuple[str, ...]:

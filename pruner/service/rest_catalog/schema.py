@@ -15,7 +15,7 @@ from pruner.expr.parquet_reading import INT96
 from pruner.parquet_type import parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from pruner.parquet_type import ParquetType
     from pruner.schema import Field, TableSchema
@@ -62,10 +62,18 @@ class _UnreadableError(Exception):
     """Why a client would misread a column."""
 
 
-def client_schema(schema: TableSchema, partitions: Partitions) -> ClientSchema:
+def client_schema(
+    schema: TableSchema, partitions: Partitions, *, beside: Collection[str] | None = None
+) -> ClientSchema:
     """Return the schema of a table for clients; columns that one of them would misread are left out with the reason.
 
     The name mapping has all columns: PyIceberg refuses a file with a column that is not in it.
+
+    Args:
+        schema: of the snapshot.
+        partitions: those of the snapshot.
+        beside: columns that files may have which the schema lacks, where the schema is that of a log, so that it is
+            not known either how files hold a column; None where it is that of the files.
     """
     by_ids = any(each.field_id is not None for each in schema.fields)
     ids = _Ids(schema.fields)
@@ -81,6 +89,8 @@ def client_schema(schema: TableSchema, partitions: Partitions) -> ClientSchema:
         is_constant = _is_constant(each, partitions)
         try:
             _require_one_column(each, schema.fields, is_constant=is_constant)
+            if beside is not None and not is_constant:
+                _require_one_form(each, schema.fields)
             if by_ids and not is_constant:
                 ids.require_of_files(each.path, each.type)
             one = _field(each.path, each.type, ids)
@@ -92,6 +102,8 @@ def client_schema(schema: TableSchema, partitions: Partitions) -> ClientSchema:
         described.append(one)
         if is_constant:
             constants.append(PartitionColumn(each.path, one["id"], one["type"]))
+    known = {each.path[0] for each in schema.fields}
+    mapping += [_mapping((name,), pa.null(), ids) for name in beside or () if name not in known]
     return ClientSchema(described, mapping, tuple(constants), left_out, ids.last)
 
 
@@ -161,6 +173,27 @@ def _require_one_column(column: Field, fields: Iterable[Field], *, is_constant: 
             raise _UnreadableError(f"files have it as {misread}, which clients read in different ways")
     if column.partition and not is_constant and not column.in_file:
         raise _UnreadableError("its values in the paths of files are not known")
+
+
+def _require_one_form(column: Field, fields: Iterable[Field]) -> None:
+    """Refuse what writers hold in several forms, of which clients misread some: nobody has looked into the files."""
+    for each in fields:
+        if each.path[0] != column.path[0]:
+            continue
+        if each.conflict is not None:
+            raise _UnreadableError(each.conflict)
+        if any(pa.types.is_timestamp(inner) for inner in _primitives(each.type)):
+            raise _UnreadableError(
+                "files may have its moments as INT96, which clients read in different ways"
+            )
+
+
+def _primitives(type_: Any) -> Iterator[Any]:
+    parts = _parts((), type_)
+    if not parts:
+        yield type_
+    for _, inner in parts:
+        yield from _primitives(inner)
 
 
 def _is_misread(kind: ParquetType) -> bool:

@@ -21,6 +21,7 @@ from pruner.arrow import as_numpy, compute, filled, positions
 from pruner.errors import StorageError, cause
 from pruner.expr.nodes import TRUE
 from pruner.expr.semantics import Semantics
+from pruner.service.rest_catalog.iceberg import IcebergTable
 from pruner.service.rest_catalog.metadata import UnservedError
 from pruner.storage.files import open_for_arrow
 
@@ -83,9 +84,9 @@ def _rows(storage_options: Mapping[str, str], uri: str, size: int) -> int:
 
 
 def page_of(
-    table: ServedTable, asked: Filter | None, start: int, counts: RowCounts, *, python: bool
-) -> tuple[list[dict[str, Any]], int | None]:
-    """Return the tasks of one page, and where the next one begins; None behind the last.
+    table: ServedTable | IcebergTable, asked: Filter | None, start: int, counts: RowCounts, *, python: bool
+) -> tuple[dict[str, Any], int | None]:
+    """Return the tasks of one page as JSON, and where the next one begins; None behind the last.
 
     Args:
         table: the snapshot that is read.
@@ -101,13 +102,18 @@ def page_of(
     semantics = replace(Semantics.of("spark"), zone="UTC")
     plan = table.pinned.plan(TRUE if asked is None else asked.expression(), semantics=semantics)
     ordinals = plan.ordinals
-    ordinals = ordinals[_partitions_kept(table, asked)[table.pinned.data.partition_ordinals[ordinals]]]
     ordinals = ordinals[ordinals >= start]
+    if isinstance(table, IcebergTable):
+        ordinals = table.kept(ordinals, asked, python=python)
+    else:
+        ordinals = ordinals[_partitions_kept(table, asked)[table.pinned.data.partition_ordinals[ordinals]]]
     following = int(ordinals[PAGE]) if len(ordinals) > PAGE else None
     ordinals = ordinals[:PAGE]
-    rows = counts.of(ordinals, plan.storage_options())
     residual = True if asked is None else asked.content
-    return _tasks(table, ordinals, rows, residual, python=python), following
+    if isinstance(table, IcebergTable):
+        return table.tasks(ordinals, residual, python=python), following
+    rows = counts.of(ordinals, plan.storage_options())
+    return {"file-scan-tasks": _tasks(table, ordinals, rows, residual, python=python)}, following
 
 
 def _partitions_kept(table: ServedTable, asked: Filter | None) -> NDArray[np.bool_]:

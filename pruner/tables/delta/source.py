@@ -208,6 +208,7 @@ def _snapshot(state: DeltaState, root: str, options: Mapping[str, str], suffix: 
         root=root,
         deletes=deletes,
         version=f"{state.metadata.id} {state.version}",
+        state=state,
         hides_nan=True,
         may_leave_files=state.metadata.setting(_DELETES) == "true",
     )

@@ -168,7 +168,7 @@ def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
         TableError: it is damaged, or of a version of the format that is not known.
     """
     try:
-        found = _METADATA.decode(_unpacked(data))
+        found = _METADATA.decode(unpacked(data))
     except (msgspec.MsgspecError, UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
         raise TableError(
             f"{root} is an Iceberg table whose metadata file {name} is damaged ({error}): restore the file"
@@ -181,7 +181,8 @@ def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
     return found
 
 
-def _unpacked(data: bytes) -> bytes:
+def unpacked(data: bytes) -> bytes:
+    """The content of a metadata file, which may be packed by gzip."""
     if not data.startswith(b"\x1f\x8b"):
         return data
     unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)

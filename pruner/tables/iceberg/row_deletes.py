@@ -72,6 +72,10 @@ class IcebergDeletes:
         self._by_value = by_value
         self.slices: NDArray[np.bool_] = np.array([each is not None for each in deletes], np.bool_)
 
+    def of(self, ordinal: int) -> DeletesOf | None:
+        """The delete files that can apply to a slice; None where there is none."""
+        return self._deletes[ordinal]
+
     def positions(self, ordinals: NDArray[np.intp]) -> list[NDArray[np.uint64]]:
         """Read the deletes of some slices, each delete file once: see `RowDeletes`."""
         wanted: dict[DeleteFile, list[int]] = defaultdict(list)

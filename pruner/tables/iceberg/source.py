@@ -71,13 +71,17 @@ _VOID: Final = "void"
 
 @dataclass(frozen=True)
 class IcebergState:
-    """A snapshot of the table as its manifests have it, in their order; `manifests` are their paths."""
+    """A snapshot of the table as its manifests have it, in their order; `manifests` are their paths.
+
+    `stored` is the content of the metadata file.
+    """
 
     metadata: TableMetadata
     snapshot: TableSnapshot | None
     manifests: tuple[str, ...]
     data: tuple[Manifest, ...]
     deletes: tuple[Manifest, ...]
+    stored: bytes = b""
 
     @cached_property
     def files(self) -> pa.Table:
@@ -106,6 +110,7 @@ class IcebergSource(WriteOnceSource):
         self._lock = RLock()
         self._newest: tuple[str, ObjectInfo | None] | None = None
         self._metadata: TableMetadata | None = None
+        self._stored = b""
         self._manifests: dict[str, Manifest] = {}
         self._snapshot: Snapshot | None = None
         self._shown: TableMetadata | None = None
@@ -226,6 +231,7 @@ class IcebergSource(WriteOnceSource):
         metadata = read_metadata(stored, self.root, name)
         _require_same_place(metadata, table_of_metadata(self.root))
         _require_found_by_ids(metadata, self.root)
+        self._stored = stored
         return metadata
 
     def _current(self, metadata: TableMetadata) -> Snapshot:
@@ -270,7 +276,9 @@ class IcebergSource(WriteOnceSource):
                     self._manifests[each.path] = manifest
         data = tuple(self._manifests[each.path] for each in listed if each.content == DATA)
         deletes = tuple(self._manifests[each.path] for each in listed if each.content != DATA)
-        return IcebergState(metadata, snapshot, tuple(each.path for each in listed), data, deletes)
+        return IcebergState(
+            metadata, snapshot, tuple(each.path for each in listed), data, deletes, self._stored
+        )
 
     def _listed(self, snapshot: TableSnapshot) -> list[ManifestFile]:
         if snapshot.key_id is not None:
@@ -354,6 +362,7 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
         may_leave_files=metadata.format_version > 1,
         nested=NestedNames(metadata.schema_of(schema_id), options, _in_manifest(state, root)),
         version=None if state.snapshot is None else f"{metadata.table_uuid} {state.snapshot.snapshot_id}",
+        state=state,
     )
 
 

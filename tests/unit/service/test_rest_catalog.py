@@ -182,7 +182,8 @@ def test_columns_that_clients_misread_are_left_out(catalog: Any) -> None:
     assert [each.name for each in table.schema().fields] == ["id"]
     assert table.scan().to_arrow().to_pydict() == {"id": [1, 2]}
     left_out = {name.removeprefix("pruner.left-out."): why for name, why in table.properties.items()}
-    assert set(left_out) - {"schema.name-mapping.default"} == {"ms", "u", "t", "inner"}
+    assert table.properties["gc.enabled"] == "false"
+    assert set(left_out) - {"schema.name-mapping.default", "gc.enabled"} == {"ms", "u", "t", "inner"}
 
 
 def _described(schema: pa.Schema, tmp_path: Path) -> ServedTable:

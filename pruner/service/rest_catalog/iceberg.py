@@ -1,0 +1,301 @@
+"""Iceberg tables of another catalog: their own metadata, read-only, and plans over what their manifests name.
+
+Spark does not apply again a filter that selects whole partitions by every spec of a table, so such filters are
+decided here on partition values, as far as those decide them. PyIceberg applies every filter.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import positions
+from pruner.service.rest_catalog.metadata import GC, LOCATION, UnservedError
+from pruner.service.rest_catalog.partition_values import PartitionFilter, Source, value_as_json
+from pruner.tables.iceberg.manifests import EQUALITY_DELETES
+from pruner.tables.iceberg.metadata import unpacked
+from pruner.tables.iceberg.schema import leaves_by_id
+from pruner.tables.iceberg.source import IcebergState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.planning.pinned import PinnedSnapshot
+    from pruner.schema import Field
+    from pruner.service.rest_catalog.filters import Filter
+    from pruner.tables.iceberg.deletes import DeleteFile
+    from pruner.tables.iceberg.row_deletes import IcebergDeletes
+
+_MADE_UNUSABLE: Final = ("statistics", "partition-statistics", "metadata-log")
+"""Lists of files that readers do not need, and that cleaning up would start from."""
+
+_PLACES_OF_WRITES: Final = (
+    "write.data.path",
+    "write.folder-storage.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+)
+_NO_SNAPSHOT: Final = -1
+_MOST_FIELDS: Final = 8
+"""Fields of a partition spec of which each pattern of NULLs gets a spec, for clients that take no NULL there."""
+
+
+@dataclass(frozen=True)
+class IcebergTable:
+    """One snapshot of an Iceberg table as clients are told of it.
+
+    Attributes:
+        name: in the configuration.
+        pinned: the snapshot that is planned on.
+        newest: what the newest metadata says, which is as new as what any client has loaded.
+    """
+
+    name: str
+    pinned: PinnedSnapshot
+    newest: IcebergState
+
+    def check(self) -> None:
+        """Refuse nothing: whatever can be opened can be served."""
+
+    @property
+    def state(self) -> IcebergState:
+        """The manifests of the snapshot."""
+        found = self.pinned.data.state
+        assert isinstance(found, IcebergState)
+        return found
+
+    @property
+    def snapshot_id(self) -> int:
+        """The number of the snapshot; -1 for a table that has none yet."""
+        snapshot = self.state.snapshot
+        return _NO_SNAPSHOT if snapshot is None else snapshot.snapshot_id
+
+    def metadata(self, *, python: bool) -> dict[str, Any]:
+        """The table's own metadata as JSON; nothing in it is a place where a client could write."""
+        found: dict[str, Any] = msgspec.json.decode(unpacked(self.newest.stored))
+        kept: dict[str, str] = found.get("properties") or {}
+        properties = {name: value for name, value in kept.items() if name not in _PLACES_OF_WRITES}
+        told = found | {
+            "location": f"{LOCATION}/{quote(self.name, safe='')}",
+            "properties": properties | {GC: "false"},
+        }
+        told |= {name: [] for name in _MADE_UNUSABLE if name in told}
+        if python:
+            specs = [*self._specs_without_null()]
+            told["partition-specs"] = [*(found.get("partition-specs") or []), *specs]
+        return told
+
+    def columns(self, *, case_sensitive: bool) -> NamesOfIds:
+        """Finds the columns that filters name."""
+        return NamesOfIds(self.newest, self.pinned.schema.fields, case_sensitive=case_sensitive)
+
+    def kept(self, ordinals: NDArray[np.intp], asked: Filter | None, *, python: bool) -> NDArray[np.intp]:
+        """The slices whose partitions a filter does not rule out, of some slices.
+
+        Raises:
+            PredicateError: a filter that the client may not apply itself cannot be understood.
+        """
+        if asked is None or python:
+            return ordinals
+        columns = self.columns(case_sensitive=asked.case_sensitive)
+        decides = PartitionFilter(asked, columns.ids, self._fields)
+        if not decides.is_about_partitions:
+            return ordinals
+        codes, partitions = self._partitions
+        at = codes[ordinals]
+        used: list[int] = np.unique(at).tolist()
+        matching = [each for each in used if decides.may_match(*partitions[each])]
+        return ordinals[np.isin(at, matching)]
+
+    def tasks(self, ordinals: NDArray[np.intp], residual: Any, *, python: bool) -> dict[str, Any]:
+        """The scan tasks of some slices, and the delete files that they refer to."""
+        state = self.state
+        files: list[Any] = state.files.take(positions(ordinals)).to_pylist()
+        numbers: list[int] = ordinals.tolist()
+        deletes: Any = self.pinned.data.deletes
+        told: dict[DeleteFile, int] = {}
+        tasks: list[dict[str, Any]] = []
+        for ordinal, file in zip(numbers, files, strict=True):
+            task: dict[str, Any] = {
+                "data-file": {
+                    **self._place(state.partitions[ordinal], python=python),
+                    "content": "data",
+                    "file-path": file["path"],
+                    "file-format": str(file["format"]).lower(),
+                    "file-size-in-bytes": file["size"],
+                    "record-count": file["rows"],
+                },
+                "residual-filter": residual,
+            }
+            references = [told.setdefault(each, len(told)) for each in _deletes_of(deletes, ordinal)]
+            if references:
+                task["delete-file-references"] = references
+            tasks.append(task)
+        found: dict[str, Any] = {"file-scan-tasks": tasks}
+        if told:
+            found["delete-files"] = [self._delete(each, python=python) for each in told]
+        return found
+
+    def _delete(self, delete: DeleteFile, *, python: bool) -> dict[str, Any]:
+        is_equality = delete.content == EQUALITY_DELETES
+        told: dict[str, Any] = {
+            **self._place(delete.partition, python=python),
+            "content": "equality-deletes" if is_equality else "position-deletes",
+            "file-path": delete.path,
+            "file-format": delete.format.lower(),
+            "file-size-in-bytes": delete.size,
+            "record-count": delete.rows,
+        }
+        if is_equality:
+            told["equality-ids"] = list(delete.equality_ids)
+        own = {
+            "referenced-data-file": delete.referenced_file,
+            "content-offset": delete.offset,
+            "content-size-in-bytes": delete.length,
+        }
+        return told | {name: value for name, value in own.items() if value is not None}
+
+    def _place(self, partition: tuple[int, tuple[Any, ...]], *, python: bool) -> dict[str, Any]:
+        """The spec and the values of a partition: without NULLs, by a spec of its own, for PyIceberg."""
+        spec_id, values = partition
+        fields = self._fields[spec_id]
+        told = [value_as_json(*each, python=python) for each in zip(fields, values, strict=True)]
+        if python and None in told:
+            present = tuple(at for at, each in enumerate(told) if each is not None)
+            if len(fields) > _MOST_FIELDS:
+                raise UnservedError(
+                    f"table {self.name} has a partition with NULL in a spec of more than {_MOST_FIELDS} fields, which "
+                    "PyIceberg cannot take: plan in the client (scan-planning-mode=client)"
+                )
+            spec_id = self._numbers[spec_id, present]
+            told = [told[at] for at in present]
+        return {"spec-id": spec_id, "partition": told}
+
+    @cached_property
+    def _fields(self) -> dict[int, list[Source]]:
+        """What each field of each spec is made of."""
+        metadata = self.newest.metadata
+        schemas = (*metadata.schemas, metadata.schema_of(None))
+        leaves = leaves_by_id(schemas, self.name)
+        once_dates = {
+            id_
+            for each in schemas
+            for id_, leaf in leaves_by_id((each,), self.name).items()
+            if pa.types.is_date32(leaf.type)
+        }
+        return {
+            spec_id: [
+                Source(
+                    each.source_id,
+                    each.transform,
+                    None if each.source_id not in leaves else leaves[each.source_id].type,
+                    was_date=each.source_id in once_dates,
+                )
+                for each in spec.fields
+            ]
+            for spec_id, spec in metadata.specs.items()
+        }
+
+    @cached_property
+    def _partitions(self) -> tuple[NDArray[np.int64], list[tuple[int, tuple[Any, ...]]]]:
+        """The partition of each slice as an ordinal, and the partitions; -0.0 and 0.0 are two of them."""
+        known: dict[tuple[int, tuple[Any, ...]], int] = {}
+        found: list[tuple[int, tuple[Any, ...]]] = []
+        codes = np.empty(len(self.state.partitions), np.int64)
+        for at, (spec_id, values) in enumerate(self.state.partitions):
+            key = spec_id, tuple(each.hex() if isinstance(each, float) else each for each in values)
+            codes[at] = known.setdefault(key, len(known))
+            if len(known) > len(found):
+                found.append((spec_id, values))
+        return codes, found
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[int, tuple[int, ...]], int]:
+        """Ids of the specs that PyIceberg is told beside the table's own: by spec, and fields that are not NULL."""
+        specs = self.newest.metadata.specs
+        patterns = [
+            (spec_id, present)
+            for spec_id, spec in sorted(specs.items())
+            if len(spec.fields) <= _MOST_FIELDS
+            for size in range(len(spec.fields))
+            for present in itertools.combinations(range(len(spec.fields)), size)
+        ]
+        # Ids of specs are given one after another: those from here on are of no spec that comes later.
+        return {
+            each: _FIRST_ADDED_SPEC + (each[0] << _MOST_FIELDS) + sum(1 << at for at in each[1])
+            for each in patterns
+        }
+
+    def _specs_without_null(self) -> Iterator[dict[str, Any]]:
+        specs = self.newest.metadata.specs
+        for (spec_id, present), number in self._numbers.items():
+            fields = [(at, specs[spec_id].fields[at]) for at in present]
+            yield {
+                "spec-id": number,
+                "fields": [
+                    {
+                        "name": each.name,
+                        "transform": each.transform,
+                        "source-id": each.source_id,
+                        "field-id": 1000 + at if each.field_id is None else each.field_id,
+                    }
+                    for at, each in fields
+                ],
+            }
+
+
+_FIRST_ADDED_SPEC: Final = 1 << 24
+
+
+class NamesOfIds:
+    """Finds the columns that a client names, by what any schema of the table calls them.
+
+    A client may have loaded older metadata, and asks of a branch or an older snapshot by one schema or another. A name
+    that only one column ever had is that column. One that several had says nothing.
+    """
+
+    def __init__(self, state: IcebergState, fields: Sequence[Field], *, case_sensitive: bool) -> None:
+        """`fields` are those of the snapshot that is planned on."""
+        self._is_exact = case_sensitive
+        self._of_snapshot = {each.field_id: each for each in fields}
+        self._ids: dict[str, set[int]] = {}
+        for schema in (*state.metadata.schemas, state.metadata.schema_of(None)):
+            self._take(schema.fields, "")
+
+    def _take(self, fields: Sequence[Mapping[str, Any]], above: str) -> None:
+        for each in fields:
+            name = f"{above}{each['name']}"
+            self._ids.setdefault(self._folded(name), set()).add(int(each["id"]))
+            type_: Any = each["type"]
+            if not isinstance(type_, str) and type_["type"] == "struct":
+                self._take(type_["fields"], f"{name}.")
+
+    def _folded(self, name: str) -> str:
+        return name if self._is_exact else name.lower()
+
+    def ids(self, name: str) -> frozenset[int]:
+        """The ids of all columns that ever had a name."""
+        return frozenset(self._ids.get(self._folded(name), ()))
+
+    def field(self, name: str) -> Field | None:
+        """The column of the snapshot that a name means; None where it means none or may mean another.
+
+        Raises:
+            KeyError: no column ever had the name.
+        """
+        found = self._ids[self._folded(name)]
+        return self._of_snapshot.get(next(iter(found))) if len(found) == 1 else None
+
+
+def _deletes_of(deletes: IcebergDeletes | None, ordinal: int) -> tuple[DeleteFile, ...]:
+    found = None if deletes is None else deletes.of(ordinal)
+    return () if found is None else (*found.positions, *found.equality)

@@ -1,0 +1,258 @@
+"""Partition values of Iceberg tables: as JSON for clients, and what a filter has to do with them.
+
+Source: the Iceberg table specification, "Partition Transforms" and appendix D ("Single-value serialization", JSON);
+classes `ExpressionUtil.selectsPartitions` and `SingleValueParser` of Iceberg's Java library.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import uuid
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from pruner.errors import PredicateError
+from pruner.service.rest_catalog.filters import plain_value
+from pruner.service.rest_catalog.metadata import UnservedError
+from pruner.tables.iceberg.transforms import Extent, bucket_count, extent_of
+
+if TYPE_CHECKING:
+    from pruner.service.rest_catalog.filters import Filter
+
+_EPOCH: Final = datetime.datetime(1970, 1, 1)
+_DAY: Final = datetime.date(1970, 1, 1)
+_EXACT: Final = Context(prec=60)
+_MET_BY_NULL: Final = frozenset({"is-null", "not-eq", "not-in", "not-nan", "not-starts-with"})
+
+
+class Source(NamedTuple):
+    """A field of a partition spec: the column's id and type now, and the transform."""
+
+    id: int | None
+    transform: str
+    type: pa.DataType | None
+    was_date: bool = False
+    """Whether the column was one of dates in some schema, so that a small number may be days."""
+
+    @property
+    def has_values(self) -> bool:
+        """Whether the tuple has values of the column's own type."""
+        return self.transform == "identity" or self.transform.startswith("truncate")
+
+
+class PartitionFilter:
+    """Tells for a partition whether a filter may be true in it; exact wherever whole partitions match or none does."""
+
+    def __init__(
+        self, asked: Filter, ids: Callable[[str], frozenset[int]], fields: dict[int, list[Source]]
+    ) -> None:
+        """`ids` gives all columns that a name of the filter may mean; `fields` are those of each spec."""
+        self._asked = asked
+        self._ids = ids
+        self._fields = fields
+        sources = {each.id for spec in fields.values() for each in spec if each.transform != "void"}
+        self._sources = sources
+        names = asked.names()
+        self.is_about_partitions = any(ids(name) & sources for name in names)
+
+    def may_match(self, spec_id: int, values: tuple[Any, ...]) -> bool:
+        """Whether some row of a partition may match.
+
+        Raises:
+            PredicateError: a comparison with a partition column is not understood.
+        """
+        partition = list(zip(self._fields[spec_id], values, strict=True))
+        return self._asked.holds(lambda kind, name, given: self._leaf(kind, name, given, partition))
+
+    def _leaf(
+        self, kind: str, name: str | None, given: Sequence[Any], partition: list[tuple[Source, Any]]
+    ) -> bool:
+        ids = frozenset[int]() if name is None else self._ids(name)
+        if len(ids) > 1 and ids & self._sources:
+            raise PredicateError(
+                f"the filter names {str(name)[:200]!r}, which several columns of the table were called, and files are "
+                "partitioned by one of them: use the column's other name, or an adapter"
+            )
+        return all(_meets(kind, given, source, value) for source, value in partition if source.id in ids)
+
+
+def _meets(kind: str, given: Sequence[Any], source: Source, value: Any) -> bool:
+    type_ = source.type
+    if type_ is None:
+        return True
+    extent = _extent(source, value, type_)
+    if extent is None:
+        return True
+    if extent.is_null:
+        return kind in _MET_BY_NULL
+    if kind in ("is-null", "not-null"):
+        return kind == "not-null"
+    if bucket_count(source.transform) is not None:
+        return True
+    if kind in ("is-nan", "not-nan"):
+        is_known = isinstance(extent.lower, float)
+        return not is_known or math.isnan(extent.lower) == (kind == "is-nan")
+    return _compared(kind, [_stored(each, type_, source) for each in given], extent, type_)
+
+
+def _extent(source: Source, value: Any, type_: pa.DataType) -> Extent | None:
+    if source.transform == "identity" and value is not None and not source.was_date:
+        if isinstance(value, bytes) and pa.types.is_decimal(type_):
+            value = int.from_bytes(value, "big", signed=True)
+        return Extent(value, value)
+    return extent_of(source.transform, value, type_)
+
+
+def _stored(value: Any, type_: Any, source: Source) -> Any:
+    """A value of a filter as manifests store it."""
+    types = pa.types
+    found: Any = None
+    try:
+        if isinstance(type_, pa.UuidType):
+            found = uuid.UUID(value).bytes
+        elif types.is_binary(type_) or types.is_fixed_size_binary(type_):
+            found = bytes.fromhex(value)
+        elif types.is_time64(type_):
+            found = value if isinstance(value, int) else _micros_of_day(datetime.time.fromisoformat(value))
+        else:
+            found = plain_value(value, type_)
+            if isinstance(found, Decimal):
+                found = _unscaled(found, type_.scale)
+            elif isinstance(found, datetime.date):
+                found = (found - _DAY).days
+    except (ValueError, TypeError, AttributeError):
+        found = None
+    if found is None:
+        raise PredicateError(
+            f"the filter compares a column of {type_}, by which the table is partitioned ({source.transform}), with "
+            f"{str(value)[:100]!r}, which is none of its values"
+        )
+    return found
+
+
+def _unscaled(value: Decimal, scale: int) -> int | Decimal:
+    scaled = value.scaleb(scale, _EXACT)
+    return int(scaled) if scaled == scaled.to_integral_value() else scaled
+
+
+def _compared(kind: str, given: list[Any], extent: Extent, type_: pa.DataType) -> bool:
+    lower, upper = _ordered(extent.lower), _ordered(extent.upper)
+    if lower is None:
+        return True
+    is_one = upper is not None and not extent.upper_is_open and lower == upper
+    if kind in ("starts-with", "not-starts-with"):
+        return _starts(kind, given[0], extent, type_, is_one=is_one)
+    known = [_ordered(each) for each in given]
+
+    def within(value: Any) -> bool:
+        if upper is None:
+            return lower <= value
+        return lower <= value < upper if extent.upper_is_open else lower <= value <= upper
+
+    match kind:
+        case "eq" | "in":
+            return any(map(within, known))
+        case "not-eq" | "not-in":
+            return not (is_one and lower in known)
+        case "lt":
+            return lower < known[0]
+        case "lt-eq":
+            return lower <= known[0]
+        case "gt":
+            return upper is None or upper > known[0]
+        case "gt-eq":
+            return upper is None or (upper > known[0] if extent.upper_is_open else upper >= known[0])
+        case _:
+            return True
+
+
+def _starts(kind: str, prefix: Any, extent: Extent, type_: pa.DataType, *, is_one: bool) -> bool:
+    if not isinstance(prefix, str) or not pa.types.is_string(type_):
+        return True
+    text: str = extent.lower
+    if is_one:
+        return text.startswith(prefix) == (kind == "starts-with")
+    # Every value begins with the text.
+    if kind == "not-starts-with":
+        return not text.startswith(prefix)
+    return text.startswith(prefix) or prefix.startswith(text)
+
+
+def _ordered(value: Any) -> Any:
+    """A value by which Java's order is that of Python: texts by their bytes, -0.0 before 0.0, NaN last."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, float):
+        if math.isnan(value):
+            return math.inf, 1
+        return value, 0 if math.copysign(1, value) > 0 or value else -1
+    return value
+
+
+def value_as_json(source: Source, value: Any, *, python: bool) -> Any:
+    """A value of a partition tuple as a client reads it from JSON.
+
+    Raises:
+        UnservedError: JSON has no form of it.
+    """
+    if value is None or source.type is None:
+        return None
+    if source.has_values:
+        return _of_column(value, source.type, python=python)
+    if source.transform == "day":
+        return value if python else _date(value)
+    return value
+
+
+def _of_column(value: Any, type_: Any, *, python: bool) -> Any:
+    types = pa.types
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise UnservedError(
+                f"files are partitioned by {value}, of which JSON has no form: plan in the client "
+                "(scan-planning-mode=client)"
+            )
+        return value
+    if types.is_decimal(type_) and isinstance(value, bytes):
+        unscaled = int.from_bytes(value, "big", signed=True)
+        return format(Decimal(unscaled).scaleb(-type_.scale, _EXACT), "f")
+    if isinstance(type_, pa.UuidType):
+        return str(uuid.UUID(bytes=bytes(value)))
+    if isinstance(value, bytes):
+        return value.hex().upper()
+    if python or not types.is_temporal(type_):
+        return value
+    if types.is_date(type_):
+        return _date(value)
+    if types.is_time64(type_):
+        return (_EPOCH + datetime.timedelta(microseconds=value)).time().isoformat("microseconds")
+    if types.is_timestamp(type_) and type_.unit == "us":
+        shown = _moment(value).isoformat("T", "microseconds")
+        return shown if type_.tz is None else f"{shown}+00:00"
+    raise UnservedError(f"files are partitioned by values of {type_}, which clients do not take from a plan")
+
+
+def _date(days: int) -> str:
+    try:
+        return (_DAY + datetime.timedelta(days=days)).isoformat()
+    except OverflowError:
+        raise _beyond() from None
+
+
+def _moment(micros: int) -> datetime.datetime:
+    try:
+        return _EPOCH + datetime.timedelta(microseconds=micros)
+    except OverflowError:
+        raise _beyond() from None
+
+
+def _beyond() -> UnservedError:
+    return UnservedError("files are partitioned by a date that is not of the years 1 to 9999: use an adapter")
+
+
+def _micros_of_day(value: datetime.time) -> int:
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond

@@ -1,0 +1,180 @@
+"""Stock Spark and PyIceberg read Iceberg tables through the catalog: every state, all deletes and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyiceberg.catalog import load_catalog
+
+import pruner
+from pruner.service.rest_catalog import routes
+from tests.support.service import running_service
+from tools.spark_sessions import iceberg_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+MERGE_ON_READ = (
+    "'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read', "
+    "'write.merge.mode'='merge-on-read'"
+)
+TABLES = {
+    "vectors": ("PARTITIONED BY (days(ts), kind)", f"'format-version'='3', {MERGE_ON_READ}"),
+}
+ROWS = (
+    "SELECT id, CASE WHEN id % 7 = 0 THEN NULL ELSE substring('abc', CAST(id % 3 AS INT) + 1, 1) END AS kind, "
+    "concat(substring('xyz', CAST(id % 3 AS INT) + 1, 1), id) AS name, CAST(id * 0.25 AS DECIMAL(9, 2)) AS price, "
+    "date_add(DATE '2024-01-20', CAST(id % 40 AS INT)) AS day, "
+    "TIMESTAMP '2024-03-01 00:00:00' + make_dt_interval(0, id, 0, 0) AS ts FROM range({}, {}, 1, 2)"
+)
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture(scope="module")
+def url(warehouse: Path) -> Iterator[str]:
+    config = warehouse.parent / f"{warehouse.name}.toml"
+    named = [*TABLES]
+    config.write_text(
+        "".join(f'[tables."web.{name}"]\nuri = "{warehouse}/ns/{name}"\n\n' for name in named),
+        encoding="utf-8",
+    )
+    with running_service(config) as served:
+        yield f"{served}/iceberg"
+
+
+@pytest.fixture(scope="module")
+def ice(spark: SparkSession, warehouse: Path, url: str) -> SparkSession:
+    """A session that has the tables themselves as `ice.ns`, and the catalog by its URL alone as `lake.web`."""
+    session = iceberg_session(spark, warehouse)
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.iceberg.executor-cache.enabled", "false")
+    session.conf.set("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
+    session.conf.set("spark.sql.catalog.lake.type", "rest")
+    session.conf.set("spark.sql.catalog.lake.uri", url)
+    session.conf.set("spark.sql.catalog.lake.cache-enabled", "false")
+    return session
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of files on each page that the catalog gives out."""
+    pages: list[int] = []
+    page_of = routes.page_of
+
+    def counted(*args: Any, **options: Any) -> Any:
+        found = page_of(*args, **options)
+        pages.append(len(found[0]["file-scan-tasks"]))
+        return found
+
+    monkeypatch.setattr(routes, "page_of", counted)
+    return pages
+
+
+def _history(ice: SparkSession, name: str) -> list[Callable[[], Any]]:
+    """Steps of a table, each to be run before it is looked at."""
+    spec, properties = TABLES[name]
+    table = f"ice.ns.{name}"
+    return [
+        lambda: ice.sql(
+            f"CREATE TABLE {table} (id BIGINT, kind STRING, name STRING, price DECIMAL(9, 2), day DATE, ts TIMESTAMP) "
+            f"USING iceberg {spec} TBLPROPERTIES ({properties}, 'write.data.path'='{_data_path(ice, name)}')"
+        ),
+        lambda: ice.sql(f"INSERT INTO {table} {ROWS.format(0, 40)}"),
+        lambda: ice.sql(f"DELETE FROM {table} WHERE id % 10 = 3"),
+        lambda: ice.sql(f"INSERT INTO {table} {ROWS.format(40, 80)}"),
+        lambda: ice.sql(f"ALTER TABLE {table} CREATE TAG before"),
+        lambda: ice.sql(f"UPDATE {table} SET kind = 'z' WHERE id % 11 = 5"),
+        lambda: ice.sql(f"ALTER TABLE {table} RENAME COLUMN price TO cost"),
+        lambda: ice.sql(f"ALTER TABLE {table} ADD COLUMN price INT"),
+        lambda: (
+            ice.sql(f"ALTER TABLE {table} REPLACE PARTITION FIELD kind WITH truncate(10, id)")
+            if "kind" in spec
+            else ice.sql(f"ALTER TABLE {table} ADD PARTITION FIELD truncate(10, id)")
+        ),
+        lambda: ice.sql(
+            f"INSERT INTO {table} SELECT id, kind, name, price AS cost, day, ts, CAST(id AS INT) AS price "
+            f"FROM ({ROWS.format(80, 100)})"
+        ),
+        lambda: ice.sql(f"DELETE FROM {table} WHERE cost > 18"),
+        lambda: ice.sql(f"CALL ice.system.rewrite_data_files(table => 'ns.{name}')"),
+    ]
+
+
+def _data_path(ice: SparkSession, name: str) -> str:
+    return f"{ice.conf.get('spark.sql.catalog.ice.warehouse')}/ns/{name}/data"
+
+
+CONDITIONS = (
+    "true",
+    "id = 17",
+    "id IN (3, 44, 61)",
+    "kind = 'b' AND id > 30",
+    "kind IS NULL",
+    "kind IS NOT NULL AND NOT (kind = 'a')",
+    "price < 2",
+    "name LIKE 'x1%' OR name LIKE 'y%'",
+    "name LIKE 'x1%'",
+    "day >= DATE '2024-02-01'",
+    "day < DATE '2024-02-01' OR kind = 'c'",
+    "ts >= TIMESTAMP '2024-03-03 00:00:00' AND ts < TIMESTAMP '2024-03-04 00:00:00'",
+)
+
+
+def _shown(rows: list[Any]) -> list[str]:
+    return sorted(map(repr, rows))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_each_state_is_what_spark_reads_of_the_table_itself(
+    ice: SparkSession, warehouse: Path, url: str, planned: list[int], name: str
+) -> None:
+    own, served = f"ice.ns.{name}", f"lake.web.{name}"
+    steps = _history(ice, name)
+    for number, step in enumerate(steps):
+        step()
+        if number == 1:
+            pruner.open_table(warehouse / "ns" / name).create_index("ids", "id", "bloom_filter")
+        elif number == 9:
+            pruner.open_table(warehouse / "ns" / name).refresh()
+        last = number == len(steps) - 1
+        turn = CONDITIONS[number % len(CONDITIONS)]
+        for condition in CONDITIONS if last else {"true", turn}:
+            if "price" in condition and "price" not in ice.table(own).columns:
+                continue
+            expected = _shown(ice.sql(f"SELECT * FROM {own} WHERE {condition}").collect())
+            found = _shown(ice.sql(f"SELECT * FROM {served} WHERE {condition}").collect())
+            assert found == expected, (number, condition)
+    total = len(ice.sql(f"SELECT * FROM {own}.files WHERE content = 0").collect())
+    ice.sql(f"SELECT * FROM {served} WHERE id = 17").collect()
+    assert 1 <= planned[-1] < total
+    _older_states_are_read(ice, own, served)
+    _python_reads_the_same(ice, own, url, name)
+
+
+def _older_states_are_read(ice: SparkSession, own: str, served: str) -> None:
+    snapshots = [each.snapshot_id for each in ice.sql(f"SELECT snapshot_id FROM {own}.snapshots").collect()]
+    for version in (snapshots[1], snapshots[-2], "'before'"):
+        for condition in ("true", "id > 20 AND kind = 'b'"):
+            statement = f"SELECT * FROM {{}} VERSION AS OF {version} WHERE {condition}"
+            expected = _shown(ice.sql(statement.format(own)).collect())
+            assert _shown(ice.sql(statement.format(served)).collect()) == expected, (version, condition)
+
+
+def _python_reads_the_same(ice: SparkSession, own: str, url: str, name: str) -> None:
+    table = load_catalog("lake", type="rest", uri=url).load_table(f"web.{name}")
+    for condition in ("id >= 0", "id = 17", "kind = 'b' and id > 30", "kind is null", "day >= '2024-02-01'"):
+        spoken = condition.replace("'2024-02-01'", "DATE '2024-02-01'")
+        expected = [each.id for each in ice.sql(f"SELECT id FROM {own} WHERE {spoken} ORDER BY id").collect()]
+        found: Any = table.scan(row_filter=condition, selected_fields=("id",)).to_arrow()
+        assert sorted(found.column("id").to_pylist()) == expected, condition
+    assert not any(each.startswith("write.") and each.endswith(".path") for each in table.properties)
+    assert table.location().startswith("file:///dev/null/")

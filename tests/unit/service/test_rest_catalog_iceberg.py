@@ -1,0 +1,168 @@
+"""Iceberg tables in the catalog for stock clients: their metadata, and what a client may and may not do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+import requests
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+
+from pruner.errors import PredicateError
+from pruner.schema import TableSchema
+from pruner.service.rest_catalog.filters import Filter
+from pruner.service.rest_catalog.partition_values import PartitionFilter, Source
+from tests.support.iceberg_tables import SPECS, IcebergLake, rows
+from tests.support.service import running_service
+
+
+class Served(NamedTuple):
+    """The tables themselves by the names of their specs, and where the catalog is."""
+
+    own: dict[str, Table]
+    url: str
+
+    def by_catalog(self, name: str) -> Table:
+        """A table as a stock client has it."""
+        return load_catalog("lake", type="rest", uri=self.url).load_table(f"web.{name}")
+
+    def ask(self, method: str, path: str, **options: Any) -> Any:
+        """A request by hand."""
+        return requests.request(method, f"{self.url}/v1/namespaces/web/tables/{path}", timeout=60, **options)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    lake = IcebergLake(tmp_path_factory.mktemp("lake"))
+    own: dict[str, Table] = {}
+    for name in SPECS:
+        table = lake.create(name, name)
+        table.append(rows(table, range(24)))
+        table.append(rows(table, range(24, 40)))
+        own[name] = table
+    config = lake.folder / "pruner.toml"
+    config.write_text(
+        "".join(f'[tables."web.{name}"]\nuri = "{each.metadata_location}"\n\n' for name, each in own.items()),
+        encoding="utf-8",
+    )
+    with running_service(config) as url:
+        yield Served(own, f"{url}/iceberg")
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_rows_are_those_of_the_table_itself(served: Served, name: str) -> None:
+    """Partitions with NULL have specs of their own, which PyIceberg needs."""
+    own, seen = served.own[name], served.by_catalog(name)
+    for condition in (
+        "id >= 0",
+        "number = 24",
+        "number is null",
+        "day >= '2024-01-01'",
+        "id < 7 and flag = true",
+    ):
+        expected: Any = own.scan(row_filter=condition).to_arrow()
+        found: Any = seen.scan(row_filter=condition).to_arrow()
+        assert found.sort_by("id").to_pylist().__repr__() == expected.sort_by("id").to_pylist().__repr__()
+    files = len(list(own.scan().plan_files()))
+    assert len(list(seen.scan().plan_files())) == files
+    assert len(list(seen.scan(row_filter="id = 3").plan_files())) < files
+
+
+def test_metadata_is_the_tables_own_without_a_place_to_write(served: Served) -> None:
+    own, seen = served.own["months"], served.by_catalog("months")
+    assert seen.location().startswith("file:///dev/null/")
+    assert seen.schema() == own.schema()
+    assert seen.spec() == own.spec()
+    assert seen.metadata.snapshots == own.metadata.snapshots
+    assert seen.metadata.metadata_log == []
+    assert seen.properties["gc.enabled"] == "false"
+    before = sorted(Path(own.location().removeprefix("file://")).rglob("*"))
+    with pytest.raises(Exception, match=r"."):
+        seen.append(rows(own, range(3)))
+    refused = served.ask("POST", "months", json={"requirements": [], "updates": []})
+    assert refused.status_code == 406
+    assert "this catalog is read-only" in refused.json()["error"]["message"]
+    assert sorted(Path(own.location().removeprefix("file://")).rglob("*")) == before
+
+
+def test_older_snapshots_are_planned_by_their_ids(served: Served) -> None:
+    own, seen = served.own["identity"], served.by_catalog("identity")
+    for snapshot in own.metadata.snapshots:
+        expected: Any = own.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
+        found: Any = seen.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
+        assert sorted(found.column("id").to_pylist()) == sorted(expected.column("id").to_pylist())
+    answer = served.ask("POST", "identity/plan", json={"snapshot-id": 4711})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (404, "NoSuchSnapshotException")
+
+
+def test_an_answer_is_known_by_its_etag(served: Served) -> None:
+    """Clients of other kinds are told of other specs, so they have another one."""
+    first = served.ask("GET", "months")
+    again = served.ask("GET", "months", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    python = served.ask("GET", "months", headers={"User-Agent": "PyIceberg/0.12.0"})
+    assert python.headers["ETag"] != first.headers["ETag"]
+    extra = len(python.json()["metadata"]["partition-specs"]) - len(
+        first.json()["metadata"]["partition-specs"]
+    )
+    assert extra == 3
+
+
+def test_names_are_those_of_any_schema(served: Served) -> None:
+    answer = served.ask("POST", "months/plan", json={"filter": {"type": "eq", "term": "nothing", "value": 1}})
+    assert answer.status_code == 400
+    assert "the table has no such column" in answer.json()["error"]["message"]
+    folded = {"filter": {"type": "eq", "term": "ID", "value": 3}, "case-sensitive": False}
+    assert len(served.ask("POST", "months/plan", json=folded).json()["file-scan-tasks"]) == 1
+
+
+def _decided(content: Any, source: Source, value: Any, ids: tuple[int, ...] = (1,)) -> bool:
+    asked = Filter(content, TableSchema(()), case_sensitive=True)
+    return PartitionFilter(asked, lambda _: frozenset(ids), {0: [source]}).may_match(0, (value,))
+
+
+def _leaf(kind: str, value: Any) -> dict[str, Any]:
+    return {"type": kind, "term": "c", "value": value}
+
+
+DAY = Source(1, "day", pa.timestamp("us", "UTC"))
+DECIDED: list[tuple[Source, Any, dict[str, Any], bool]] = [
+    (DAY, 10, _leaf("lt", 10 * 86_400_000_000), False),
+    (DAY, 10, _leaf("lt", 10 * 86_400_000_000 + 1), True),
+    (DAY, 10, _leaf("gt-eq", 11 * 86_400_000_000), False),
+    (DAY, None, _leaf("gt-eq", 0), False),
+    (DAY, None, _leaf("not-eq", 0), True),
+    (Source(1, "truncate[2]", pa.string()), "ab", _leaf("starts-with", "abc"), True),
+    (Source(1, "truncate[2]", pa.string()), "ab", _leaf("not-starts-with", "a"), False),
+    (Source(1, "truncate[2]", pa.string()), "a", _leaf("eq", "ab"), False),
+    (Source(1, "truncate[10]", pa.int64()), 20, _leaf("lt", 20), False),
+    (Source(1, "bucket[4]", pa.int64()), 2, _leaf("lt", 20), True),
+    (Source(1, "bucket[4]", pa.int64()), None, {"type": "not-null", "term": "c"}, False),
+    (Source(1, "void", pa.int64()), None, {"type": "not-null", "term": "c"}, True),
+    (Source(1, "identity", pa.decimal128(9, 2)), b"\x01\x2b", _leaf("lt", "2.99"), False),
+    (Source(1, "identity", pa.decimal128(9, 2)), b"\x01\x2b", _leaf("lt-eq", "2.99"), True),
+    (Source(1, "identity", pa.float64()), -0.0, _leaf("lt", 0.0), True),
+    (Source(1, "identity", pa.float64()), 0.0, _leaf("eq", -0.0), False),
+    (Source(1, "identity", pa.binary()), b"\x00\xff", _leaf("eq", "00FF"), True),
+    (Source(1, "identity", pa.timestamp("us")), 0, _leaf("gt", 5), False),
+    (Source(1, "identity", pa.timestamp("us"), was_date=True), 0, _leaf("gt", 5), True),
+]
+
+
+@pytest.mark.parametrize(("source", "value", "content", "expected"), DECIDED)
+def test_partitions_are_decided_as_spark_expects(
+    source: Source, value: Any, content: dict[str, Any], expected: bool
+) -> None:
+    assert _decided(content, source, value) == expected
+    assert _decided({"type": "not", "child": content}, source, value) or expected or value is None
+
+
+def test_what_cannot_be_decided_is_refused() -> None:
+    with pytest.raises(PredicateError, match="which is none of its values"):
+        _decided(_leaf("eq", "x"), Source(1, "identity", pa.int64()), 5)
+    with pytest.raises(PredicateError, match="which several columns of the table were called"):
+        _decided(_leaf("eq", 5), Source(1, "identity", pa.int64()), 5, ids=(1, 7))
