@@ -53,7 +53,9 @@ class Field:
     `stored` is the path by which files hold it where that is another one (column mapping): it is never given to a
     second column, so records belong to it and not to the name; it can be one by field id (`path_of_id`). `stored_type`
     is the type of a top-level column with the names that files give the fields of structs, where those are others.
-    `absent_is_null` tells whether an engine reads NULL from a file without it.
+    `mapped` are the paths by which files without any field ids may hold it, by a name mapping; None without one.
+    `absent_is_null` tells whether an engine reads NULL from a file without it; `default` is what it reads instead, as
+    an Arrow scalar, where that is the same for all files.
     `parquet` are the Parquet types by which files hold it, None where no footer was looked at; what an engine makes of
     them is for `pruner.expr.parquet_reading` to say.
 
@@ -74,6 +76,8 @@ class Field:
     sources: tuple[Field, ...] = ()
     stored: tuple[str, ...] | None = None
     stored_type: pa.DataType | None = None
+    mapped: tuple[tuple[str, ...], ...] | None = None
+    default: Any = None
 
     def __hash__(self) -> int:
         return hash(self.path)  # fields are looked up in every plan, and those of one path are few

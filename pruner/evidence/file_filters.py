@@ -188,7 +188,9 @@ class FileFilters:
         """The filters of a column of one file; None where one is missing or not believed, or the file unreadable."""
         uri, size = self._file(ordinal)
         try:
-            with FileReader(uri, size, self._options) as reader:
+            field = field.in_files()
+            mapped = {} if field.mapped is None else {field.path: field.mapped}
+            with FileReader(uri, size, self._options, mapped) as reader:
                 footer = reader.footer
                 leaf = footer.leaf(field.path)
                 if leaf is None or why_unknown(footer, leaf, field) is not None or leaf.type != field.type:

@@ -14,7 +14,8 @@ import os
 from collections import deque
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +27,7 @@ from pruner.parquet_type import MAGIC
 from pruner.schema import id_of_path
 from pruner.storage.files import open_for_arrow
 from pruner.tables.footers.columns import parquet_columns, rewritten
+from pruner.tables.footers.file_schemas import FIELD_ID, has_field_ids
 from pruner.tables.footers.thrift import ThriftError, read_schema
 
 if TYPE_CHECKING:
@@ -167,9 +169,6 @@ def _is_whole(part: Any, page: DictionaryPage | None, type_: pa.DataType) -> boo
     return length + _LENGTH_BYTES * len(dictionary) == page.length
 
 
-_FIELD_ID = b"PARQUET:field_id"
-
-
 def leaf_columns(schema: pq.ParquetSchema, columns: Sequence[ParquetColumn]) -> list[LeafColumn]:
     """Return the leaf columns in their order.
 
@@ -229,9 +228,14 @@ def _children(type_: Any) -> list[Any]:
 
 
 def _field_id(metadata: Mapping[bytes, bytes] | None) -> int | None:
-    text = (metadata or {}).get(_FIELD_ID)
+    text = (metadata or {}).get(FIELD_ID)
     return None if text is None or int(text) < 0 else int(text)
 
+
+Mapped: TypeAlias = tuple[tuple[str, ...], ...]
+"""The paths by which files without field ids may hold a column: see `Field.mapped`."""
+
+_NOTHING_MAPPED: Final = MappingProxyType[tuple[str, ...], Mapped]({})
 
 BATCH_ROWS = 1 << 17
 """Rows of a column that are in memory at once."""
@@ -260,28 +264,40 @@ class _Leaves:
         self.by_lower: dict[tuple[str, ...], list[LeafColumn]] = {}
         self.by_stem: dict[tuple[str, ...], list[LeafColumn]] = {}
         self.by_id: dict[int, list[LeafColumn]] = {}
-        self.alike: dict[tuple[tuple[str, ...], int | None], tuple[LeafColumn, ...]] = {}
+        self.alike: dict[tuple[tuple[str, ...], int | None, Mapped | None], tuple[LeafColumn, ...]] = {}
+        self.has_ids = has_field_ids(cast("Iterable[Any]", schema.to_arrow_schema()))
+        self.by_stem_as_written: set[tuple[str, ...]] = set()
         for leaf in self.all:
             self.by_path.setdefault(leaf.path, []).append(leaf)
             lower = tuple(part.lower() for part in leaf.path)
             self.by_lower.setdefault(lower, []).append(leaf)
             for length in range(1, len(lower)):
                 self.by_stem.setdefault(lower[:length], []).append(leaf)
+                self.by_stem_as_written.add(leaf.path[:length])
             if leaf.field_id is not None:
                 self.by_id.setdefault(leaf.field_id, []).append(leaf)
 
-    def at(self, path: tuple[str, ...]) -> LeafColumn | None:
+    def at(self, path: tuple[str, ...], mapped: Mapped | None) -> LeafColumn | None:
         """The (first) leaf column at a path: see `Footer.leaf`."""
         wanted = id_of_path(path)
         if wanted is None:
             return next(iter(self.by_path.get(path, ())), None)
-        if not self.by_id and self.all:
+        if self.has_ids or not self.all:
+            return next(iter(self.by_id.get(wanted, ())), None)
+        if mapped is None:
             raise ValueError("its columns have no field ids, by which the table finds them")
-        return next(iter(self.by_id.get(wanted, ())), None)
+        found = [leaf for each in mapped for leaf in self.by_path.get(each, ())]
+        if len(found) > 1:
+            raise ValueError(f"by the table's name mapping it has the column {len(found)} times")
+        if not found and any(each in self.by_stem_as_written for each in mapped):
+            raise ValueError("it has a struct, list or map in place of the column")
+        return found[0] if found else None
 
-    def others(self, path: tuple[str, ...], field_id: int | None) -> tuple[LeafColumn, ...]:
+    def others(
+        self, path: tuple[str, ...], field_id: int | None, mapped: Mapped | None
+    ) -> tuple[LeafColumn, ...]:
         """Leaf columns that may be confused with the one at a path: see `Footer.alike`."""
-        this = self.at(path)
+        this = self.at(path, mapped)
         wanted = id_of_path(path)
         if wanted is not None:
             return tuple(leaf for leaf in self.by_id.get(wanted, ()) if leaf is not this)
@@ -316,8 +332,11 @@ def _leaves_of(metadata: pq.FileMetaData, footer: bytes) -> _Leaves:
 class Footer:
     """A parsed footer: see `pruner.indexes.base.ParquetFooter`."""
 
-    def __init__(self, metadata: pq.FileMetaData, content: bytes) -> None:
+    def __init__(
+        self, metadata: pq.FileMetaData, content: bytes, mapped: Mapping[tuple[str, ...], Mapped]
+    ) -> None:
         self._metadata = metadata
+        self._mapped = mapped
         self._content = content
         self._groups = [metadata.row_group(position) for position in range(metadata.num_row_groups)]
         self.created_by: str = metadata.created_by or ""
@@ -338,15 +357,16 @@ class Footer:
         """The (first) leaf column at exactly this path, or None.
 
         Raises:
-            ValueError: the path is one by field id, and the file has none.
+            ValueError: the path is one by field id, and the file has none, nor does a name mapping say which column it
+                is; or it is more than one.
         """
-        return self._leaves.at(path)
+        return self._leaves.at(path, self._mapped.get(path))
 
     def alike(self, path: tuple[str, ...], field_id: int | None) -> tuple[LeafColumn, ...]:
         """Leaf columns that an engine may confuse with this one: see `pruner.indexes.base.ParquetFooter`."""
-        known, asked = self._leaves.alike, (path, field_id)
+        known, asked = self._leaves.alike, (path, field_id, self._mapped.get(path))
         if asked not in known:
-            known[asked] = self._leaves.others(path, field_id)
+            known[asked] = self._leaves.others(*asked)
         return known[asked]
 
     def chunks(self, leaf: LeafColumn) -> Sequence[ChunkStatistics]:
@@ -392,7 +412,8 @@ def storage_value(raw: Any, type_: pa.DataType) -> StorageValue | None:
 class FileReader:
     """One base file: see `pruner.indexes.base.SliceReader`. Use as a context manager.
 
-    With `source` the content is read from there, and the URI is only its name.
+    With `source` the content is read from there, and the URI is only its name. `mapped` has the paths of columns in
+    files without field ids, by the paths by which they are asked for: see `Field.mapped`.
     """
 
     def __init__(
@@ -400,13 +421,14 @@ class FileReader:
         uri: str,
         size: int | None = None,
         storage_options: Mapping[str, str] | None = None,
+        mapped: Mapping[tuple[str, ...], Mapped] = _NOTHING_MAPPED,
         *,
         source: pa.NativeFile | None = None,
     ) -> None:
         self.name = uri
         self._source = open_for_arrow(uri, size, storage_options or {}) if source is None else source
         self._metadata, content = _footer_of(self._source)
-        self.footer = Footer(self._metadata, content)
+        self.footer = Footer(self._metadata, content, mapped)
         self._chunks: set[tuple[int, int]] = set()
 
     @property

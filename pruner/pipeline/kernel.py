@@ -70,13 +70,16 @@ def read_slice(
 def _opened(
     files: SliceFiles, storage_options: Mapping[str, str], requests: Sequence[BuildRequest]
 ) -> FileReader | UnionReader:
-    base = None if files.base_file is None else FileReader(files.base_file, files.base_size, storage_options)
-    if not files.log_files and base is not None:
-        return base
-    logs = log_rows(files.log_files or [], files.log_size, files.log_instants, storage_options)
     asked = [
         source.in_files() for request in requests for source in request.field.sources or (request.field,)
     ]
+    base = None
+    if files.base_file is not None:
+        mapped = {field.path: field.mapped for field in asked if field.mapped is not None}
+        base = FileReader(files.base_file, files.base_size, storage_options, mapped)
+    if not files.log_files and base is not None:
+        return base
+    logs = log_rows(files.log_files or [], files.log_size, files.log_instants, storage_options)
     return UnionReader(files.name, base, logs, {field.path: field for field in asked})
 
 

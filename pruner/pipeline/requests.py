@@ -121,7 +121,8 @@ def request_json(request: BuildRequest) -> dict[str, Any]:
 
 
 def _field_json(field: Field) -> dict[str, Any]:
-    written = asdict(replace(field, sources=(), since=None, stored_type=None))  # that is for plans to ask
+    # What is left out is for plans and readers to ask.
+    written = asdict(replace(field, sources=(), since=None, stored_type=None, default=None))
     type_ = pa.schema([pa.field("", written.pop("type"))]).serialize()
     return {**written, "type": base64.b64encode(type_.to_pybytes()).decode()}
 
@@ -132,6 +133,7 @@ def _field_of(sent: Mapping[str, Any], sources: tuple[Field, ...]) -> Field:
         **sent,
         "path": tuple(sent["path"]),
         "stored": None if sent["stored"] is None else tuple(sent["stored"]),
+        "mapped": None if sent["mapped"] is None else tuple(map(tuple, sent["mapped"])),
         "type": schema.field(0).type,
         "sources": sources,
     }

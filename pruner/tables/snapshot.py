@@ -133,25 +133,38 @@ class RowDeletes(Protocol):
         ...
 
 
-class FieldNames(Protocol):
-    """The names of fields inside columns, where files may call them otherwise than the table does.
+@dataclass(frozen=True, slots=True)
+class HeldColumns:
+    """How a file holds the columns of a table that finds them by field ids.
 
-    Attributes:
-        columns: the columns that have such fields.
+    `names` has for each column its name in a file without field ids, and one that no column of the file has where it
+    lacks the column; None where field ids tell. With `int96` instants are INT96. `constants` are columns that the file
+    lacks and that have the value of its partition.
     """
 
-    columns: frozenset[str]
+    names: tuple[tuple[str, str], ...] | None = None
+    int96: bool = False
+    constants: frozenset[str] = frozenset()
 
-    def require_same(self, files: Sequence[tuple[str, int | None]], columns: Collection[str]) -> None:
-        """Make sure that files call the fields of some columns as the table does, before they are found by name.
+
+class FieldNames(Protocol):
+    """How the files of a table hold its columns, where field ids are what tells them apart."""
+
+    def held(self, files: Sequence[tuple[str, int | None]], columns: Collection[str]) -> list[HeldColumns]:
+        """Look how files hold the columns of the table; each footer is read once.
 
         Args:
             files: URIs and sizes of base files.
             columns: those that may be read.
 
         Raises:
-            TableError: one does not, or cannot be read.
+            TableError: a file cannot be read, or calls a field inside of a column otherwise than the table does, or
+                has a column in a type that is not read as the table's.
         """
+        ...
+
+    def constant(self, column: str) -> pa.Array[Any]:
+        """The value of each partition for a column that files may lack; NULL where a partition does not have it."""
         ...
 
 
@@ -315,14 +328,19 @@ def key_array(keys: bytes) -> pa.FixedSizeBinaryArray:
     return cast("pa.FixedSizeBinaryArray", pa.Array.from_buffers(type_, count, [None, pa.py_buffer(keys)]))
 
 
-def keys_of_paths(paths: Any) -> Iterator[bytes]:
-    """Yield the slice keys of files whose paths are never given to others; what is deleted of one is no part of it."""
+def keys_of_paths(paths: Any, read_by: bytes = b"") -> Iterator[bytes]:
+    """Yield the slice keys of files whose paths are never given to others; what is deleted of one is no part of it.
+
+    `read_by` is what readers go by besides, so that records are of other files where it changes.
+    """
     offsets = np.frombuffer(paths.buffers()[1], np.int32)[
         paths.offset : paths.offset + len(paths) + 1
     ].tolist()
     data = memoryview(paths.buffers()[2] or b"")
     digest = xxhash.xxh3_128_digest
-    return (digest(data[start:end]) for start, end in pairwise(offsets))
+    if not read_by:
+        return (digest(data[start:end]) for start, end in pairwise(offsets))
+    return (digest(read_by + data[start:end]) for start, end in pairwise(offsets))
 
 
 class SliceSequence(Sequence[FileSlice]):

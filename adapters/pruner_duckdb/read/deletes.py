@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -69,13 +71,17 @@ def anti_join(source: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """A column as files have it: under another name or a field id, or with fields of other names."""
+    """A column as files have it: under another name or a field id, or with fields of other names.
+
+    `default` is the text of what files without it stand for, where that is not NULL.
+    """
 
     name: str
     field_id: int | None
     type: str
     table_type: pa.DataType
     held_type: pa.DataType
+    default: str | None = None
 
     @property
     def key(self) -> str:
@@ -103,8 +109,20 @@ def stored_columns(fields: tuple[Field, ...], *, int96: bool = False) -> Mapping
         if each.in_file and (each.stored is not None or not held.equals(each.type)):
             by_id = id_of_path(each.recorded)
             name = each.recorded[0] if by_id is None else each.path[0]
-            found[each.path[0]] = StoredColumn(name, by_id, sql_type(held) or "", each.type, held)
+            default = None if each.default is None else text_of(each.default.as_py(), each.type)
+            found[each.path[0]] = StoredColumn(name, by_id, sql_type(held) or "", each.type, held, default)
     return found
+
+
+def text_of(value: Any, type_: pa.DataType) -> str:
+    """A value as a text that DuckDB casts to it."""
+    if isinstance(value, bytes):
+        return (
+            str(UUID(bytes=value))
+            if isinstance(type_, pa.UuidType)
+            else "".join(f"\\x{byte:02X}" for byte in value)
+        )
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
 def without_zones(type_: Any) -> Any:

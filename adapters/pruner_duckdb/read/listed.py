@@ -19,7 +19,7 @@ from pruner_duckdb.sql.engine_faults import nan_option
 from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -74,7 +74,10 @@ def listed_sql(
     for number, (name, data_type, partition) in enumerate(shape.columns):
         # Own names, so that no column can hide `file_index`.
         own = f"pruner_{number}"
-        if partition is None:
+        if name in shape.constants:
+            value = partitions.among(shape.constants[name], data_type, own, likely=may_read(name))
+            selected.append(f"{value} AS {quote(name)}")
+        elif partition is None:
             whole = data_type.startswith("STRUCT(")
             stored = shape.stored.get(name)
             key, type_ = (quote_text(name), data_type) if stored is None else (stored.key, stored.type)
@@ -82,7 +85,8 @@ def listed_sql(
             selected.append(
                 f"{value if stored is None else stored.as_in_table(value, type_)} AS {quote(name)}"
             )
-            described.append(f"{key}: {{name: '{own}', type: {quote_text(type_)}, default_value: NULL}}")
+            default = "NULL" if stored is None or stored.default is None else quote_text(stored.default)
+            described.append(f"{key}: {{name: '{own}', type: {quote_text(type_)}, default_value: {default}}}")
         else:
             value = partitions.value(partition, data_type, own, likely=may_read(name))
             selected.append(f"{value} AS {quote(name)}")
@@ -118,9 +122,18 @@ class _PartitionValues:
 
     def value(self, path: tuple[str, ...], data_type: str, own: str, *, likely: bool) -> str:
         """The value of one column as an expression of the scan."""
-        used, positions = self._used
+        used, _ = self._used
         snapshot, _ = self._ordinals
         distinct = folder_values(snapshot, used, path, data_type, as_written=self._shape.by_folders)
+        return self._among(distinct, data_type, own, likely=likely)
+
+    def among(self, texts: Sequence[str | None], data_type: str, own: str, *, likely: bool) -> str:
+        """The value of a column that the files lack; `texts` has that of each partition of the snapshot."""
+        used, _ = self._used
+        return self._among([texts[each] for each in used.tolist()], data_type, own, likely=likely)
+
+    def _among(self, distinct: list[str | None], data_type: str, own: str, *, likely: bool) -> str:
+        _, positions = self._used
         if len(distinct) == 1:
             return from_text(self._bind, distinct[0], data_type)
         listed = from_texts(self._bind([distinct[position] for position in positions]), distinct, data_type)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner import Plan
-    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.snapshot import HeldColumns, Snapshot
 
 # When DuckDB is told which rows to read and not only which files.
 #
@@ -103,9 +103,6 @@ class PlanReader:
         may_read = wanted.may_read
         shape.require_names(self._name, may_read)
         snapshot, ordinals = plan.snapshot, plan.ordinals
-        if snapshot.nested is not None:
-            columns = {name for name in snapshot.nested.columns if may_read(name)}
-            snapshot.nested.require_same(_files(snapshot, ordinals), columns)
         if snapshot.file_schemas is None and not snapshot.merges and len(ordinals):
             return self._unmerged(plan, shape, bind, sources, describe, wanted)
         to_merge = self._to_merge(plan, may_read)
@@ -133,15 +130,10 @@ class PlanReader:
         """What stands in FROM for slices of base files alone, of which rows may be deleted apart."""
         snapshot, files = plan.snapshot, plan.ordinals
         deleted = snapshot.has_deletes[files]
-        # Who writes field ids writes no INT96.
-        int96 = (
-            np.zeros(len(files), bool) if shape.by_ids else self.of_int96(snapshot, files, wanted.may_read)
-        )
         parts: list[tuple[NDArray[np.intp], ScanShape, bool]] = []
-        for is_int96 in (False, True):
-            own = shape.of_int96(snapshot) if is_int96 else shape
+        for alike, own in self._alike(snapshot, files, shape, wanted):
             for is_deleted in (False, True):
-                some = files[(int96 == is_int96) & (deleted == is_deleted)]
+                some = files[alike & (deleted == is_deleted)]
                 if len(some):
                     parts.append((some, own, is_deleted))
         if len(parts) == 1 and not deleted.any():
@@ -160,6 +152,19 @@ class PlanReader:
             reading = Reading(wanted, self.kinds(snapshot, some, own, describe), deleted=name)
             queries.append(scan_sql(snapshot, some, own, bind, reading))
         return f"({' UNION ALL '.join(f'({query})' for query in queries)})"
+
+    def _alike(
+        self, snapshot: Snapshot, files: NDArray[np.intp], shape: ScanShape, wanted: Wanted
+    ) -> list[tuple[NDArray[np.bool_], ScanShape]]:
+        """Which files hold the columns in one way, and how those are read."""
+        if snapshot.nested is None:
+            int96 = self.of_int96(snapshot, files, wanted.may_read)
+            return [(~int96, shape), (int96, shape.of_int96(snapshot))]
+        columns = {name for name, _, _ in shape.columns if wanted.may_read(name)}
+        numbers: dict[HeldColumns, int] = {}
+        held = snapshot.nested.held(_files(snapshot, files), columns)
+        codes = np.array([numbers.setdefault(each, len(numbers)) for each in held])
+        return [(codes == number, shape.of_files(each, snapshot)) for each, number in numbers.items()]
 
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Tell for each slice to read whether its rows come from hudi-rs."""
@@ -201,7 +206,7 @@ class PlanReader:
         """
         if snapshot.file_schemas is not None:
             return FileKinds(shape.files, snapshot.file_schemas.ordinals)
-        if shape.by_ids:
+        if snapshot.nested is not None:
             return None
         if is_remote(self._root):
             return None  # a request for each file, which DuckDB makes again

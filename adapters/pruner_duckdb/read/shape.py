@@ -7,7 +7,7 @@ of the table's own schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,14 @@ import duckdb
 from pruner.errors import SchemaError
 from pruner.expr.parquet_reading import as_read
 from pruner.expr.semantics import Semantics
-from pruner_duckdb.read.deletes import StoredColumn, stored_columns
+from pruner_duckdb.read.deletes import StoredColumn, stored_columns, text_of
 from pruner_duckdb.read.folders import as_in_folders, folder_types, parsed_alike
 from pruner_duckdb.read.native import FileColumns, NativeColumns, folded, united
 from pruner_duckdb.shadow.shadow import Relation
 from pruner_duckdb.types import JSON, file_name, is_ambiguous, is_nested, quote, sql_type
 
 if TYPE_CHECKING:
-    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.snapshot import HeldColumns, Snapshot
 
 
 _SEMANTICS = Semantics(engine="duckdb", version=duckdb.__version__)
@@ -38,7 +38,8 @@ class ScanShape:
     `native_folders` tells whether DuckDB may read partition values from the paths, and `by_folders`, that plain DuckDB
     would read them there. `hidden` are columns of which the
     snapshot does not know the values as DuckDB reads them: no predicate over them prunes. `stored` has the columns that
-    files call otherwise, or fields of them.
+    files call otherwise, or fields of them. `constants` are columns that the files lack, with the text of each
+    partition's value.
     """
 
     columns: tuple[tuple[str, str, tuple[str, ...] | None], ...]
@@ -47,6 +48,7 @@ class ScanShape:
     by_folders: bool = False
     hidden: frozenset[str] = field(default_factory=frozenset[str])
     stored: Mapping[str, StoredColumn] = field(default_factory=dict[str, StoredColumn])
+    constants: Mapping[str, Sequence[str | None]] = field(default_factory=dict[str, "Sequence[str | None]"])
 
     @property
     def relation(self) -> Relation:
@@ -69,6 +71,14 @@ class ScanShape:
     def of_int96(self, snapshot: Snapshot) -> ScanShape:
         """The same for files that have instants as INT96."""
         return replace(self, stored=stored_columns(snapshot.schema.columns, int96=True))
+
+    def of_files(self, held: HeldColumns, snapshot: Snapshot) -> ScanShape:
+        """The same for files that hold the columns in one way."""
+        stored = stored_columns(snapshot.schema.columns, int96=True) if held.int96 else self.stored
+        if held.names is not None:
+            called = dict(held.names)
+            stored = {name: replace(each, name=called[name], field_id=None) for name, each in stored.items()}
+        return replace(self, stored=stored, constants=_constants(held.constants, snapshot))
 
     def reads_paths_of(self, shared: Collection[tuple[str, ...]]) -> bool:
         """Tell whether scans show the value of the path of columns that stand in the files as well."""
@@ -106,6 +116,16 @@ class ScanShape:
                     f"table {table}: DuckDB cannot tell the columns {other!r} and {name!r} apart: leave both "
                     "out of the statement"
                 )
+
+
+def _constants(columns: Collection[str], snapshot: Snapshot) -> dict[str, list[str | None]]:
+    found: dict[str, list[str | None]] = {}
+    for name in columns:
+        assert snapshot.nested is not None
+        values = snapshot.nested.constant(name)
+        texts = (None if value is None else text_of(value, values.type) for value in values.to_pylist())
+        found[name] = list(texts)
+    return found
 
 
 def scan_shape(

@@ -220,19 +220,34 @@ def struct_fields(type_: pa.DataType) -> list[pa.Field[Any]]:
     return list(cast("Iterable[pa.Field[Any]]", type_))
 
 
-_FIELD_ID = b"PARQUET:field_id"
+FIELD_ID = b"PARQUET:field_id"
+"""Under what Arrow has a field's id in its metadata."""
+
 _PARQUET_TYPE = b"pruner:parquet_type"
 
 
 def _plain_field(field: pa.Field[Any]) -> pa.Field[Any]:
-    id_ = (field.metadata or {}).get(_FIELD_ID)
-    return pa.field(field.name, plain_type(field.type), metadata=None if id_ is None else {_FIELD_ID: id_})
+    id_ = (field.metadata or {}).get(FIELD_ID)
+    return pa.field(field.name, plain_type(field.type), metadata=None if id_ is None else {FIELD_ID: id_})
 
 
 def field_id(field: pa.Field[Any]) -> int | None:
     """Return the Parquet field id, or None where the file has none."""
-    text = (field.metadata or {}).get(_FIELD_ID)
+    text = (field.metadata or {}).get(FIELD_ID)
     return None if text is None else int(text)
+
+
+def has_field_ids(fields: Iterable[pa.Field[Any]]) -> bool:
+    """Tell whether a file names any field by an id, at whatever depth."""
+    return any(field_id(each) is not None or has_field_ids(_inner(each.type)) for each in fields)
+
+
+def _inner(type_: Any) -> list[Any]:
+    if isinstance(type_, pa.BaseExtensionType):
+        return _inner(type_.storage_type)
+    if pa.types.is_map(type_):
+        return [type_.key_field, type_.item_field]
+    return [type_.field(at) for at in range(type_.num_fields)]
 
 
 def distinct(schemas: Iterable[pa.Schema]) -> list[pa.Schema]:

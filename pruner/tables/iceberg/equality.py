@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from pruner.arrow import arrow, as_numpy, compute, nulls, truth_array
 from pruner.errors import StorageError, TableError
 from pruner.storage.files import open_for_arrow
-from pruner.tables.footers.file_schemas import field_id
+from pruner.tables.footers.file_schemas import field_id, has_field_ids
+from pruner.tables.iceberg.name_mapping import numbered
 from pruner.tables.iceberg.places import place_of
 from pruner.tables.iceberg.values import value_of_partition
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.tables.iceberg.deletes import DeleteFile
+    from pruner.tables.iceberg.name_mapping import NameMapping
     from pruner.tables.iceberg.schema import Leaf
 
 _PARQUET: Final = "parquet"
@@ -89,9 +91,16 @@ class _Keys:
 class EqualityDeletes:
     """The keys that some delete files have, each file read once."""
 
-    def __init__(self, leaves: Mapping[int, Leaf], root: str, options: Mapping[str, str]) -> None:
-        """`leaves` are all columns that the table ever had, by field id."""
+    def __init__(
+        self,
+        leaves: Mapping[int, Leaf],
+        root: str,
+        options: Mapping[str, str],
+        mapping: NameMapping | None = None,
+    ) -> None:
+        """`leaves` are all columns that the table ever had, by field id; `mapping` is for files without such ids."""
         self._leaves = leaves
+        self._mapping = mapping
         self._root = root
         self._options = options
         self._read: dict[DeleteFile, list[Any]] = {}
@@ -171,11 +180,8 @@ class EqualityDeletes:
         try:
             source: Any = open_for_arrow(uri, size, self._options)
             file: Any = pq.ParquetFile(source)
-            places = _places(file.schema_arrow)
-            if not places and file.metadata.num_columns:
-                raise TableError(
-                    f"{uri} has no field ids, by which columns of equality deletes are found: rewrite it"
-                )
+            fields: list[Any] = list(file.schema_arrow)
+            places = _places(fields if has_field_ids(fields) else numbered(fields, self._mapping))
             missing = [id_ for id_ in ids if id_ not in places]
             if missing and must_have:
                 raise TableError(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.tables.iceberg.deletes import DeleteFile, DeletesOf
+    from pruner.tables.iceberg.name_mapping import NameMapping
     from pruner.tables.iceberg.schema import Leaf
 
 _FILE, _POSITION = "file_path", "pos"
@@ -45,6 +46,7 @@ class ByValue:
     partitions: Sequence[tuple[int, tuple[Any, ...]]]
     columns: Mapping[int, Leaf]
     identities: Mapping[int, Mapping[int, int]]
+    mapping: NameMapping | None = None
 
     def file(self, ordinal: int, uri: str) -> DataFile:
         """What is known of a data file."""
@@ -106,7 +108,7 @@ class IcebergDeletes:
         of_partition: dict[tuple[int, tuple[Any, ...]], set[DeleteFile]] = defaultdict(set)
         for number, found in deletes.items():
             of_partition[self._by_value.partitions[int(ordinals[number])]].update(found)
-        reading = EqualityDeletes(self._by_value.columns, self._root, self._options)
+        reading = EqualityDeletes(self._by_value.columns, self._root, self._options, self._by_value.mapping)
         for number in deletes:
             ordinal = int(ordinals[number])
             shared = frozenset(of_partition[self._by_value.partitions[ordinal]])

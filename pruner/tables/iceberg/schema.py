@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from pruner.errors import TableError
 from pruner.schema import Field, TableSchema, path_of_id
+from pruner.tables.iceberg.values import default_value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pruner.tables.iceberg.metadata import StructType
 
@@ -44,7 +45,12 @@ _DEEPEST: Final = 64
 _MOST_DIGITS: Final = 38
 
 
-def iceberg_schema(schema: StructType, place: str, filled: Collection[int] = ()) -> TableSchema:
+def iceberg_schema(
+    schema: StructType,
+    place: str,
+    filled: Collection[int] = (),
+    mapped: Mapping[int, tuple[tuple[str, ...], ...]] | None = None,
+) -> TableSchema:
     """Return a schema of a table.
 
     Types that no index serves (variants, geometries, nanoseconds) are columns with the reason as their `conflict`.
@@ -53,41 +59,51 @@ def iceberg_schema(schema: StructType, place: str, filled: Collection[int] = ())
         schema: as metadata has it.
         place: what messages call the table.
         filled: ids of columns that readers fill in from a partition where a file lacks them.
+        mapped: by what paths files without field ids may hold a column, by its id; None without a name mapping.
 
     Raises:
         TableError: a type is not known, or the schema is not understood.
     """
     try:
-        return TableSchema(tuple(_fields(schema.fields, (), place, filled)))
+        return TableSchema(tuple(_fields(schema.fields, (), _About(place, filled, mapped))))
     except (KeyError, TypeError, AttributeError) as error:
         raise TableError(f"the schema of {place} is not understood: {error!r}") from None
 
 
-def _fields(
-    fields: Sequence[dict[str, Any]], above: tuple[str, ...], place: str, filled: Collection[int]
-) -> Iterator[Field]:
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What is known of a table's columns besides its schema: see `iceberg_schema`."""
+
+    place: str
+    filled: Collection[int]
+    mapped: Mapping[int, tuple[tuple[str, ...], ...]] | None
+
+
+def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], table: _About) -> Iterator[Field]:
+    place = table.place
     if len(above) > _DEEPEST:
         raise TableError(f"the schema of {place} is nested more than {_DEEPEST} levels deep")
     for each in fields:
         path = (*above, str(each["name"]))
         type_ = each["type"]
         id_ = int(each["id"])
-        if each.get("initial-default") is not None:
-            raise TableError(
-                f"column {'.'.join(path)} of {place} has a default for older rows, which this reader does not fill in: "
-                "rewrite the data files"
-            )
+        found = arrow_type(type_, path, place)
+        default = each.get("initial-default")
         yield Field(
             path,
-            arrow_type(type_, path, place),
+            found,
             field_id=id_,
-            absent_is_null=id_ not in filled,
+            absent_is_null=id_ not in table.filled and default is None,
             conflict=_unserved(type_),
             stored=path_of_id(id_),
+            mapped=None if table.mapped is None else table.mapped.get(id_, ()),
+            default=None
+            if default is None
+            else default_value(default, found, f"column {'.'.join(path)} of {place}"),
         )
         nested = _composed(type_)
         if nested.get("type") == "struct":
-            yield from _fields(nested["fields"], path, place, filled)
+            yield from _fields(nested["fields"], path, table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from pruner.tables.iceberg.deletes import DeletePlan, delete_files
 from pruner.tables.iceberg.manifests import DATA, FILE_COLUMNS, Manifest, read_manifest, read_manifest_list
 from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
-from pruner.tables.iceberg.nested import NestedNames
+from pruner.tables.iceberg.name_mapping import read_name_mapping
+from pruner.tables.iceberg.nested import ByPartition, NestedNames
 from pruner.tables.iceberg.places import (
     METADATA,
     METADATA_FILE,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from pruner.storage.store import ObjectInfo
     from pruner.tables.iceberg.manifests import ManifestFile
     from pruner.tables.iceberg.metadata import TableMetadata, TableSnapshot
+    from pruner.tables.iceberg.name_mapping import NameMapping
     from pruner.tables.source import SavedLook
 
 _THREADS: Final = 16
@@ -230,7 +232,7 @@ class IcebergSource(WriteOnceSource):
         """What a metadata file says of a table that can be read."""
         metadata = read_metadata(stored, self.root, name)
         _require_same_place(metadata, table_of_metadata(self.root))
-        _require_found_by_ids(metadata, self.root)
+        _mapping(metadata)
         self._stored = stored
         return metadata
 
@@ -312,13 +314,10 @@ def _require_same_place(metadata: TableMetadata, root: str) -> None:
         )
 
 
-def _require_found_by_ids(metadata: TableMetadata, root: str) -> None:
-    """Refuse a table of which files may lack field ids: those that were written for another table and added to this."""
-    if metadata.properties.get(NAME_MAPPING):
-        raise TableError(
-            f"{root} has a name mapping ({NAME_MAPPING}): added files may lack field ids, by which this reader finds "
-            "columns: rewrite the data files and remove the property"
-        )
+def _mapping(metadata: TableMetadata) -> NameMapping | None:
+    """What files without field ids call the columns; None where the table does not say."""
+    text = metadata.properties.get(NAME_MAPPING)
+    return None if text is None else read_name_mapping(text, metadata.location)
 
 
 def _tuples(manifest: Manifest, metadata: TableMetadata) -> list[tuple[int, tuple[Any, ...]]]:
@@ -343,11 +342,15 @@ def _tuples(manifest: Manifest, metadata: TableMetadata) -> list[tuple[int, tupl
 
 def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Mapping[str, str]) -> Snapshot:
     metadata, files = state.metadata, state.files
-    schema = iceberg_schema(metadata.schema_of(schema_id), root, metadata.identity_sources)
+    mapping = _mapping(metadata)
+    mapped = None if mapping is None else mapping.paths()
+    schema = iceberg_schema(metadata.schema_of(schema_id), root, metadata.identity_sources, mapped)
     _require_parquet(files, root)
     codes, paths = _partition_paths(state)
     locations: Any = files.column("path").combine_chunks()
-    keys = list(keys_of_paths(locations))
+    # What files without field ids hold depends on the mapping.
+    text = metadata.properties.get(NAME_MAPPING, "").encode()
+    keys = list(keys_of_paths(locations, xxhash.xxh3_128_digest(text) if text else b""))
     if len(set(keys)) != len(keys):
         raise TableError(f"the manifests of {root} name a file twice, so that its rows would count twice")
     return Snapshot(
@@ -360,7 +363,7 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
         deletes=_deletes(state, root, options),
         hides_nan=True,
         may_leave_files=metadata.format_version > 1,
-        nested=NestedNames(metadata.schema_of(schema_id), options, _in_manifest(state, root)),
+        nested=NestedNames(metadata.schema_of(schema_id), options, _by_partition(state, root), mapping),
         version=None if state.snapshot is None else f"{metadata.table_uuid} {state.snapshot.snapshot_id}",
         state=state,
     )
@@ -393,7 +396,7 @@ def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> Iceb
     if not any(found):
         return None
     sizes: list[Any] = state.files.column("size").to_pylist()
-    by_value = ByValue(sizes, numbers, state.partitions, leaves, _identities(metadata))
+    by_value = ByValue(sizes, numbers, state.partitions, leaves, _identities(metadata), _mapping(metadata))
     return IcebergDeletes(found, locations, root, options, by_value)
 
 
@@ -409,14 +412,24 @@ def _identities(metadata: TableMetadata) -> dict[int, dict[int, int]]:
     }
 
 
-def _in_manifest(state: IcebergState, root: str) -> dict[str, frozenset[int]]:
-    """The columns whose values the partition of each file has, by field ids, under the file's URI."""
-    of_spec = {spec_id: frozenset(found) for spec_id, found in _identities(state.metadata).items()}
+def _by_partition(state: IcebergState, root: str) -> ByPartition:
+    """The columns whose values the partition of each file has, and these values."""
+    identities = _identities(state.metadata)
+    of_spec = {spec_id: frozenset(found) for spec_id, found in identities.items()}
     if not any(of_spec.values()):
-        return {}
+        return ByPartition({}, lambda _: [])
     locations: list[Any] = state.files.column("path").to_pylist()
     specs = (of_spec[spec_id] for spec_id, _ in state.partitions)
-    return {place_of(path, root): ids for path, ids in zip(locations, specs, strict=True) if ids}
+    of_file = {place_of(path, root): ids for path, ids in zip(locations, specs, strict=True) if ids}
+    distinct = list(dict.fromkeys(state.partitions))  # in the order of their ordinals
+
+    def values(id_: int) -> list[Any]:
+        return [
+            tuple_[identities[spec_id][id_]] if id_ in identities[spec_id] else None
+            for spec_id, tuple_ in distinct
+        ]
+
+    return ByPartition(of_file, values)
 
 
 def _require_parquet(files: pa.Table, root: str) -> None:

@@ -5,17 +5,20 @@ Source: the Iceberg table specification, appendix D ("Single-value serialization
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, time
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import arrow, as_numpy, compute, nulls, number_array
+from pruner.errors import TableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 _MOST_DECIMAL_BYTES: Final = 16
@@ -78,6 +81,64 @@ def value_of_partition(value: Any, type_: pa.DataType) -> Any:
         width = pa.int32() if pa.types.is_date32(storage) else pa.int64()
         return arrow.scalar(value, width).cast(storage)
     return arrow.scalar(value, storage)
+
+
+def default_value(value: Any, type_: Any, what: str) -> Any:
+    """Return an initial default, as the schema's JSON has it, as an Arrow scalar of a column's type.
+
+    Source: the Iceberg table specification, appendix D ("JSON single-value serialization").
+
+    Args:
+        value: what the JSON has.
+        type_: an Arrow type as `iceberg_schema` gives it.
+        what: whose default it is, for errors.
+
+    Raises:
+        TableError: it is none of the type, or the type is not served (structs, lists and maps).
+    """
+    known = next((each for each in _DEFAULTS if each.of(type_)), None)
+    if known is None:
+        raise TableError(
+            f"{what} has a default for older rows of type {type_}, which this reader does not fill in: rewrite the "
+            "data files"
+        )
+    try:
+        if not isinstance(value, known.written) or (isinstance(value, bool) and known.written is not bool):
+            raise ValueError(repr(value))
+        found = known.made(value)
+        if isinstance(found, datetime) and (found.tzinfo is None) is not (type_.tz is None):
+            raise ValueError(f"{value!r} has a zone where there is none, or none")
+        return arrow.scalar(found, type_)
+    except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as error:
+        raise TableError(f"{what} has a default for older rows that is no {type_}: {error}") from None
+
+
+def _uuid_of(text: str) -> bytes:
+    return UUID(text).bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Default:
+    """How defaults of some types are written in JSON, and what makes the value."""
+
+    of: Callable[[Any], bool]
+    written: type | tuple[type, ...]
+    made: Callable[[Any], Any]
+
+
+_DEFAULTS: Final = (
+    _Default(lambda type_: isinstance(type_, pa.UuidType), str, _uuid_of),
+    _Default(pa.types.is_boolean, bool, bool),
+    _Default(pa.types.is_integer, int, int),
+    _Default(pa.types.is_floating, (int, float), float),
+    _Default(pa.types.is_decimal, str, Decimal),
+    _Default(pa.types.is_string, str, str),
+    _Default(pa.types.is_binary, str, bytes.fromhex),
+    _Default(pa.types.is_fixed_size_binary, str, bytes.fromhex),
+    _Default(pa.types.is_date32, str, date.fromisoformat),
+    _Default(pa.types.is_time64, str, time.fromisoformat),
+    _Default(pa.types.is_timestamp, str, datetime.fromisoformat),
+)
 
 
 def _of_width(values: Any, width: int, made: Callable[[Any], Any], type_: pa.DataType) -> Any:

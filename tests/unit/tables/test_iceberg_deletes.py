@@ -20,6 +20,7 @@ from pruner.errors import TableError
 from pruner.tables.iceberg.deletes import DeleteFile, DeletePlan
 from pruner.tables.iceberg.equality import DataFile, EqualityDeletes
 from pruner.tables.iceberg.manifests import EQUALITY_DELETES
+from pruner.tables.iceberg.name_mapping import read_name_mapping
 from pruner.tables.iceberg.schema import Leaf
 
 FIELD_ID = b"PARQUET:field_id"
@@ -145,13 +146,17 @@ def test_deletes_that_cannot_be_applied_are_an_error(
         reading.positions(file, frozenset([replace(good, format="AVRO")]))
 
 
-def test_a_file_without_field_ids_is_an_error(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"c.1": [1, 2]}), tmp_path / "data.parquet")
+def test_columns_of_a_file_without_field_ids_are_found_by_the_name_mapping_else_by_position(
+    tmp_path: Path,
+) -> None:
+    pq.write_table(pa.table({"other": [2, 1, 7], "c.1": [1, 2, 3]}), tmp_path / "data.parquet")
     delete = _written(tmp_path / "delete.parquet", (1,), [(1,)])
     made = replace(DELETE, path=delete, equality_ids=(1,), sequence_number=9)
-    reading = EqualityDeletes(LEAVES, str(tmp_path), {})
-    with pytest.raises(TableError, match="has no field ids"):
-        reading.positions(DataFile(str(tmp_path / "data.parquet"), 0, 5, {}), frozenset([made]))
+    file = DataFile(str(tmp_path / "data.parquet"), 0, 5, {})
+    mapping = read_name_mapping('[{"field-id": 1, "names": ["gone", "c.1"]}]', "t")
+    for known, expected in ((mapping, [0]), (None, [1])):
+        reading = EqualityDeletes(LEAVES, str(tmp_path), {}, known)
+        assert reading.positions(file, frozenset([made])).tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,298 @@
+"""Iceberg tables of files that other writers made: no field ids, and columns that stand in partitions alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
+
+import pruner
+import pruner_duckdb
+from pruner.errors import TableError
+from tests.support.iceberg_tables import IcebergLake
+from tools.spark_sessions import iceberg_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MAPPING = "schema.name-mapping.default"
+COLUMNS = (
+    "a BIGINT, b STRING, s STRUCT<q: STRING, p: BIGINT>, l ARRAY<STRUCT<m: BIGINT>>, d DOUBLE, n DECIMAL(12, 2), "
+    "t TIMESTAMP"
+)
+KINDS = ("column_stats", "bitmap", "bloom_filter")
+
+
+@pytest.fixture(scope="module")
+def ice(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    session = iceberg_session(spark, tmp_path_factory.mktemp("warehouse"))
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
+
+
+def _root(ice: SparkSession, name: str) -> str:
+    return f"{ice.conf.get('spark.sql.catalog.ice.warehouse')}/ns/{name}"
+
+
+def _moment(n: int) -> datetime:
+    return datetime(2024, 1, 1 + n, 12, tzinfo=UTC)
+
+
+def _part(start: int, renamed: bool = False) -> pa.Table:
+    """Rows of a file in an order of columns that is not the table's; the table calls some of them otherwise later."""
+    n = range(start, start + 4)
+    return pa.table(
+        {
+            "b": [f"b{each}" for each in n],
+            "x" if renamed else "a": pa.array(n, pa.int32() if renamed else pa.int64()),
+            "s": [None if each % 4 == 1 else {"p": each, "q": f"q{each}"} for each in n],
+            "l": [[{"m": each}] for each in n],
+            "d": pa.array([each / 2 for each in n], pa.float32() if renamed else pa.float64()),
+            "n": pa.array([Decimal(each) for each in n], pa.decimal128(9, 2)),
+            "t": pa.array([_moment(each) for each in n], pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def _imported(ice: SparkSession, folder: Path, name: str) -> Path:
+    """A table of three files, one by its own writer, two that were added."""
+    folder.mkdir(parents=True)
+    pq.write_table(_part(0), folder / "0.parquet")
+    pq.write_table(_part(8), folder / "1.parquet", use_deprecated_int96_timestamps=True)
+    ice.sql(f"CREATE TABLE ice.ns.{name} ({COLUMNS}) USING iceberg")
+    ice.sql(
+        f"INSERT INTO ice.ns.{name} VALUES (20, 'b20', named_struct('q', 'q20', 'p', 20L), "
+        "array(named_struct('m', 20L)), 10D, 20, TIMESTAMP '2024-01-21 12:00:00')"
+    )
+    ice.sql(f"CALL ice.system.add_files(table => 'ns.{name}', source_table => 'parquet.`{folder}`')")
+    return folder
+
+
+CONDITIONS = (
+    "true",
+    "a = 2",
+    "a IN (9, 20)",
+    "a IS NULL",
+    "a IS NOT NULL AND b > 'b1'",
+    "b = 'b9'",
+    "s.p = 10",
+    "s.q = 'q3'",
+    "s.p IS NULL",
+    "d >= 5",
+    "n = 9",
+    "t = TIMESTAMP '2024-01-03 12:00:00'",
+)
+
+
+def _read(pruned: pruner_duckdb.Connection, condition: str, columns: str) -> list[str]:
+    spoken = condition.replace("TIMESTAMP '", "TIMESTAMPTZ '").replace("00:00'", "00:00Z'")
+    shown = columns.replace(" t", " t AT TIME ZONE 'UTC' AS t")
+    found = pruned.execute(f"SELECT {shown} FROM t WHERE {spoken}").fetchall()
+    return sorted(map(repr, found))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.asDict(recursive=True) if hasattr(value, "asDict") else value
+
+
+def _spark(ice: SparkSession, table: str, condition: str, columns: str) -> list[str]:
+    # Of rows that are read already, so that nothing of Iceberg's own skipping takes part.
+    found = ice.table(table).localCheckpoint().where(condition).selectExpr(*columns.split(", ")).collect()
+    return sorted(repr(tuple(map(_plain, row))) for row in found)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("indexed", ["not", "before", "after"])
+def test_added_files_are_read_by_the_name_mapping(ice: SparkSession, tmp_path: Path, indexed: str) -> None:
+    """Also after columns were renamed, added and moved, which adds their names to the mapping."""
+    name = f"mapped_{indexed}"
+    folder = _imported(ice, tmp_path / "src", name)
+    opened = pruner.open_table(_root(ice, name), index_uri=str(tmp_path / "index"))
+
+    def build() -> None:
+        for kind in KINDS:
+            for column in ("a", "b", "n", "s.p", "t", "d"):
+                opened.create_index(f"{kind}_{column.replace('.', '_')}", column, kind)
+
+    if indexed == "before":
+        build()
+    columns = "a, b, s, l, d, n, t"
+    with pruner_duckdb.connect({"t": opened}) as pruned:
+        pruned.execute("SET TimeZone = 'America/New_York'")
+        for condition in CONDITIONS:
+            expected = _spark(ice, f"ice.ns.{name}", condition, columns)
+            assert _read(pruned, condition, columns) == expected, condition
+        ice.sql(f"ALTER TABLE ice.ns.{name} RENAME COLUMN a TO x")
+        ice.sql(f"ALTER TABLE ice.ns.{name} ADD COLUMN e STRING")
+        ice.sql(f"ALTER TABLE ice.ns.{name} ALTER COLUMN b FIRST")
+        pq.write_table(_part(4, renamed=True), folder / "2.parquet")
+        (folder / "0.parquet").rename(tmp_path / "moved.parquet")
+        (folder / "1.parquet").rename(tmp_path / "moved too.parquet")
+        ice.sql(f"CALL ice.system.add_files(table => 'ns.{name}', source_table => 'parquet.`{folder}`')")
+        (tmp_path / "moved.parquet").rename(folder / "0.parquet")
+        (tmp_path / "moved too.parquet").rename(folder / "1.parquet")
+        if indexed == "after":
+            build_after(opened)
+        columns = "x, e, b, s, l, d, n, t"
+        for condition in CONDITIONS:
+            said = condition.replace("a ", "x ")
+            expected = _spark(ice, f"ice.ns.{name}", said, columns)
+            assert _read(pruned, said, columns) == expected, said
+        if indexed != "not":
+            opened.refresh()
+            assert len(opened.plan("x = 9").ordinals) == 1
+            assert len(opened.plan("s.p = 9", dialect="duckdb").ordinals) <= 1
+            for condition in CONDITIONS:
+                said = condition.replace("a ", "x ")
+                expected = _spark(ice, f"ice.ns.{name}", said, columns)
+                assert _read(pruned, said, columns) == expected, said
+
+
+def build_after(opened: pruner.Table) -> None:
+    for kind in KINDS:
+        for column in ("x", "e", "b", "n", "s.p", "t", "d"):
+            opened.create_index(f"{kind}_{column.replace('.', '_')}", column, kind)
+
+
+@pytest.mark.spark
+def test_without_a_mapping_columns_are_found_by_position_as_spark_does(
+    ice: SparkSession, tmp_path: Path
+) -> None:
+    """What is inside of a column is NULL there, of which pruner makes an error; its indexes cover no such file."""
+    folder = tmp_path / "src"
+    folder.mkdir()
+    own = _part(0)
+    pq.write_table(
+        pa.table([own[each] for each in ("a", "b", "s", "l", "d")], ["q", "w", "s", "l", "e"]),
+        folder / "0.parquet",
+    )
+    ice.sql(
+        "CREATE TABLE ice.ns.unmapped (a BIGINT, b STRING, s STRUCT<q: STRING, p: BIGINT>, l ARRAY<STRUCT<m: "
+        "BIGINT>>, d DOUBLE) USING iceberg"
+    )
+    ice.sql("INSERT INTO ice.ns.unmapped VALUES (2, 'own', NULL, NULL, 7D)")
+    ice.sql(f"CALL ice.system.add_files(table => 'ns.unmapped', source_table => 'parquet.`{folder}`')")
+    ice.sql(f"ALTER TABLE ice.ns.unmapped UNSET TBLPROPERTIES ('{MAPPING}')")
+    opened = pruner.open_table(_root(ice, "unmapped"), index_uri=str(tmp_path / "index"))
+    for kind in KINDS:
+        opened.create_index(f"{kind}_a", "a", kind)
+    columns = "a, b, d"
+    with pruner_duckdb.connect({"t": opened}) as pruned:
+        for condition in ("true", "a = 2", "a > 2", "b = 'b3'", "d < 1", "d IS NULL"):
+            rows = ice.table("ice.ns.unmapped").selectExpr("a", "b", "d").localCheckpoint()
+            expected = sorted(repr(tuple(row)) for row in rows.where(condition).collect())
+            assert _read(pruned, condition, columns) == expected, condition
+        assert len(expected) == 0
+        with pytest.raises(TableError, match="no name mapping of the table tells"):
+            pruned.execute("SELECT s FROM t")
+    ice.sql("ALTER TABLE ice.ns.unmapped RENAME COLUMN a TO z")
+    ice.sql("ALTER TABLE ice.ns.unmapped ADD COLUMN a STRING FIRST")
+    with pruner_duckdb.connect({"t": opened}) as pruned:
+        assert pruned.execute("SELECT sum(z), count(a) FROM t").fetchall() == [(8, 0)]
+
+
+@pytest.mark.spark
+def test_tables_that_spark_snapshots_and_hive_partitions(ice: SparkSession, tmp_path: Path) -> None:
+    """Columns of folders stand in no file, and their values in partitions."""
+    folder = tmp_path / "tree"
+    values = ["x", "", "a b/ü", None]
+    frame = ice.createDataFrame(
+        [(n, f"v{n}", values[n % 4] or "y", n % 3) for n in range(24)], "k bigint, v string, p string, q int"
+    )
+    frame.repartition(1).write.partitionBy("p", "q").parquet(str(folder))
+    ice.sql(
+        "CREATE TABLE ice.ns.folders (k BIGINT, v STRING, p STRING, q INT) USING iceberg PARTITIONED BY (p, q)"
+    )
+    ice.sql(f"CALL ice.system.add_files(table => 'ns.folders', source_table => 'parquet.`{folder}`')")
+    ice.sql("INSERT INTO ice.ns.folders VALUES (100, 'own', NULL, NULL), (101, 'own', '', 7)")
+    opened = pruner.open_table(_root(ice, "folders"), index_uri=str(tmp_path / "index"))
+    for kind in KINDS:
+        opened.create_index(f"{kind}_k", "k", kind)
+        opened.create_index(f"{kind}_p", "p", kind)
+    with pruner_duckdb.connect({"t": opened}) as pruned:
+        for condition in (
+            "true",
+            "p = 'x'",
+            "p IS NULL",
+            "p = ''",
+            "q = 2",
+            "k = 5",
+            "q IS NULL OR k = 3",
+            "v = 'v7'",
+        ):
+            expected = _spark(ice, "ice.ns.folders", condition, "k, v, p, q")
+            assert _read(pruned, condition, "k, v, p, q") == expected, condition
+    total = len(opened.plan("true").ordinals)
+    assert len(opened.plan("k = 5").ordinals) == 1
+    assert len(opened.plan("p = 'x' AND q = 1").ordinals) == 1 < total
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_files_that_pyiceberg_adds(tmp_path: Path, indexed: bool) -> None:
+    lake = IcebergLake(tmp_path)
+    made = lake.catalog.create_table(
+        "ns.added",
+        Schema(
+            iceberg.NestedField(1, "k", iceberg.LongType()),
+            iceberg.NestedField(2, "v", iceberg.StringType()),
+            iceberg.NestedField(3, "x", iceberg.DoubleType()),
+        ),
+    )
+    for number in range(4):
+        n = range(5 * number, 5 * number + 5)
+        rows = pa.table(
+            {"x": [each / 2 for each in n], "v": [f"v{each}" for each in n], "k": pa.array(n, pa.int64())}
+        )
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+        made.add_files([f"file://{tmp_path}/{number}.parquet"])
+    with made.update_schema() as changed:
+        changed.rename_column("k", "key")
+        changed.add_column("other", iceberg.StringType())
+    opened = pruner.open_table(made.metadata_location, index_uri=str(tmp_path / "index"))
+    if indexed:
+        for kind in KINDS:
+            opened.create_index(f"{kind}_key", "key", kind)
+            opened.create_index(f"{kind}_v", "v", kind)
+    expected = made.scan("key in (7, 11)").to_arrow().select(["key", "v", "x", "other"]).to_pylist()
+    with pruner_duckdb.connect({"t": opened}) as pruned:
+        found = pruned.execute("SELECT key, v, x, other FROM t WHERE key IN (7, 11) ORDER BY key").fetchall()
+        assert found == sorted(tuple(row.values()) for row in expected)
+        assert len(found) == 2
+        assert pruned.execute("SELECT x FROM t WHERE v = 'v8'").fetchall() == [(4.0,)]
+    assert len(opened.plan("v = 'v8'").ordinals) == 1
+
+
+def test_what_files_without_ids_hold_under_another_type_or_twice_is_refused(tmp_path: Path) -> None:
+    lake = IcebergLake(tmp_path)
+    made = lake.catalog.create_table(
+        "ns.odd",
+        Schema(
+            iceberg.NestedField(1, "k", iceberg.LongType()),
+            iceberg.NestedField(2, "v", iceberg.StringType()),
+        ),
+    )
+    rows = pa.table({"k": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
+    pq.write_table(rows, tmp_path / "0.parquet")
+    made.add_files([f"file://{tmp_path}/0.parquet"])
+    opened = pruner.open_table(made.metadata_location, index_uri=str(tmp_path / "index"))
+    cases = {
+        "with values of type": pa.table({"k": [1.5, 2.5], "v": ["a", "b"]}),
+        "differ in capitals": pa.table([pa.array([1]), pa.array([2]), pa.array(["a"])], ["k", "K", "v"]),
+    }
+    for message, odd in cases.items():
+        pq.write_table(odd, tmp_path / "0.parquet")
+        with pruner_duckdb.connect({"t": made.metadata_location}) as pruned:
+            with pytest.raises(TableError, match=message):
+                pruned.execute("SELECT k FROM t")
+            assert pruned.execute("SELECT min(v) FROM t").fetchall() == [("a",)]
+    opened.create_index("ks", "k", "bloom_filter")
+    assert len(opened.plan("k = 99").ordinals) <= 1
