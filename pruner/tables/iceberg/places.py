@@ -14,7 +14,7 @@ from pruner.storage.opening import is_alike_stored, normalize_uri, open_store
 from pruner.storage.store import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pruner.storage.store import ObjectInfo, Store
 
@@ -48,6 +48,34 @@ def place_of(location: str, root: str) -> str:
             f"the metadata of {root} names {location!r} in another kind of store, which is not read"
         )
     return place
+
+
+def places_of(locations: Iterable[str], root: str) -> list[str]:
+    """Return where some files of the metadata lie: `place_of` each, which is asked once for each folder.
+
+    Raises:
+        TableError: one is no place, or lies in another kind of store than the table.
+    """
+    known: dict[str, str | None] = {}
+    found: list[str] = []
+    for location in locations:
+        folder, _, name = location.rpartition("/")
+        if folder not in known:
+            known[folder] = _folder_of(folder, root)
+        place = known[folder]
+        plain = name not in ("", ".", "..") and "\0" not in name and "?" not in name
+        found.append(place_of(location, root) if place is None or not plain else f"{place}/{name}")
+    return found
+
+
+def _folder_of(folder: str, root: str) -> str | None:
+    """The place of a folder, without a slash at its end; None for what a name behind it may make another one of."""
+    if not folder or folder.endswith("/"):
+        return None
+    try:
+        return place_of(folder, root).rstrip("/")
+    except TableError:
+        return None
 
 
 def table_of_metadata(root: str) -> str:

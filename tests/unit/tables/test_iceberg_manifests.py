@@ -12,6 +12,7 @@ import pytest
 from pruner.errors import TableError
 from pruner.tables.avro import decoder
 from pruner.tables.iceberg.manifests import ManifestFile, read_manifest
+from pruner.tables.iceberg.places import place_of, places_of
 from tests.support.iceberg_manifests import (
     PARTITIONS,
     by_fastavro,
@@ -164,3 +165,36 @@ def test_metrics_of_a_field() -> None:
     at, values = found.metrics["null_counts"].of_field(4)
     assert np.array_equal(at, [0])
     assert values.to_pylist() == [6]
+
+
+@pytest.mark.parametrize("root", ["/lake/t", "s3://bucket/t"])
+def test_places_of_files_are_those_of_each(root: str) -> None:
+    names = ("a b%20.parquet", "~", "..", ".", "", "x?y", "Ä:é", "file:")
+    folders = (
+        "",
+        "/",
+        "/lake/t",
+        "/lake/./t/../u/",
+        "file:/lake",
+        "file:///lake/a=b%2F",
+        "file://",
+        "lake",
+        "~",
+    )
+    remote = (
+        "s3:/",
+        "s3://bucket",
+        "s3a://bucket/t/",
+        "s3://bucket/a/../b",
+        "s3://key:x@bucket/t",
+        "gs://b/t",
+    )
+    for location in (f"{folder}/{name}" for folder in (*folders, *remote) for name in names):
+        try:
+            expected = place_of(location, root)
+        except TableError as error:
+            with pytest.raises(TableError) as caught:
+                places_of([location], root)
+            assert str(caught.value) == str(error)  # noqa: PT017 - two errors that are the same
+        else:
+            assert places_of([location, location], root) == [expected, expected]
