@@ -591,7 +591,9 @@ def _compiled(schema: Any, named: dict[str, _Node], space: str, depth: int) -> _
 
 
 def _named(entries: dict[str, Any], named: dict[str, _Node], space: str, depth: int) -> _Node:
-    name = str(entries.get("name"))
+    name = entries.get("name")
+    if not isinstance(name, str):
+        raise NotColumnarError("its schema has a type without a name")
     outer, _, short = name.rpartition(".")
     space = outer or str(entries.get("namespace") or space)
     kind = entries["type"]

@@ -7,6 +7,7 @@ The locations in metadata are texts as Hadoop writes them: nothing in them is pe
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pruner.errors import StorageError, TableError
@@ -14,7 +15,7 @@ from pruner.storage.opening import is_alike_stored, normalize_uri, open_store
 from pruner.storage.store import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pruner.storage.store import ObjectInfo, Store
 
@@ -24,6 +25,12 @@ _LOCAL: Final = re.compile(r"file:(//(localhost)?)?(?=/)", re.IGNORECASE)
 _HADOOP_NAME: Final = re.compile(r"v(\d+)(\.gz)?\.metadata\.json(\.gz)?")
 METADATA_FILE: Final = re.compile(r".*\.metadata\.json(\.gz)?")
 _MOST_HINT: Final = 64
+_ABSOLUTE: Final = re.compile(r"/|file:/|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_STEPS: Final = ("", ".", "..")
+"""Names that lead to another folder, or to none."""
+
+_FOLDERS: Final = 1 << 14
+"""Folders of which is known where they lie."""
 
 
 def place_of(location: str, root: str) -> str:
@@ -36,6 +43,27 @@ def place_of(location: str, root: str) -> str:
     Raises:
         TableError: it is no place, or lies in another kind of store than the table.
     """
+    folder, _, name = location.rpartition("/")
+    if name not in _STEPS and "\0" not in name and "?" not in name:
+        # Most of the files of a table lie in the same folders.
+        place = _folder_of(folder, root)
+        if place is not None:
+            return f"{place}/{name}"
+    return _whole(location, root)
+
+
+@lru_cache(_FOLDERS)
+def _folder_of(folder: str, root: str) -> str | None:
+    """The place of a folder, without a slash at its end; None for what a name behind it may make another one of."""
+    if not _ABSOLUTE.match(folder) or folder.endswith("/"):
+        return None
+    try:
+        return _whole(folder, root).rstrip("/")
+    except TableError:
+        return None
+
+
+def _whole(location: str, root: str) -> str:
     try:
         local = _LOCAL.match(location)
         place = normalize_uri(location[local.end() :] if local else location)
@@ -48,34 +76,6 @@ def place_of(location: str, root: str) -> str:
             f"the metadata of {root} names {location!r} in another kind of store, which is not read"
         )
     return place
-
-
-def places_of(locations: Iterable[str], root: str) -> list[str]:
-    """Return where some files of the metadata lie: `place_of` each, which is asked once for each folder.
-
-    Raises:
-        TableError: one is no place, or lies in another kind of store than the table.
-    """
-    known: dict[str, str | None] = {}
-    found: list[str] = []
-    for location in locations:
-        folder, _, name = location.rpartition("/")
-        if folder not in known:
-            known[folder] = _folder_of(folder, root)
-        place = known[folder]
-        plain = name not in ("", ".", "..") and "\0" not in name and "?" not in name
-        found.append(place_of(location, root) if place is None or not plain else f"{place}/{name}")
-    return found
-
-
-def _folder_of(folder: str, root: str) -> str | None:
-    """The place of a folder, without a slash at its end; None for what a name behind it may make another one of."""
-    if not folder or folder.endswith("/"):
-        return None
-    try:
-        return place_of(folder, root).rstrip("/")
-    except TableError:
-        return None
 
 
 def table_of_metadata(root: str) -> str:

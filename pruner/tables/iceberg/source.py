@@ -28,7 +28,6 @@ from pruner.tables.iceberg.places import (
     METADATA_FILE,
     newest_metadata,
     place_of,
-    places_of,
     read_file,
     table_of_metadata,
 )
@@ -358,7 +357,7 @@ def _in_manifest(state: IcebergState, root: str) -> dict[str, frozenset[int]]:
         return {}
     locations: list[Any] = state.files.column("path").to_pylist()
     specs = (of_spec[spec_id] for spec_id, _ in state.partitions)
-    return {place: ids for place, ids in zip(places_of(locations, root), specs, strict=True) if ids}
+    return {place_of(path, root): ids for path, ids in zip(locations, specs, strict=True) if ids}
 
 
 def _require_parquet(files: pa.Table, root: str) -> None:
@@ -382,7 +381,7 @@ def _columns(files: pa.Table, root: str, codes: NDArray[np.int32]) -> pa.Table:
     columns: dict[str, Any] = {
         "partition": number_array(codes, pa.int32()),
         "file_id": text_array([str(path).rpartition("/")[2] for path in locations]),
-        "base_file": text_array(places_of(locations, root)),
+        "base_file": text_array([place_of(path, root) for path in locations]),
         "base_size": files.column("size"),
         "base_version": pa.nulls(count, pa.string()),
         "base_instant": pa.nulls(count, pa.string()),

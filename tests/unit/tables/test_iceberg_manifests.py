@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.planning.iceberg_tables import append, write_table
 from pruner.errors import TableError
 from pruner.tables.avro import decoder
+from pruner.tables.iceberg import places, source
 from pruner.tables.iceberg.manifests import ManifestFile, read_manifest
-from pruner.tables.iceberg.places import place_of, places_of
 from tests.support.iceberg_manifests import (
     PARTITIONS,
     by_fastavro,
@@ -168,7 +170,9 @@ def test_metrics_of_a_field() -> None:
 
 
 @pytest.mark.parametrize("root", ["/lake/t", "s3://bucket/t"])
-def test_places_of_files_are_those_of_each(root: str) -> None:
+def test_a_place_does_not_depend_on_what_is_known_of_its_folder(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = ("a b%20.parquet", "~", "..", ".", "", "x?y", "Ä:é", "file:")
     folders = (
         "",
@@ -189,12 +193,35 @@ def test_places_of_files_are_those_of_each(root: str) -> None:
         "s3://key:x@bucket/t",
         "gs://b/t",
     )
-    for location in (f"{folder}/{name}" for folder in (*folders, *remote) for name in names):
-        try:
-            expected = place_of(location, root)
-        except TableError as error:
-            with pytest.raises(TableError) as caught:
-                places_of([location], root)
-            assert str(caught.value) == str(error)  # noqa: PT017 - two errors that are the same
-        else:
-            assert places_of([location, location], root) == [expected, expected]
+    locations = [f"{folder}/{name}" for folder in (*folders, *remote) for name in names]
+    by_folder = [_place_or_error(each, root) for each in (*locations, *locations)]
+    monkeypatch.setattr(places, "_folder_of", lambda *_: None)
+    assert by_folder == [_place_or_error(each, root) for each in (*locations, *locations)]
+
+
+def _place_or_error(location: str, root: str) -> str:
+    try:
+        return places.place_of(location, root)
+    except TableError as error:
+        return f"error: {error}"
+
+
+def test_a_look_reads_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "t"
+    write_table(root, 50)
+    read: list[str] = []
+
+    def counted(place: str, options: Mapping[str, str], most: int) -> bytes:
+        read.append(place.rpartition("/")[2])
+        return places.read_file(place, options, most)
+
+    monkeypatch.setattr(source, "read_file", counted)
+    table = source.IcebergSource(str(root))
+    first = table.snapshot()
+    assert (len(first), read) == (50, ["snap-1.avro", "m0.avro"])
+    read.clear()
+    assert table.snapshot(first) is first
+    assert read == []
+    append(root, 2, 3)
+    second = table.snapshot(first)
+    assert (len(second), read) == (53, ["snap-2.avro", "a2.avro"])
