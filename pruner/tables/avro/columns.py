@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     Values: TypeAlias = Callable[[], list[Any]]
     """Makes the values of a field, one for each record; called where they are wanted alone."""
 
-_PADDING = 16
+PADDING = 16
 """Zeros behind the last record, so that a number or a float that is cut short reads no other memory."""
 
 _FLOATS: Final = {"float": "<f4", "double": "<f8"}
 _NUMBERS: Final = frozenset({"int", "long"})
 _TEXTS: Final = frozenset({"string", "bytes"})
 _LAST_SHIFT = 63
+_LOW = 0x7F
 
 
 class NotColumnarError(Exception):
@@ -57,13 +58,40 @@ def decode_field(records: Sequence[bytes], schema: Any, field: str) -> list[Any]
         raise NotColumnarError(repr(error)) from None
 
 
+def numbers_at(stored: NDArray[np.uint8], at: Places) -> tuple[Places, Places]:
+    """Return the numbers at some places, and the places behind them.
+
+    Numbers have seven bits a byte, the last byte is below 128, and the sign is in the lowest bit.
+
+    Raises:
+        NotColumnarError: one is too long.
+        IndexError: one ends behind the last byte.
+    """
+    byte = stored[at]
+    value, at = byte.astype(np.uint64), at + 1
+    if np.bitwise_or.reduce(byte) > _LOW:
+        going = np.flatnonzero(byte > _LOW)
+        value &= _LOW
+        shift = 0
+        while going.size:
+            shift += 7
+            byte = stored[at[going]].astype(np.uint64)
+            if shift > _LAST_SHIFT or (shift == _LAST_SHIFT and (byte > 1).any()):
+                raise NotColumnarError("a number is too long")
+            value[going] |= (byte & _LOW) << np.uint64(shift)
+            at[going] += 1
+            going = going[byte > _LOW]
+    # The sign folds the numbers: 0, -1, 1, -2 and so on.
+    return (value >> np.uint64(1)).astype(np.int64) ^ -(value & 1).astype(np.int64), at
+
+
 class _Reader:
     """Reads one field of many records after another; a position for each record goes along."""
 
     def __init__(self, data: bytes, named: dict[str, Any]) -> None:
         self._size = len(data)
         self._buffer = pa.py_buffer(data)
-        self._bytes = np.frombuffer(data + bytes(_PADDING), np.uint8)
+        self._bytes = np.frombuffer(data + bytes(PADDING), np.uint8)
         self._named = named
 
     def fields(self, schema: Any, at: Places) -> tuple[dict[str, Values], Places]:
@@ -83,7 +111,7 @@ class _Reader:
         if kind == "null":
             return lambda: [None] * len(at), at
         if kind in _NUMBERS:
-            numbers, behind = self._numbers(at)
+            numbers, behind = numbers_at(self._bytes, at)
             return numbers.tolist, behind
         if kind == "boolean":
             return self._booleans(at)
@@ -97,7 +125,7 @@ class _Reader:
 
     def _union(self, schema: list[Any], at: Places) -> tuple[Values, Places]:
         """A union: the records are read branch by branch."""
-        chosen, at = self._numbers(at)
+        chosen, at = numbers_at(self._bytes, at)
         parts: list[tuple[Places, str | None, Values]] = []
         for branch in np.unique(chosen).tolist():
             if branch < 0:
@@ -115,23 +143,6 @@ class _Reader:
         named = cast("dict[str, Any]", found)
         return str(named["name"]) if named["type"] == "record" else None
 
-    def _numbers(self, at: Places) -> tuple[Places, Places]:
-        """Numbers of seven bits a byte, the last byte below 128, and the sign in the lowest bit."""
-        byte = self._bytes[at].astype(np.uint64)
-        value, at = byte & 0x7F, at + 1
-        going = np.flatnonzero(byte > 0x7F)
-        shift = 0
-        while going.size:
-            shift += 7
-            byte = self._bytes[at[going]].astype(np.uint64)
-            if shift > _LAST_SHIFT or (shift == _LAST_SHIFT and (byte > 1).any()):
-                raise NotColumnarError("a number is too long")
-            value[going] |= (byte & 0x7F) << np.uint64(shift)
-            at[going] += 1
-            going = going[byte > 0x7F]
-        # The sign folds the numbers: 0, -1, 1, -2 and so on.
-        return (value >> np.uint64(1)).astype(np.int64) ^ -(value & 1).astype(np.int64), at
-
     def _booleans(self, at: Places) -> tuple[Values, Places]:
         stored = self._bytes[at]
         if (stored > 1).any():
@@ -145,7 +156,7 @@ class _Reader:
 
     def _texts(self, at: Places, *, is_text: bool) -> tuple[Values, Places]:
         """Text or bytes: an array over the records' own bytes, of which every second piece is a value."""
-        lengths, start = self._numbers(at)
+        lengths, start = numbers_at(self._bytes, at)
         if (lengths < 0).any() or (lengths > self._size - start).any():
             raise NotColumnarError("a text has a length that cannot be")
         end = start + lengths

@@ -5,20 +5,26 @@ Source: the Iceberg table specification, "Manifests" and "Manifest Lists".
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow
+from pruner.arrow import arrow, nulls, number_array
 from pruner.errors import TableError
-from pruner.tables.avro.stored import decode as decode_stored
-from pruner.tables.avro.stored import without_logical_types
+from pruner.tables.avro.columns import NotColumnarError
+from pruner.tables.avro.container import schema_of
+from pruner.tables.avro.decoder import Records, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.tables.avro.decoder import Column
 
 MOST_BYTES: Final = 1 << 31
 """Of one manifest or manifest list, as it is stored."""
@@ -30,18 +36,9 @@ POSITION_DELETES, EQUALITY_DELETES = 1, 2
 """Content of a file of a manifest of deletes."""
 
 _DELETED: Final = 2
-_DEEPEST: Final = 8
-"""Records in one another of which fields are looked for."""
-
-# Ids of fields: of a manifest list, of a manifest's entries, and of data files.
-_LIST: Final = {
-    500: "path",
-    502: "spec_id",
-    517: "content",
-    515: "sequence_number",
-    519: "key_metadata",
-}
-_ENTRY: Final = {0: "status", 3: "sequence_number", 2: "data_file"}
+# Ids of fields: of a manifest list, and of data files.
+_KEY_METADATA_OF_LIST: Final = 519
+_LIST: Final = (500, 502, 517, 515, _KEY_METADATA_OF_LIST)
 _FILE: Final = {
     134: "content",
     100: "path",
@@ -59,6 +56,7 @@ _FILE: Final = {
     144: "content_offset",
     145: "content_size",
 }
+_IDS: Final = {name: id_ for id_, name in _FILE.items()}
 _COUNTS: Final = ("null_counts", "nan_counts")
 _BOUNDS: Final = ("lower_bounds", "upper_bounds")
 
@@ -107,10 +105,13 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The files that are alive in a manifest: `FILE_COLUMNS`, partition tuples by field id, and metrics."""
+    """The files that are alive in a manifest: `FILE_COLUMNS`, partition values by field id, and metrics.
+
+    Values of partitions are Arrow arrays of what Avro stores.
+    """
 
     files: pa.Table
-    partitions: dict[int, list[Any]]
+    partitions: dict[int, Any]
     metrics: dict[str, Metrics]
 
 
@@ -121,21 +122,17 @@ def read_manifest_list(data: bytes, place: str) -> list[ManifestFile]:
         TableError: the list is damaged, or encrypted.
     """
     found: list[ManifestFile] = []
-    for line in _records(data, place):
-        row = line.named(_LIST, place)
-        if row.get("key_metadata") is not None:
-            raise TableError(f"{place} names encrypted manifests, which this reader cannot read")
-        content = int(row.get("content") or DATA)
-        if content not in (DATA, DELETES):
-            raise TableError(f"{place} has a manifest of content {content}, which this reader does not know")
-        found.append(
-            ManifestFile(
-                path=row["path"],
-                spec_id=int(row.get("spec_id") or 0),
-                content=content,
-                sequence_number=int(row.get("sequence_number") or 0),
-            )
-        )
+    with _damage(place):
+        for chunk in decode(data, _list_records):
+            _require_ids(chunk, place)
+            if _is_given(chunk, _KEY_METADATA_OF_LIST):
+                raise TableError(f"{place} names encrypted manifests, which this reader cannot read")
+            paths: list[Any] = _required(chunk, 500, pa.string()).to_pylist()
+            numbers = (_numbers(chunk, each, chunk.count).tolist() for each in (502, 517, 515))
+            found += [ManifestFile(*row) for row in zip(paths, *numbers, strict=True)]
+    strange = next((each.content for each in found if each.content not in (DATA, DELETES)), None)
+    if strange is not None:
+        raise TableError(f"{place} has a manifest of content {strange}, which this reader does not know")
     return found
 
 
@@ -145,160 +142,210 @@ def read_manifest(data: bytes, manifest: ManifestFile, place: str) -> Manifest:
     Raises:
         TableError: it is damaged or encrypted.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in FILE_COLUMNS.names}
-    partitions: dict[int, list[Any]] = {}
-    metrics: dict[str, tuple[list[int], list[int], list[Any]]] = {
-        name: ([], [], []) for name in (*_COUNTS, *_BOUNDS)
+    with _damage(place):
+        return joined([_manifest(chunk, manifest, place) for chunk in decode(data, _entry_records)])
+
+
+def joined(parts: Sequence[Manifest]) -> Manifest:
+    """Return the files of some parts of a manifest as one."""
+    if len(parts) == 1:
+        return parts[0]
+    files = arrow.concat_tables([FILE_COLUMNS.empty_table(), *(each.files for each in parts)])
+    counts = np.array([each.files.num_rows for each in parts], np.int64)
+    starts = np.cumsum(counts) - counts
+    metrics: dict[str, Metrics] = {}
+    for name in (*_COUNTS, *_BOUNDS):
+        some = [each.metrics[name] for each in parts]
+        rows = [each.rows + start for each, start in zip(some, starts.tolist(), strict=True)]
+        metrics[name] = Metrics(
+            np.concatenate([np.zeros(0, np.int32), *rows], dtype=np.int32, casting="same_kind"),
+            np.concatenate([np.zeros(0, np.int32), *(each.ids for each in some)]),
+            arrow.concat_arrays([_nothing_of(name), *(each.values for each in some)]),
+        )
+    ids = parts[0].partitions if parts else {}
+    partitions = {id_: _concatenated([each.partitions[id_] for each in parts]) for id_ in ids}
+    return Manifest(files, partitions, metrics)
+
+
+def _concatenated(arrays: list[Any]) -> Any:
+    """Arrays of one type, and of none where all values are null."""
+    type_ = next((each.type for each in arrays if not pa.types.is_null(each.type)), pa.null())
+    return arrow.concat_arrays([each.cast(type_) for each in arrays])
+
+
+def _nothing_of(metric: str) -> Any:
+    return arrow.array([], pa.int64() if metric in _COUNTS else pa.binary())
+
+
+def _manifest(entries: Column, manifest: ManifestFile, place: str) -> Manifest:
+    """The files of some entries."""
+    _require_ids(entries, place)
+    status = _numbers(entries, 0, entries.count)
+    strange = status[(status < 0) | (status > _DELETED)]
+    if len(strange) or _is_null(entries, 0):
+        shown = int(strange[0]) if len(strange) else None
+        raise TableError(f"{place} has an entry of status {shown!r}: it is damaged")
+    alive = status != _DELETED
+    files = (entries.fields or {}).get(2)
+    if files is None or files.fields is None or files.valid is not None:
+        raise NotColumnarError("an entry has no file")
+    if not alive.all():
+        entries, files, status = entries.chosen(alive), files.chosen(alive), status[alive]
+    _require_readable(files, manifest, place)
+    count = files.count
+    columns: dict[str, Any] = {
+        "content": number_array(_numbers(files, 134, count).astype(np.int8), pa.int8()),
+        "path": _required(files, 100, pa.string()),
+        "format": _required(files, 101, pa.string()),
+        "spec_id": arrow.repeat(arrow.scalar(manifest.spec_id, pa.int32()), count),
+        "sequence_number": number_array(_sequence_numbers(entries, status, manifest, place), pa.int64()),
+        "rows": _required(files, 103, pa.int64()),
+        "size": _required(files, 104, pa.int64()),
+        "referenced_file": _optional(files, 143, pa.string()),
+        "content_offset": _optional(files, 144, pa.int64()),
+        "content_size": _optional(files, 145, pa.int64()),
+        "equality_ids": _lists(files, 135),
     }
-    count = 0
-    for line in _records(data, place):
-        entry = line.named(_ENTRY, place)
-        status = entry.get("status")
-        if status == _DELETED:
-            continue
-        if status not in (0, 1):
-            raise TableError(f"{place} has an entry of status {status!r}: it is damaged")
-        stored = line.inner(2, entry["data_file"])
-        file = stored.named(_FILE, place)
-        _require_readable(file, manifest, place)
-        file["spec_id"] = manifest.spec_id
-        file["sequence_number"] = _sequence_number(entry, manifest, place)
-        for name in FILE_COLUMNS.names:
-            columns[name].append(file.get(name) if name != "content" else int(file.get(name) or 0))
-        for field_id, value in stored.inner(102, file.get("partition") or {}).by_id().items():
-            partitions.setdefault(field_id, [None] * count).append(value)
-        for values in partitions.values():
-            values.extend([None] * (count + 1 - len(values)))
-        for name, (rows, ids, values) in metrics.items():
-            pairs = list(_pairs(file.get(name)))
-            rows.extend([count] * len(pairs))
-            ids.extend(id_ for id_, _ in pairs)
-            values.extend(value for _, value in pairs)
-        count += 1
-    try:
-        return Manifest(
-            arrow.table(columns, schema=FILE_COLUMNS),
-            partitions,
-            {
-                name: Metrics(
-                    np.array(rows, np.int32),
-                    np.array(ids, np.int32),
-                    arrow.array(values, pa.int64() if name in _COUNTS else pa.binary()),
-                )
-                for name, (rows, ids, values) in metrics.items()
-            },
-        )
-    except (pa.ArrowException, OverflowError) as error:
-        raise TableError(f"the manifest {place} is damaged: {error}") from None
+    partition = (files.fields or {}).get(102)
+    return Manifest(
+        arrow.Table.from_arrays([columns[name] for name in FILE_COLUMNS.names], schema=FILE_COLUMNS),
+        {
+            id_: each.array()
+            for id_, each in ((partition and partition.fields) or {}).items()
+            if isinstance(id_, int)
+        },
+        {name: _metrics(files, _IDS[name], name) for name in (*_COUNTS, *_BOUNDS)},
+    )
 
 
-def _require_readable(file: Mapping[str, Any], manifest: ManifestFile, place: str) -> None:
-    content = int(file.get("content") or 0)
-    if file.get("key_metadata") is not None:
+def _require_readable(files: Column, manifest: ManifestFile, place: str) -> None:
+    content = _numbers(files, 134, files.count)
+    if _is_given(files, 131):
         raise TableError(f"{place} names encrypted files, which this reader cannot read")
-    if (content == 0) != (manifest.content == DATA) or content not in (0, POSITION_DELETES, EQUALITY_DELETES):
+    wanted = (DATA,) if manifest.content == DATA else (POSITION_DELETES, EQUALITY_DELETES)
+    strange = content[~np.isin(content, wanted)]
+    if len(strange):
         raise TableError(
-            f"{place} has a file of content {content}, which does not belong there: it is damaged"
+            f"{place} has a file of content {int(strange[0])}, which does not belong there: it is damaged"
         )
-    if (
-        not isinstance(file.get("path"), str)
-        or int(file.get("rows") or 0) < 0
-        or int(file.get("size") or 0) < 0
-    ):
+    if any((_numbers(files, id_, files.count) < 0).any() for id_ in (103, 104)):
         raise TableError(f"the manifest {place} is damaged: a file has no path, or a negative size")
 
 
-def _sequence_number(entry: Mapping[str, Any], manifest: ManifestFile, place: str) -> int:
-    """The data sequence number of a file; that of the manifest where it is left out, as added files do."""
-    found = entry.get("sequence_number")
-    if found is not None:
-        return int(found)
-    if entry["status"] != 1 and manifest.sequence_number != 0:
+def _sequence_numbers(
+    entries: Column, status: NDArray[np.int64], manifest: ManifestFile, place: str
+) -> NDArray[np.int64]:
+    """The data sequence number of each file; that of the manifest where it is left out, as added files do."""
+    numbers = (entries.fields or {}).get(3)
+    left_out = np.ones(entries.count, np.bool_)
+    if numbers is not None:
+        left_out = ~numbers.valid if numbers.valid is not None else np.zeros(entries.count, np.bool_)
+    if manifest.sequence_number != 0 and (left_out & (status != 1)).any():
         raise TableError(f"{place} has an existing file without a sequence number: it is damaged")
-    return manifest.sequence_number
+    return np.where(left_out, manifest.sequence_number, _numbers(entries, 3, entries.count))
 
 
-def _pairs(found: Any) -> Iterator[tuple[int, Any]]:
-    """The keys and values of a map by field ids, which Avro has as a list of records (or as a map of texts)."""
-    if found is None:
-        return
-    if isinstance(found, dict):
-        for key, value in cast("dict[str, Any]", found).items():
-            yield int(key), value
-        return
-    for pair in cast("list[dict[str, Any]]", found):
-        yield int(pair["key"]), pair["value"]
+def _metrics(files: Column, field_id: int, name: str) -> Metrics:
+    """The pairs of a map by field ids, which Avro has as an array of records (or as a map of texts)."""
+    column = (files.fields or {}).get(field_id)
+    pairs = None if column is None else column.items
+    if column is None or pairs is None or not pairs.count:
+        if column is not None and column.kind not in ("items", "null"):
+            raise NotColumnarError(f"{name} are no map")
+        none = np.zeros(0, np.int32)
+        return Metrics(none, none, _nothing_of(name))
+    found = pairs.fields or {}
+    if "key" not in found or "value" not in found:
+        raise NotColumnarError(f"{name} are no map")
+    keys: Any = found["key"].array()
+    if keys.null_count:
+        raise NotColumnarError(f"{name} have a key that is null")
+    ids = np.asarray(keys.cast(pa.int32()))
+    values: Any = found["value"].array()
+    types = pa.types
+    fits = (
+        types.is_integer(values.type)
+        if name in _COUNTS
+        else types.is_binary(values.type) or types.is_string(values.type)
+    )
+    if not fits and not types.is_null(values.type):
+        raise NotColumnarError(f"{name} have values of another type")
+    return Metrics(column.rows.astype(np.int32), ids, values.cast(_nothing_of(name).type))
 
 
-class _Record:
-    """A record with its schema, by which its fields are found by their ids."""
-
-    __slots__ = ("_schema", "_value")
-
-    def __init__(self, schema: _Schema, value: Mapping[str, Any]) -> None:
-        self._schema = schema
-        self._value = value
-
-    def named(self, names: Mapping[int, str], place: str) -> dict[str, Any]:
-        """The fields of some ids, by other names.
-
-        Raises:
-            TableError: the record has none of these ids.
-        """
-        found = {names[id_]: self._value[name] for id_, name in self._schema.names.items() if id_ in names}
-        if not found:
-            raise TableError(f"{place} has no field ids: it is no manifest of an Iceberg table")
-        return found
-
-    def by_id(self) -> dict[int, Any]:
-        """All fields by their ids."""
-        return {id_: self._value[name] for id_, name in self._schema.names.items()}
-
-    def inner(self, field_id: int, value: Mapping[str, Any]) -> _Record:
-        """The record in a field."""
-        return _Record(self._schema.inner.get(field_id, _NO_FIELDS), value)
+def _lists(files: Column, field_id: int) -> Any:
+    column = (files.fields or {}).get(field_id)
+    type_ = pa.list_(pa.int32())
+    if column is None or column.kind == "null":
+        return nulls(files.count, type_)
+    if column.items is None:
+        raise NotColumnarError("a list is none")
+    some: list[list[Any]] = [[] for _ in range(files.count)]
+    items: list[Any] = column.items.array().to_pylist()
+    for row, value in zip(column.rows.tolist(), items, strict=True):
+        some[row].append(value)
+    mask = None if column.valid is None else ~column.valid
+    return pa.array(some, type_, mask=mask)
 
 
-class _Schema:
-    """A record's schema: names of its fields by ids, and the schemas of the records in them."""
-
-    def __init__(self, fields: Iterable[Mapping[str, Any]], depth: int = 0) -> None:
-        self.names: dict[int, str] = {}
-        self.inner: dict[int, _Schema] = {}
-        for each in fields:
-            id_ = each.get("field-id")
-            if id_ is None:
-                continue
-            self.names[int(id_)] = str(each["name"])
-            type_: Any = each["type"]
-            branches = cast("list[Any]", type_) if isinstance(type_, list) else [type_]
-            for branch in branches:
-                entries = cast("dict[str, Any]", branch) if isinstance(branch, dict) else {}
-                if entries.get("type") == "record" and depth < _DEEPEST:
-                    self.inner[int(id_)] = _Schema(entries["fields"], depth + 1)
+def _numbers(record: Column, field_id: int, count: int) -> NDArray[np.int64]:
+    """Numbers of a field; 0 where they are null or left out, as the older versions leave them."""
+    column = (record.fields or {}).get(field_id)
+    if column is None or column.kind == "null":
+        return np.zeros(count, np.int64)
+    if column.kind != "number":
+        raise NotColumnarError("a number is none")
+    return column.values if column.valid is None else np.where(column.valid, column.values, 0)
 
 
-_NO_FIELDS: Final = _Schema(())
+def _is_null(record: Column, field_id: int) -> bool:
+    """Whether a field is left out, or is null somewhere."""
+    column = (record.fields or {}).get(field_id)
+    return record.count > 0 and (column is None or (column.valid is not None and not column.valid.all()))
 
 
-def _records(data: bytes, place: str) -> Iterator[_Record]:
-    """The records of an Avro file; logical types are read as what they are stored as.
+def _is_given(record: Column, field_id: int) -> bool:
+    """Whether a field is not null somewhere."""
+    column = (record.fields or {}).get(field_id)
+    return column is not None and (column.valid is None or bool(column.valid.any())) and column.count > 0
 
-    Raises:
-        TableError: it is damaged.
-    """
+
+def _required(record: Column, field_id: int, type_: pa.DataType) -> Any:
+    if _is_null(record, field_id):
+        raise NotColumnarError(f"a field is missing that every file has (field id {field_id})")
+    return _optional(record, field_id, type_)
+
+
+def _optional(record: Column, field_id: int, type_: pa.DataType) -> Any:
+    column = (record.fields or {}).get(field_id)
+    if column is None or column.kind == "null":
+        return nulls(record.count, type_)
+    if column.kind != ("string" if pa.types.is_string(type_) else "number"):
+        raise NotColumnarError(f"a field is of type {column.kind}, which does not belong there")
+    return column.array()
+
+
+def _require_ids(records: Column, place: str) -> None:
+    if not records.fields:
+        raise TableError(f"{place} has no field ids: it is no manifest of an Iceberg table")
+
+
+@contextmanager
+def _damage(place: str) -> Generator[None]:
+    """Say of what is met in a file that it is damaged."""
     try:
-        blocks: Any = fastavro.block_reader(io.BytesIO(data))
-        stored = json.loads(blocks.metadata["avro.schema"])
-        schema = _Schema(stored["fields"])
-        plain = fastavro.parse_schema(without_logical_types(stored))
-        for block in blocks:
-            stream = block.bytes_
-            for _ in range(block.num_records):
-                yield _Record(schema, decode_stored(stream, plain, None))
-            if stream.read(1):
-                raise TableError(f"{place} is damaged: a block is longer than its records")
-    except TableError:
-        raise
-    except Exception as error:  # fastavro raises what it meets
-        raise TableError(f"{place} is damaged: {str(error) or type(error).__name__}") from None
+        yield
+    except (NotColumnarError, pa.ArrowException, OverflowError) as error:
+        raise TableError(f"{place} is damaged: {error}") from None
+
+
+@lru_cache(64)
+def _list_records(schema_text: bytes) -> Records:
+    return Records(schema_of(schema_text), dict.fromkeys(_LIST))
+
+
+@lru_cache(64)
+def _entry_records(schema_text: bytes) -> Records:
+    pair = {"key": None, "value": None}
+    file = {id_: pair if name in (*_COUNTS, *_BOUNDS) else None for id_, name in _FILE.items()}
+    return Records(schema_of(schema_text), {0: None, 3: None, 2: file})

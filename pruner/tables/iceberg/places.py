@@ -7,6 +7,7 @@ The locations in metadata are texts as Hadoop writes them: nothing in them is pe
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pruner.errors import StorageError, TableError
@@ -24,6 +25,12 @@ _LOCAL: Final = re.compile(r"file:(//(localhost)?)?(?=/)", re.IGNORECASE)
 _HADOOP_NAME: Final = re.compile(r"v(\d+)(\.gz)?\.metadata\.json(\.gz)?")
 METADATA_FILE: Final = re.compile(r".*\.metadata\.json(\.gz)?")
 _MOST_HINT: Final = 64
+_ABSOLUTE: Final = re.compile(r"/|file:/|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_STEPS: Final = ("", ".", "..")
+"""Names that lead to another folder, or to none."""
+
+_FOLDERS: Final = 1 << 14
+"""Folders of which is known where they lie."""
 
 
 def place_of(location: str, root: str) -> str:
@@ -36,6 +43,27 @@ def place_of(location: str, root: str) -> str:
     Raises:
         TableError: it is no place, or lies in another kind of store than the table.
     """
+    folder, _, name = location.rpartition("/")
+    if name not in _STEPS and "\0" not in name and "?" not in name:
+        # Most of the files of a table lie in the same folders.
+        place = _folder_of(folder, root)
+        if place is not None:
+            return f"{place}/{name}"
+    return _whole(location, root)
+
+
+@lru_cache(_FOLDERS)
+def _folder_of(folder: str, root: str) -> str | None:
+    """The place of a folder, without a slash at its end; None for what a name behind it may make another one of."""
+    if not _ABSOLUTE.match(folder) or folder.endswith("/"):
+        return None
+    try:
+        return _whole(folder, root).rstrip("/")
+    except TableError:
+        return None
+
+
+def _whole(location: str, root: str) -> str:
     try:
         local = _LOCAL.match(location)
         place = normalize_uri(location[local.end() :] if local else location)

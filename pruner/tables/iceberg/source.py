@@ -274,8 +274,9 @@ class IcebergSource(WriteOnceSource):
         missing = [each for each in listed if each.path not in self._manifests]
         if missing:
             with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
-                for each, manifest in zip(missing, threads.map(self._manifest, missing), strict=True):
-                    self._manifests[each.path] = manifest
+                # Threads read; to decode takes the interpreter, which one of them has at a time.
+                for each, stored in zip(missing, threads.map(self._stored, missing), strict=True):
+                    self._manifests[each.path] = read_manifest(stored, each, place_of(each.path, self.root))
         data = tuple(self._manifests[each.path] for each in listed if each.content == DATA)
         deletes = tuple(self._manifests[each.path] for each in listed if each.content != DATA)
         return IcebergState(
@@ -300,9 +301,8 @@ class IcebergSource(WriteOnceSource):
             )
         return found
 
-    def _manifest(self, manifest: ManifestFile) -> Manifest:
-        place = place_of(manifest.path, self.root)
-        return read_manifest(read_file(place, self.storage_options, MOST_MANIFEST_BYTES), manifest, place)
+    def _stored(self, manifest: ManifestFile) -> bytes:
+        return read_file(place_of(manifest.path, self.root), self.storage_options, MOST_MANIFEST_BYTES)
 
 
 def _require_same_place(metadata: TableMetadata, root: str) -> None:
@@ -335,7 +335,7 @@ def _tuples(manifest: Manifest, metadata: TableMetadata) -> list[tuple[int, tupl
         raise TableError(
             f"the manifests of {metadata.location} lack partition field {missing[0]}: they are damaged"
         )
-    columns = [manifest.partitions[field_id] for field_id in ids]
+    columns: list[list[Any]] = [manifest.partitions[field_id].to_pylist() for field_id in ids]
     rows = zip(*columns, strict=True) if columns else [()] * count
     return [(spec_id, tuple(row)) for row in rows]
 

@@ -1,0 +1,120 @@
+"""Opening an Iceberg table and planning on its manifests, against pyiceberg, fastavro and Polars reading them.
+
+Tables of 20,000 and 200,000 files (BENCH_FILES for others) with bounds of eight columns. Only metadata is there: no
+contender opens a data file. They take turns; processor time is that of the whole process.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import fastavro
+import polars as pl
+from pyiceberg.expressions import EqualTo as _EqualTo
+from pyiceberg.table import StaticTable
+from rich.console import Console
+from rich.table import Table as Grid
+
+import pruner
+from benchmarks.planning.iceberg_tables import append, values_of, write_table
+from pruner.tables.iceberg.manifests import DATA, ManifestFile, read_manifest
+from pruner.tables.iceberg.source import IcebergSource
+
+FILES = (20_000, 200_000)
+RUNS = 3
+EqualTo: Any = _EqualTo  # whose arguments have no types
+
+_NEW_PROCESS = {
+    "pruner": "import pruner; assert pruner.open_table({root!r}).plan('id = {value}').kept == 1",
+    "pyiceberg": "from pyiceberg.table import StaticTable; from pyiceberg.expressions import EqualTo; "
+    "scan = StaticTable.from_metadata({metadata!r}).scan(row_filter=EqualTo('id', {value})); "
+    "assert len(list(scan.plan_files())) == 1",
+}
+
+
+def run(console: Console) -> None:
+    """Measure opening, looks and plans of each size."""
+    given = os.environ.get("BENCH_FILES")
+    for count in (int(given),) if given else FILES:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder) / "t"
+            write_table(root, count)
+            grid = Grid(title=f"an Iceberg table of {count:,} files, milliseconds")
+            for heading in ("what", "processor", "wall"):
+                grid.add_column(heading, justify="left" if heading == "what" else "right")
+            for what, (processor, wall) in _measured(root, count).items():
+                grid.add_row(what, f"{1e3 * processor:.2f}", f"{1e3 * wall:.2f}")
+            console.print(grid)
+
+
+def _measured(root: Path, count: int) -> dict[str, tuple[float, float]]:
+    value = values_of(count)
+    metadata = str(root / "metadata" / "v1.metadata.json")
+    opened = pruner.open_table(str(root))
+    assert opened.plan(f"id = {value}").kept == 1
+    known_to_pyiceberg = StaticTable.from_metadata(metadata)
+    source = IcebergSource(str(root))
+    known = source.snapshot()
+    manifests = [path.read_bytes() for path in sorted((root / "metadata").glob("m*.avro"))]
+
+    def by_pyiceberg(table: StaticTable) -> int:
+        return len(list(table.scan(row_filter=EqualTo("id", value)).plan_files()))
+
+    contenders: dict[str, Callable[[], Any]] = {
+        "decode the manifests, pruner": lambda: [_decoded(each) for each in manifests],
+        "decode the manifests, polars.read_avro": lambda: [pl.read_avro(io.BytesIO(m)) for m in manifests],
+        "decode the manifests, fastavro": lambda: [list(fastavro.reader(io.BytesIO(m))) for m in manifests],
+        "new process, open and plan, pruner": lambda: _in_new_process("pruner", root, metadata, value),
+        "new process, open and plan, pyiceberg": lambda: _in_new_process("pyiceberg", root, metadata, value),
+        "open and plan, pruner": lambda: pruner.open_table(str(root)).plan(f"id = {value}").kept,
+        "open and plan, pyiceberg": lambda: by_pyiceberg(StaticTable.from_metadata(metadata)),
+        "plan again, pruner": lambda: opened.plan(f"id = {value}").kept,
+        "plan again, pyiceberg": lambda: by_pyiceberg(known_to_pyiceberg),
+        "look with no commit, pruner": lambda: source.snapshot(known),
+    }
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
+    for turn in range(RUNS + 1):
+        for name, contender in contenders.items():
+            processor, wall = _processor(), time.perf_counter()
+            contender()
+            if turn:
+                times[name].append((_processor() - processor, time.perf_counter() - wall))
+    times["plan after one append, pruner"] = [
+        _after_append(root, opened, turn, value) for turn in range(RUNS)
+    ]
+    return {
+        name: (median(each[0] for each in taken), median(each[1] for each in taken))
+        for name, taken in times.items()
+    }
+
+
+def _decoded(data: bytes) -> None:
+    read_manifest(data, ManifestFile("m.avro", 0, DATA, 1), "m.avro")
+
+
+def _processor() -> float:
+    """Processor time of this process, and of those that it waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def _in_new_process(contender: str, root: Path, metadata: str, value: int) -> None:
+    code = _NEW_PROCESS[contender].format(root=str(root), metadata=metadata, value=value)
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def _after_append(root: Path, opened: pruner.Table, turn: int, value: int) -> tuple[float, float]:
+    append(root, 2 + turn)
+    processor, wall = _processor(), time.perf_counter()
+    assert opened.plan(f"id = {value}").kept == 1
+    return _processor() - processor, time.perf_counter() - wall

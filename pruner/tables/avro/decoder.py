@@ -1,0 +1,628 @@
+"""A decoder of whole Avro files, compiled for a writer's schema: fields become columns, and no record an object.
+
+Avro does not say where a record begins. So the records of all blocks of a file are walked side by side first, the first
+of each block, then the second, and only skipped. Each field is then read of all records in one step, as
+`pruner.tables.avro.columns` does. Bytes that are damaged are refused; nothing is read past their end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow, number_array
+from pruner.tables.avro.columns import PADDING, NotColumnarError, numbers_at
+from pruner.tables.avro.container import MOST_BLOCK, blocks, number, read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.tables.avro.container import Block
+
+    Places: TypeAlias = NDArray[np.int64]
+    Mask: TypeAlias = NDArray[np.bool_]
+
+AT_ONCE: Final = 1 << 25
+"""Bytes of blocks that are decoded together."""
+
+MOST_BYTES: Final = 1 << 32
+"""Bytes of a file after it is unpacked."""
+
+MOST_ITEMS: Final = 1 << 17
+"""Items of one map or array."""
+
+_DEEPEST: Final = 16
+_FEW: Final = 8
+"""Blocks below which each record is skipped by itself: steps of NumPy would cost more."""
+
+_FLOATS: Final = {"float": ("<f4", 4), "double": ("<f8", 8)}
+_LOW: Final = 0x7F
+_LONGEST: Final = 10
+_LONG_OR_NEGATIVE: Final = 0x81
+"""Bits of the first byte of a length that goes on behind it, or has a sign."""
+
+_or: Final = np.bitwise_or.reduce
+_and: Final = np.bitwise_and.reduce
+
+
+@dataclass
+class Column:
+    """The values of a field, one for each record; those that are not `valid` are null.
+
+    `values` are numbers, or the first bytes of texts, whose `lengths` then are there too. Items of maps and arrays are
+    `items`, item i of record `rows[i]`. A record's fields are in `fields`, by their ids where they have any.
+    """
+
+    kind: str
+    count: int
+    valid: Mask | None = None
+    values: Any = None
+    lengths: Any = None
+    rows: Any = None
+    items: Column | None = None
+    fields: dict[int | str, Column] | None = None
+    data: Any = None
+
+    def array(self) -> Any:
+        """An Arrow array: int64, bool, double, string, or binary; of type null where no value says which."""
+        mask = None if self.valid is None else ~self.valid
+        if self.kind == "null":
+            return pa.nulls(self.count)
+        if self.kind in ("string", "bytes"):
+            return self._texts()
+        if self.values is None:
+            raise NotColumnarError(f"a field is of type {self.kind}, which does not belong there")
+        if self.kind == "number":
+            return number_array(self.values, pa.int64(), () if mask is None else mask)
+        return pa.array(self.values, pa.bool_() if self.kind == "boolean" else pa.float64(), mask=mask)
+
+    def _texts(self) -> Any:
+        """The bytes between two values are a value of an array, too: every second one is kept."""
+        if not self.count:
+            return pa.array([], pa.string() if self.kind == "string" else pa.binary())
+        offsets = np.stack([self.values, self.values + self.lengths], axis=1).reshape(-1)
+        whole: Any = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), len(offsets) - 1, [None, arrow.py_buffer(offsets), self.data]
+        )
+        places = arrow.array(np.arange(0, len(offsets), 2), mask=None if self.valid is None else ~self.valid)
+        found = whole.take(places).cast(pa.binary())
+        return found.cast(pa.string()) if self.kind == "string" else found
+
+    def taken(self, order: Places) -> Column:
+        """Some of the values, in another order."""
+        found = Column(self.kind, len(order), data=self.data)
+        found.valid = None if self.valid is None else self.valid[order]
+        found.values = None if self.values is None else self.values[order]
+        found.lengths = None if self.lengths is None else self.lengths[order]
+        if self.fields is not None:
+            found.fields = {name: each.taken(order) for name, each in self.fields.items()}
+        return found
+
+    def chosen(self, kept: Mask) -> Column:
+        """The column of some of its records."""
+        if self.rows is None:
+            places = np.flatnonzero(kept)
+            found = Column(self.kind, len(places)) if self.fields is not None else self.taken(places)
+            found.valid = None if self.valid is None else self.valid[kept]
+            if self.fields is not None:
+                found.fields = {name: each.chosen(kept) for name, each in self.fields.items()}
+            return found
+        inside = np.flatnonzero(kept[self.rows])
+        rows = (np.cumsum(kept) - 1)[self.rows[inside]]
+        valid = None if self.valid is None else self.valid[kept]
+        items = self.items and self.items.taken(inside)
+        return Column(self.kind, int(kept.sum()), valid, rows=rows, items=items)
+
+    def scattered(self, at: Places, chosen: Places) -> Column:
+        """The column of more records, of which these are some. `at` says where each of all begins."""
+        valid = np.zeros(len(at), np.bool_)
+        valid[chosen] = True if self.valid is None else self.valid
+        found = Column(self.kind, len(at), valid, data=self.data, items=self.items)
+        if self.lengths is not None:
+            # Texts stand in the order of records, and so does nothing of a record without one.
+            found.values, found.lengths = at.copy(), np.zeros(len(at), np.int64)
+            found.values[chosen], found.lengths[chosen] = self.values, self.lengths
+        elif self.values is not None:
+            found.values = np.zeros(len(at), self.values.dtype)
+            found.values[chosen] = self.values
+        if self.rows is not None:
+            found.rows = chosen[self.rows]
+        if self.fields is not None:
+            found.fields = {name: each.scattered(at, chosen) for name, each in self.fields.items()}
+        return found
+
+
+class Records:
+    """Decodes the records of files of one schema: see `decode`."""
+
+    def __init__(self, schema: Any, wanted: Mapping[int | str, Any]) -> None:
+        """Compile a schema.
+
+        Args:
+            schema: as JSON has it.
+            wanted: ids of fields that are read, with what is wanted of a record in one, or None for all of it.
+
+        Raises:
+            NotColumnarError: it is damaged, too deep, or refers to itself.
+        """
+        self._root = _compiled(schema, {}, "", 0)
+        if not isinstance(self._root, _Record):
+            raise NotColumnarError("its records have no fields")
+        self._wanted = wanted
+
+    def decode(self, some: Sequence[Block]) -> Column:
+        """The records of some blocks.
+
+        Raises:
+            NotColumnarError: they are damaged.
+        """
+        view = _View(b"".join(each.data for each in some))
+        starts = self._starts(view, some)
+        try:
+            found, behind = self._root.read(view, starts, self._wanted)
+        except IndexError:
+            raise NotColumnarError("it is cut short") from None
+        if not np.array_equal(behind, np.append(starts[1:], view.size)[: len(starts)]):
+            raise NotColumnarError("a record ends elsewhere than the next begins")
+        return found
+
+    def _starts(self, view: _View, some: Sequence[Block]) -> Places:
+        """Where each record begins."""
+        sizes = np.array([len(each.data) for each in some], np.int64)
+        counts = np.array([each.records for each in some], np.int64)
+        if self._root.least == 0 or (counts > sizes).any():
+            raise NotColumnarError("a block has more records than bytes")
+        ends = np.cumsum(sizes)
+        order = np.argsort(-counts, kind="stable")
+        at, ends, counts = (ends - sizes)[order], ends[order], counts[order]
+        found: list[Places] = []
+        step, going = 0, len(some)
+        try:
+            while True:
+                going = int(np.searchsorted(-counts, -step))  # blocks with more records than that
+                if going < _FEW:
+                    break
+                found.append(at[:going].copy())
+                at[:going] = self._root.skip(view, at[:going])
+                step += 1
+            for block in range(going):
+                places, at[block] = self._skipped(view.raw, int(at[block]), int(counts[block]) - step)
+                found.append(places)
+        except (IndexError, OverflowError):
+            raise NotColumnarError("it is cut short") from None
+        if not np.array_equal(at, ends):
+            raise NotColumnarError("a block is longer or shorter than its records")
+        return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
+
+    def _skipped(self, data: bytes, at: int, count: int) -> tuple[Places, int]:
+        places = np.empty(count, np.int64)
+        for number_ in range(count):
+            places[number_] = at
+            at = self._root.skip_one(data, at)
+        return places, at
+
+
+def decode(data: bytes, compiled: Callable[[bytes], Records]) -> Iterator[Column]:
+    """Yield the records of a file, `AT_ONCE` bytes at a time; none at all for a file of none.
+
+    Args:
+        data: the file.
+        compiled: makes `Records` of a schema's text.
+
+    Raises:
+        NotColumnarError: it is damaged.
+    """
+    header = read_header(data)
+    records = compiled(header.schema_text)
+    some: list[Block] = []
+    size = total = 0
+    for block in blocks(data, header):
+        size += len(block.data)
+        total += len(block.data)
+        if total > MOST_BYTES:
+            raise NotColumnarError("it is too large when it is unpacked")
+        some.append(block)
+        if size >= AT_ONCE:
+            yield records.decode(some)
+            some, size = [], 0
+    if some:
+        yield records.decode(some)
+
+
+class _View:
+    """Bytes of blocks, with padding behind, so that a number that is cut short reads no other memory."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.size = len(raw)
+        self.buffer = pa.py_buffer(raw)
+        self.bytes = np.frombuffer(raw + bytes(PADDING), np.uint8)
+
+
+class _Node:
+    """A type: how many bytes a value takes at least, how values are skipped, and how they are read."""
+
+    least = 1
+
+    def skip(self, view: _View, at: Places) -> Places:
+        """The places behind values."""
+        raise NotImplementedError
+
+    def skip_one(self, data: bytes, at: int) -> int:
+        """The place behind one value."""
+        raise NotImplementedError
+
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+        """The values, and the places behind them."""
+        raise NotImplementedError
+
+
+class _Null(_Node):
+    least = 0
+
+    def skip(self, view: _View, at: Places) -> Places:
+        return at
+
+    def skip_one(self, data: bytes, at: int) -> int:
+        return at
+
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+        return Column("null", len(at), np.zeros(len(at), np.bool_)), at
+
+
+class _Number(_Node):
+    def skip(self, view: _View, at: Places) -> Places:
+        byte = view.bytes[at]
+        at = at + 1
+        if _or(byte) <= _LOW:
+            return at
+        more = byte > _LOW
+        length = 1
+        while _or(more):
+            if length == _LONGEST:
+                raise NotColumnarError("a number is too long")
+            byte = view.bytes[at]
+            at += more
+            more &= byte > _LOW
+            length += 1
+        return at
+
+    def skip_one(self, data: bytes, at: int) -> int:
+        begin = at
+        while data[at] > _LOW:
+            at += 1
+        if at - begin >= _LONGEST:
+            raise NotColumnarError("a number is too long")
+        return at + 1
+
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+        values, behind = numbers_at(view.bytes, at)
+        return Column("number", len(at), values=values), behind
+
+
+class _Fixed(_Node):
+    """A value of so many bytes: a boolean, a float, or bytes."""
+
+    def __init__(self, kind: str, width: int) -> None:
+        self.kind = kind
+        self.width = self.least = width
+
+    def skip(self, view: _View, at: Places) -> Places:
+        return _within(view, at + self.width)
+
+    def skip_one(self, data: bytes, at: int) -> int:
+        return at + self.width
+
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+        behind = _within(view, at + self.width)
+        if self.kind == "bytes":
+            lengths = np.full(len(at), self.width, np.int64)
+            return Column("bytes", len(at), values=at, lengths=lengths, data=view.buffer), behind
+        stored = view.bytes[at[:, None] + np.arange(self.width)]
+        if self.kind == "boolean":
+            if _or(stored.reshape(-1)) > 1:
+                raise NotColumnarError("a boolean is neither 0 nor 1")
+            return Column("boolean", len(at), values=stored[:, 0].astype(np.bool_)), behind
+        values = stored.view(_FLOATS[self.kind][0])[:, 0].astype(np.float64)
+        return Column("float", len(at), values=values), behind
+
+
+class _Text(_Node):
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def skip(self, view: _View, at: Places) -> Places:
+        byte = view.bytes[at]
+        if not _or(byte) & _LONG_OR_NEGATIVE:
+            return at + 1 + (byte >> 1)
+        return self._lengths(view, at)[1]
+
+    def skip_one(self, data: bytes, at: int) -> int:
+        length, at = number(data, at)
+        if length < 0:
+            raise NotColumnarError("a text has a length that cannot be")
+        return at + length
+
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+        lengths, behind = self._lengths(view, at)
+        return Column(self.kind, len(at), None, behind - lengths, lengths, data=view.buffer), behind
+
+    def _lengths(self, view: _View, at: Places) -> tuple[Places, Places]:
+        lengths, start = numbers_at(view.bytes, at)
+        if len(lengths) and (lengths.min() < 0 or lengths.max() > view.size):
+            raise NotColumnarError("a text has a length that cannot be")
+        return lengths, _within(view, start + lengths)
+
+
+class _Union(_Node):
+    def __init__(self, branches: list[_Node]) -> None:
+        self.branches = branches
+
+    def skip(self, view: _View, at: Places) -> Places:
+        byte = view.bytes[at]
+        same = int(_or(byte))
+        if same <= _LOW and same == _and(byte) and not same & 1 and same >> 1 < len(self.branches):
+            return self.branches[same >> 1].skip(view, at + 1)
+        chosen, at = self._chosen(view, at)
+        for branch, node in enumerate(self.branches):
+            rows = np.flatnonzero(chosen == branch)
+            if len(rows):
+                at[rows] = node.skip(view, at[rows])
+        return at
+
+    def skip_one(self, data: bytes, at: int) -> int:
+        branch, at = number(data, at)
+        if not 0 <= branch < len(self.branches):
+            raise NotColumnarError("a union has no such branch")
+        return self.branches[branch].skip_one(data, at)
+
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+        chosen, at = self._chosen(view, at)
+        begin, behind = at, at.copy()
+        found: Column | None = None
+        for branch, node in enumerate(self.branches):
+            rows = np.flatnonzero(chosen == branch)
+            if not len(rows):
+                continue
+            some, behind[rows] = node.read(view, at[rows], wanted)
+            if some.kind == "null":
+                continue
+            if found is not None:
+                raise NotColumnarError("a field has values of several types")
+            found = some if len(rows) == len(at) else some.scattered(begin, rows)
+        return found or Column("null", len(at), np.zeros(len(at), np.bool_)), behind
+
+    def _chosen(self, view: _View, at: Places) -> tuple[Places, Places]:
+        chosen, at = numbers_at(view.bytes, at)
+        if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(self.branches)):
+            raise NotColumnarError("a union has no such branch")
+        return chosen, at
+
+
+class _Record(_Node):
+    def __init__(self) -> None:
+        self.fields: list[tuple[str, int | None, _Node]] = []
+
+    def skip(self, view: _View, at: Places) -> Places:
+        for _, _, node in self.fields:
+            at = node.skip(view, at)
+        return at
+
+    def skip_one(self, data: bytes, at: int) -> int:
+        for _, _, node in self.fields:
+            at = node.skip_one(data, at)
+        return at
+
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+        made: dict[int | str, Column] = {}
+        count = len(at)
+        for name, id_, node in self.fields:
+            key: int | str | None = id_
+            if wanted is not None:
+                key = id_ if id_ in wanted else name if name in wanted else None
+            if key is None:
+                at = node.skip(view, at)
+            else:
+                made[key], at = node.read(view, at, None if wanted is None else wanted[key])
+        return Column("record", count, fields=made), at
+
+
+class _Items(_Node):
+    """An array, or a map, which is stored as an array of keys and values is."""
+
+    def __init__(self, item: _Node) -> None:
+        if not item.least:
+            raise NotColumnarError("it has arrays of nothing")
+        self.item = item
+
+    def skip(self, view: _View, at: Places) -> Places:
+        byte = view.bytes[at]
+        same = int(_or(byte))
+        if same <= _LOW and same == _and(byte) and not same & 1:
+            places = at + 1
+            for _ in range(same >> 1):
+                places = self.item.skip(view, places)
+            if not same or not _or(view.bytes[places]):
+                return places + bool(same)
+        return self._walked(view, at, lambda _, places: self.item.skip(view, places))
+
+    def skip_one(self, data: bytes, at: int) -> int:
+        while True:
+            count, at = number(data, at)
+            if not count:
+                return at
+            if count < 0:
+                _, at = number(data, at)
+            if abs(count) > MOST_ITEMS:
+                raise NotColumnarError("an array is too long")
+            for _ in range(abs(count)):
+                at = self.item.skip_one(data, at)
+
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+        parts: list[tuple[Places, Places, Column]] = []
+
+        def take(rows: Places, places: Places) -> Places:
+            found, behind = self.item.read(view, places, wanted)
+            parts.append((rows, places.copy(), found))
+            return behind
+
+        behind = self._walked(view, at, take)
+        if not parts:
+            none = Column("null", 0, np.zeros(0, np.bool_))
+            return Column("items", len(at), rows=np.zeros(0, np.int64), items=none), behind
+        # Step by step they came, and record by record they stand there.
+        order = np.argsort(np.concatenate([places for _, places, _ in parts]), kind="stable")
+        rows = np.concatenate([rows for rows, _, _ in parts])[order]
+        items = _joined([found for _, _, found in parts]).taken(order)
+        return Column("items", len(at), rows=rows, items=items), behind
+
+    def _walked(self, view: _View, at: Places, take: Callable[[Places, Places], Places]) -> Places:
+        """The places behind arrays: `take` is called for the next item of each of some, and says what is behind."""
+        at = at.copy()
+        going = np.arange(len(at))
+        while len(going):
+            counts, places = numbers_at(view.bytes, at[going])
+            sized = np.flatnonzero(counts < 0)
+            if len(sized):
+                counts = np.abs(counts)
+                places[sized] = _NUMBER.skip(view, places[sized])
+            least, most = int(counts.min()), int(counts.max())
+            if least < 0 or most > MOST_ITEMS:
+                raise NotColumnarError("an array is too long")
+            for _ in range(least):
+                places = take(going, places)
+            for step in range(least, most):
+                some = np.flatnonzero(counts > step)
+                places[some] = take(going[some], places[some])
+            at[going] = places
+            going = going if least else going[counts > 0]
+        return at
+
+
+_NUMBER: Final = _Number()
+
+
+def _joined(columns: list[Column]) -> Column:
+    """The values of some columns, one behind the other."""
+    if len(columns) == 1:
+        return columns[0]
+    kinds = {each.kind for each in columns} - {"null"}
+    if len(kinds) > 1:
+        raise NotColumnarError("a field has values of several types")
+    count = sum(each.count for each in columns)
+    found = Column(kinds.pop() if kinds else "null", count, data=columns[0].data)
+    if any(each.valid is not None for each in columns):
+        found.valid = np.concatenate(
+            [np.ones(each.count, np.bool_) if each.valid is None else each.valid for each in columns]
+        )
+    if found.kind == "null":
+        return found
+    some = [each for each in columns if each.kind != "null"]
+    if some[0].rows is not None or len(some) != len(columns):
+        raise NotColumnarError("items are of a kind that is not read here")
+    if some[0].values is not None:
+        found.values = np.concatenate([each.values for each in some])
+    if some[0].lengths is not None:
+        found.lengths = np.concatenate([each.lengths for each in some])
+    if some[0].fields is not None:
+        names = some[0].fields
+        found.fields = {name: _joined([_field(each, name) for each in some]) for name in names}
+    return found
+
+
+def _field(column: Column, name: int | str) -> Column:
+    assert column.fields is not None
+    return column.fields[name]
+
+
+def _within(view: _View, behind: Places) -> Places:
+    if len(behind) and behind.max() > view.size:
+        raise NotColumnarError("it is cut short")
+    return behind
+
+
+_PRIMITIVES: Final[dict[str, _Node]] = {
+    "null": _Null(),
+    "boolean": _Fixed("boolean", 1),
+    "int": _NUMBER,
+    "long": _NUMBER,
+    "float": _Fixed("float", 4),
+    "double": _Fixed("double", 8),
+    "bytes": _Text("bytes"),
+    "string": _Text("string"),
+    "enum": _NUMBER,
+}
+
+
+def _compiled(schema: Any, named: dict[str, _Node], space: str, depth: int) -> _Node:
+    """The node of a schema. A type by which a record would hold itself is not known yet when it is met."""
+    if depth > _DEEPEST:
+        raise NotColumnarError("its schema is too deep")
+    if isinstance(schema, list):
+        branches = cast("list[Any]", schema)
+        union = _Union([_compiled(each, named, space, depth + 1) for each in branches])
+        if not branches:
+            raise NotColumnarError("its schema has a union of nothing")
+        return union
+    if isinstance(schema, str):
+        found = _PRIMITIVES.get(schema) or named.get(schema) or named.get(f"{space}.{schema}")
+        if found is None or schema == "enum":
+            raise NotColumnarError(f"its schema has a type {schema!r}, which is not known")
+        return found
+    if not isinstance(schema, dict):
+        raise NotColumnarError("its schema is none")
+    entries = cast("dict[str, Any]", schema)
+    kind = entries.get("type")
+    if kind == "array":
+        return _Items(_compiled(entries.get("items"), named, space, depth + 1))
+    if kind == "map":
+        pair = _Record()
+        value = _compiled(entries.get("values"), named, space, depth + 1)
+        pair.fields = [("key", None, _PRIMITIVES["string"]), ("value", None, value)]
+        return _Items(pair)
+    if kind in ("record", "error", "fixed", "enum"):
+        return _named(entries, named, space, depth)
+    return _compiled(kind, named, space, depth + 1)
+
+
+def _named(entries: dict[str, Any], named: dict[str, _Node], space: str, depth: int) -> _Node:
+    name = entries.get("name")
+    if not isinstance(name, str):
+        raise NotColumnarError("its schema has a type without a name")
+    outer, _, short = name.rpartition(".")
+    space = outer or str(entries.get("namespace") or space)
+    kind = entries["type"]
+    if kind == "enum":
+        found: _Node = _NUMBER
+    elif kind == "fixed":
+        size = entries.get("size")
+        if type(size) is not int or not 0 <= size <= MOST_BLOCK:
+            raise NotColumnarError("its schema has a size that cannot be")
+        found = _Fixed("bytes", size)
+    else:
+        found = _Record()
+        fields = entries.get("fields")
+        for each in cast("list[Any]", fields) if isinstance(fields, list) else [None]:
+            found.fields.append(_named_field(each, named, space, depth))
+        found.least = sum(node.least for _, _, node in found.fields)
+    named[f"{space}.{short}"] = named[short] = found
+    return found
+
+
+def _named_field(
+    field: Any, named: dict[str, _Node], space: str, depth: int
+) -> tuple[str, int | None, _Node]:
+    if not isinstance(field, dict) or "type" not in field:
+        raise NotColumnarError("its schema has a field without a type")
+    entries = cast("dict[str, Any]", field)
+    id_ = entries.get("field-id")
+    try:
+        number_ = None if id_ is None else int(id_)
+    except (TypeError, ValueError):
+        raise NotColumnarError("its schema has a field id that is no number") from None
+    return str(entries.get("name")), number_, _compiled(entries["type"], named, space, depth + 1)

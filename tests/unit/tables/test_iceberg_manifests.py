@@ -1,0 +1,227 @@
+"""Manifests decoded into columns: they say what fastavro reads of them, or are refused with one sentence."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.planning.iceberg_tables import append, write_table
+from pruner.errors import TableError
+from pruner.tables.avro import decoder
+from pruner.tables.iceberg import places, source
+from pruner.tables.iceberg.manifests import ManifestFile, read_manifest
+from tests.support.iceberg_manifests import (
+    PARTITIONS,
+    by_fastavro,
+    mutated,
+    of_manifest,
+    random_entry,
+    repacked,
+    schema_of_version,
+    unpacked,
+    written,
+)
+from tests.support.iceberg_tables import SPECS, IcebergLake, rows
+
+ANY = ManifestFile("m.avro", 0, 0, 9)
+OLD = ManifestFile("m.avro", 0, 0, 0)
+"""Of version 1, which has no sequence numbers."""
+
+
+@pytest.mark.parametrize(
+    ("codec", "block"),
+    [("null", 1), ("deflate", 64_000), ("deflate", 2_000), ("bzip2", 2_000), ("xz", 64_000)],
+)
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_columns_are_what_fastavro_reads(version: int, block: int, codec: str) -> None:
+    chance = random.Random(version * block)
+    schema = schema_of_version(version)
+    line = OLD if version == 1 else ANY
+    for count in (0, 1, 90):
+        entries = [random_entry(chance, number) for number in range(count)]
+        data = written(entries, schema, codec, block)
+        assert of_manifest(read_manifest(data, line, "m.avro")) == by_fastavro(data, line)
+
+
+def test_files_of_several_parts_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(4)
+    data = written([random_entry(chance, number) for number in range(100)], schema_of_version(2), block=2_000)
+    whole = of_manifest(read_manifest(data, ANY, "m.avro"))
+    monkeypatch.setattr(decoder, "AT_ONCE", 5_000)
+    assert of_manifest(read_manifest(data, ANY, "m.avro")) == whole
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstandard"])
+def test_codecs_that_fastavro_has_not(codec: str) -> None:
+    chance = random.Random(3)
+    data = written([random_entry(chance, number) for number in range(30)], schema_of_version(2), block=2_000)
+    packed = repacked(data, unpacked(data), codec)
+    whole = of_manifest(read_manifest(data, ANY, "m.avro"))
+    assert of_manifest(read_manifest(packed, ANY, "m.avro")) == whole
+    # The last block's bytes, from its end on: Avro's checksum behind Snappy's, and frames of Zstandard that are cut.
+    sync = 16
+    damaged = packed[: -sync - 1] + bytes([packed[-sync - 1] ^ 4]) + packed[-sync:]
+    if codec == "zstandard":
+        (last,) = unpacked(data)[-1:]
+        short = repacked(data, [last], codec)
+        damaged = short.replace(short[-sync - 8 : -sync], bytes(8))
+    with pytest.raises(TableError, match=r"m\.avro is damaged: a block cannot be unpacked"):
+        read_manifest(damaged, ANY, "m.avro")
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("version", [1, 2])
+def test_manifests_of_pyiceberg(spec: str, version: int, tmp_path: Path) -> None:
+    table = IcebergLake(tmp_path).create("t", spec, version)
+    table.append(rows(table, range(24)))
+    table.append(rows(table, range(24, 40)))
+    table.delete("id < 5")
+    manifests = [path for path in tmp_path.rglob("*.avro") if not path.name.startswith("snap-")]
+    assert manifests
+    for path in manifests:
+        data = path.read_bytes()
+        assert of_manifest(read_manifest(data, OLD, path.name)) == by_fastavro(data, OLD)
+
+
+@pytest.mark.parametrize("least_lanes", [1, 8, 10**9])
+def test_mutated_manifests_are_right_or_refused(least_lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder, "_FEW", least_lanes)
+    chance = random.Random(least_lanes)
+    outcomes = {run_mutation(chance, seed) for seed in range(200)}
+    assert outcomes == {"right", "refused"}
+
+
+_KNOWN: dict[int, tuple[bytes, list[Any]]] = {}
+
+
+def run_mutation(chance: random.Random, seed: int) -> str:
+    """Read a manifest with changed bytes: what was read must be what fastavro reads."""
+    kind = seed % 12
+    if kind not in _KNOWN:
+        made = random.Random(kind)
+        entries = [random_entry(made, number) for number in range((2, 40, 12)[kind % 3])]
+        some = PARTITIONS[: kind % 4]
+        data = written(entries, schema_of_version(1 + kind % 3, some), block=(64_000, 700)[kind % 2])
+        _KNOWN[kind] = data, unpacked(data)
+    data, whole = _KNOWN[kind]
+    if chance.random() < 0.15:
+        data = mutated(chance, data)
+    else:
+        changed = list(whole)
+        at = chance.randrange(len(changed))
+        records = changed[at].records + chance.choice((0, 0, 0, 0, 0, 0, 1, -1, 2**40))
+        changed[at] = changed[at]._replace(data=mutated(chance, changed[at].data), records=records)
+        data = repacked(data, changed)
+    line = ANY if kind % 3 else OLD
+    try:
+        found = of_manifest(read_manifest(data, line, "m.avro"))
+    except TableError as error:
+        return "refused" if "\n" not in str(error) else "refused with more than a sentence"
+    expected = by_fastavro(data, line)
+    assert repr(found) == repr(expected)
+    return "right"
+
+
+def _refused(entries: list[Any], schema: Any) -> str:
+    with pytest.raises(TableError) as caught:
+        read_manifest(written(entries, schema), ANY, "m.avro")
+    return str(caught.value)
+
+
+def test_schemas_that_are_no_manifests() -> None:
+    plain = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
+    assert _refused([{"a": 1}], plain) == "m.avro has no field ids: it is no manifest of an Iceberg table"
+    nothing = {"type": "record", "name": "r", "fields": [{"name": "status", "type": "null", "field-id": 0}]}
+    assert "more records than bytes" in _refused([{"status": None}], nothing)
+    itself = {
+        "type": "record",
+        "name": "r",
+        "fields": [
+            {"name": "status", "type": "int", "field-id": 0},
+            {"name": "next", "type": ["null", "r"]},
+        ],
+    }
+    assert "which is not known" in _refused([{"status": 1, "next": None}], itself)
+
+
+def test_a_block_that_grows_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pruner.tables.avro.container.MOST_BLOCK", 10_000)
+    entry = random_entry(random.Random(1), 1)
+    entry["data_file"]["file_path"] = "x" * 1_000_000
+    schema = schema_of_version(2)
+    for codec in ("null", "deflate", "bzip2", "xz"):
+        with pytest.raises(TableError, match="too large"):
+            read_manifest(written([entry], schema, codec), ANY, "m.avro")
+
+
+def test_metrics_of_a_field() -> None:
+    entry = random_entry(random.Random(1), 1)
+    entry["status"] = 1
+    entry["data_file"]["null_value_counts"] = [{"key": 3, "value": 5}, {"key": 4, "value": 6}]
+    found = read_manifest(written([entry], schema_of_version(2)), ANY, "m.avro")
+    at, values = found.metrics["null_counts"].of_field(4)
+    assert np.array_equal(at, [0])
+    assert values.to_pylist() == [6]
+
+
+@pytest.mark.parametrize("root", ["/lake/t", "s3://bucket/t"])
+def test_a_place_does_not_depend_on_what_is_known_of_its_folder(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("a b%20.parquet", "~", "..", ".", "", "x?y", "Ä:é", "file:")
+    folders = (
+        "",
+        "/",
+        "/lake/t",
+        "/lake/./t/../u/",
+        "file:/lake",
+        "file:///lake/a=b%2F",
+        "file://",
+        "lake",
+        "~",
+    )
+    remote = (
+        "s3:/",
+        "s3://bucket",
+        "s3a://bucket/t/",
+        "s3://bucket/a/../b",
+        "s3://key:x@bucket/t",
+        "gs://b/t",
+    )
+    locations = [f"{folder}/{name}" for folder in (*folders, *remote) for name in names]
+    by_folder = [_place_or_error(each, root) for each in (*locations, *locations)]
+    monkeypatch.setattr(places, "_folder_of", lambda *_: None)
+    assert by_folder == [_place_or_error(each, root) for each in (*locations, *locations)]
+
+
+def _place_or_error(location: str, root: str) -> str:
+    try:
+        return places.place_of(location, root)
+    except TableError as error:
+        return f"error: {error}"
+
+
+def test_a_look_reads_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "t"
+    write_table(root, 50)
+    read: list[str] = []
+
+    def counted(place: str, options: Mapping[str, str], most: int) -> bytes:
+        read.append(place.rpartition("/")[2])
+        return places.read_file(place, options, most)
+
+    monkeypatch.setattr(source, "read_file", counted)
+    table = source.IcebergSource(str(root))
+    first = table.snapshot()
+    assert (len(first), read) == (50, ["snap-1.avro", "m0.avro"])
+    read.clear()
+    assert table.snapshot(first) is first
+    assert read == []
+    append(root, 2, 3)
+    second = table.snapshot(first)
+    assert (len(second), read) == (53, ["snap-2.avro", "a2.avro"])
