@@ -81,7 +81,7 @@ class IcebergTable:
 
     def metadata(self, *, python: bool) -> dict[str, Any]:
         """The table's own metadata as JSON; nothing in it is a place where a client could write."""
-        found: dict[str, Any] = msgspec.json.decode(unpacked(self.newest.stored))
+        found: dict[str, Any] = msgspec.json.decode(unpacked(self.newest.metadata.stored))
         kept: dict[str, str] = found.get("properties") or {}
         properties = {name: value for name, value in kept.items() if name not in _PLACES_OF_WRITES}
         told = found | {

@@ -74,7 +74,10 @@ class StructType(msgspec.Struct, rename="kebab", frozen=True):
 
 
 class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
-    """What a metadata file says: use the methods, which know what the older versions left out."""
+    """What a metadata file says: use the methods, which know what the older versions left out.
+
+    `stored` is the content of the file.
+    """
 
     format_version: int
     location: str
@@ -91,6 +94,7 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
     snapshots: list[TableSnapshot] = []
     snapshot_log: list[LogEntry] = []
     refs: dict[str, Reference] = {}
+    stored: bytes = msgspec.field(default=b"", name="")  # no key of the file
 
     def schema_of(self, schema_id: int | None) -> StructType:
         """A schema by its id; the current one for None.
@@ -178,7 +182,7 @@ def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
             f"{root} is an Iceberg table of format version {found.format_version}, and this reader knows 1 to "
             f"{NEWEST_VERSION}: read the table with an engine that knows it"
         )
-    return found
+    return msgspec.structs.replace(found, stored=data)
 
 
 def unpacked(data: bytes) -> bytes:

@@ -73,17 +73,13 @@ _VOID: Final = "void"
 
 @dataclass(frozen=True)
 class IcebergState:
-    """A snapshot of the table as its manifests have it, in their order; `manifests` are their paths.
-
-    `stored` is the content of the metadata file.
-    """
+    """A snapshot of the table as its manifests have it, in their order; `manifests` are their paths."""
 
     metadata: TableMetadata
     snapshot: TableSnapshot | None
     manifests: tuple[str, ...]
     data: tuple[Manifest, ...]
     deletes: tuple[Manifest, ...]
-    stored: bytes = b""
 
     @cached_property
     def files(self) -> pa.Table:
@@ -112,7 +108,6 @@ class IcebergSource(WriteOnceSource):
         self._lock = RLock()
         self._newest: tuple[str, ObjectInfo | None] | None = None
         self._metadata: TableMetadata | None = None
-        self._stored = b""
         self._manifests: dict[str, Manifest] = {}
         self._snapshot: Snapshot | None = None
         self._shown: TableMetadata | None = None
@@ -233,7 +228,6 @@ class IcebergSource(WriteOnceSource):
         metadata = read_metadata(stored, self.root, name)
         _require_same_place(metadata, table_of_metadata(self.root))
         _mapping(metadata)
-        self._stored = stored
         return metadata
 
     def _current(self, metadata: TableMetadata) -> Snapshot:
@@ -279,9 +273,7 @@ class IcebergSource(WriteOnceSource):
                     self._manifests[each.path] = read_manifest(stored, each, place_of(each.path, self.root))
         data = tuple(self._manifests[each.path] for each in listed if each.content == DATA)
         deletes = tuple(self._manifests[each.path] for each in listed if each.content != DATA)
-        return IcebergState(
-            metadata, snapshot, tuple(each.path for each in listed), data, deletes, self._stored
-        )
+        return IcebergState(metadata, snapshot, tuple(each.path for each in listed), data, deletes)
 
     def _listed(self, snapshot: TableSnapshot) -> list[ManifestFile]:
         if snapshot.key_id is not None:
