@@ -32,7 +32,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fetch tables demo demo-delta demo-iceberg demo-trino quick check check-both check-matrix check-stores test faults fuzz soak bench api docs trino-plugin wheel lock clean
+.PHONY: help setup fetch tables demo demo-delta demo-iceberg demo-trino quick check check-both check-matrix check-stores test faults fuzz soak referee bench api docs trino-plugin wheel lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -107,6 +107,11 @@ api: $(READY) ## Write docs/api.md, errors.md, functions.md, expressions.md and 
 
 docs: $(READY) ## Build the documentation as a site in build/site
 	@$(BIN)/python -m tools.docs_site
+
+referee: $(READY) ## Ask readers of other projects about the traps, each in its own environment; writes docs/referee.md
+	@SPARK_JARS=$$($(BIN)/python -c 'from tools.jars import *; print(*delta_jars(), iceberg_jar(), sep=",")') \
+		$(BIN)/python referee/run.py \
+		--environments $(PRUNER_CACHE)/referee --page docs/referee.md
 
 bench: $(READY) ## Measure planning and scanning
 	@$(BIN)/python -m benchmarks
