@@ -201,7 +201,11 @@ def page(found: list[Finding]) -> str:
             by.setdefault(each.question.case, {}).setdefault(each.reader, []).append(each)
     for case, wrong_readers in by.items():
         question = next(iter(wrong_readers.values()))[0].question
-        lines += [f"**{question.title[0].upper()}{question.title[1:]}** (`{case}`, trap {question.trap})", ""]
+        lines += [
+            f"**{question.title[0].upper()}{question.title[1:]}**",
+            f"(`{case}`, trap {question.trap})",
+            "",
+        ]
         lines += [f"- {reader}: {_examples(several)}" for reader, several in wrong_readers.items()]
         lines.append("")
     asked = dict.fromkeys(each.question.case for each in found if each.question.case not in by)

@@ -129,11 +129,12 @@ def _field_json(field: Field) -> dict[str, Any]:
 
 def _field_of(sent: Mapping[str, Any], sources: tuple[Field, ...]) -> Field:
     schema = cast("Any", pa.ipc.read_schema(pa.py_buffer(base64.b64decode(sent["type"]))))
+    mapped: list[list[str]] | None = sent["mapped"]
     attributes: dict[str, Any] = {
         **sent,
         "path": tuple(sent["path"]),
         "stored": None if sent["stored"] is None else tuple(sent["stored"]),
-        "mapped": None if sent["mapped"] is None else tuple(map(tuple, sent["mapped"])),
+        "mapped": None if mapped is None else tuple([tuple(each) for each in mapped]),
         "type": schema.field(0).type,
         "sources": sources,
     }

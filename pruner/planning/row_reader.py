@@ -55,7 +55,8 @@ def read_rows(
         storage_options: options of the store, besides those with which the table was opened.
 
     Raises:
-        SchemaError: the table has no such column, only its paths have it, or a file lacks it where NULL is not certain.
+        SchemaError: the table has no such column, only its paths have it, files know it by a mapping of columns, or a
+            file lacks it where NULL is not certain.
         TableError: a file group to read has log files, so its base file alone is not the table's content.
         StorageError: a file cannot be read.
     """
@@ -69,6 +70,10 @@ def _stored(plan: Plan, name: str) -> Field:
     found = plan.schema.find((name,))
     if not found.in_file:
         raise SchemaError(f"column {found.name!r} is only in the paths of the files: take it from there")
+    if any(part.path[0] == found.path[0] and part.stored is not None for part in plan.schema):
+        raise SchemaError(
+            f"column {found.name!r} is found by a mapping of columns, which this does not follow: read it by an engine"
+        )
     return found
 
 

@@ -203,9 +203,10 @@ class IcebergSource(WriteOnceSource):
         if self._told is not None and self._told[0] == file:
             return self._told[1]
         folder = self.root.rpartition("/")[0] if self._fixed else f"{self.root}/{METADATA}"
-        found = self._checked(read_file(f"{folder}/{file}", self.storage_options, MOST_BYTES), file)
+        place = f"{folder}/{file}"
+        found = self._checked(read_file(place, self.storage_options, MOST_BYTES), file)
         if known.table_uuid is None or found.table_uuid != known.table_uuid:
-            raise TableError(f"{folder}/{file} is of another table than {self.root}")
+            raise TableError(f"{place} is of another table than {self.root}")
         self._told = file, found
         return found
 

@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from tests.support.iceberg_tables import IcebergLake
+from tests.support.iceberg_tables import rows as iceberg_rows
 from tests.unit.metadata.s3_server import serve
 
 
@@ -90,3 +92,15 @@ def test_a_file_that_is_gone_is_one_sentence(table: pruner.Table) -> None:
     for read in (pruner.read_rows, pruner.row_groups):
         with pytest.raises(pruner.StorageError, match=f"cannot read {gone}: "):
             list(read(plan))
+
+
+def test_a_column_that_files_know_by_a_mapping_is_refused(tmp_path: Path) -> None:
+    """By its name a file would give NULL, or the values of a column that was dropped."""
+    lake = IcebergLake(tmp_path)
+    written = lake.create("t")
+    written.append(iceberg_rows(written, range(3)))
+    with written.update_schema() as change:
+        change.rename_column("id", "identity")
+    plan = pruner.open_table(written.metadata_location).plan("identity = 1")
+    with pytest.raises(pruner.SchemaError, match="column 'identity' is found by a mapping of columns"):
+        next(pruner.read_rows(plan, ["identity"]))
