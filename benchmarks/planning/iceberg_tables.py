@@ -1,4 +1,4 @@
-"""Iceberg tables of which only the metadata is there: manifests as Java's writer cuts and packs them."""
+"""Iceberg tables of which only the metadata is there: manifests in blocks as Java's writer cuts and packs them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS: Final = {
 _UUID: Final = "5f1d6f0e-7c0b-4a4b-9d55-0d2f8c7e4f10"
 ROWS: Final = 10
 _IN_MANIFEST: Final = 40_000
-"""Files whose entries fill the 8 MB at which Java's writer begins another manifest."""
+"""Files of one manifest: 2.6 MB, where Java's writer begins another one at 8."""
 
 _SYNC: Final = 64_000
 """Bytes after which Java's Avro begins another block."""
