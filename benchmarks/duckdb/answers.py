@@ -98,8 +98,8 @@ def _in_spark(root: Path, scratch: Path) -> Grid:
     try:
         spark.read.parquet(str(few)).createOrReplaceTempView("plain_events")
         pruner_spark.register(spark, "events", str(few))
-        newest = spark.sql("SELECT max(ts) AS ts, max(v) AS v FROM plain_events").collect()
-        spark.createDataFrame(newest).coalesce(1).write.parquet(str(scratch / "small"))
+        newest = spark.sql("SELECT max(ts) AS ts, max(v) AS v FROM plain_events")
+        newest.coalesce(1).write.parquet(str(scratch / "small"))  # with the very types, which keys must have
         spark.read.parquet(str(scratch / "small")).createOrReplaceTempView("small")
         for name, text in (GAINING | OTHERS | JOINS).items():
 
