@@ -178,7 +178,7 @@ def _field(id_: int, type_: pa.DataType, name: str = "c") -> pa.Field[Any]:
     return pa.field(name, type_, metadata={_FIELD_ID: str(id_)})
 
 
-def _equal_histories(ice: SparkSession, table: str) -> dict[str, list[Callable[[], Any]]]:
+def equal_histories(ice: SparkSession, table: str) -> dict[str, list[Callable[[], Any]]]:
     """Steps of tables with equality deletes, each to be run before the table is looked at."""
 
     def delete(*arguments: Any, **options: Any) -> Callable[[], Any]:
@@ -267,7 +267,7 @@ def _equal_histories(ice: SparkSession, table: str) -> dict[str, list[Callable[[
 def test_equality_deletes_remove_what_spark_leaves_out(ice: SparkSession, tmp_path: Path, name: str) -> None:
     table = f"ice.ns.equal_{name}"
     root = Path(ice.conf.get("spark.sql.catalog.ice.warehouse") or "") / f"ns/equal_{name}"
-    steps = _equal_histories(ice, table)[name]
+    steps = equal_histories(ice, table)[name]
     steps.pop(0)()
     opened = pruner.open_table(str(root), index_uri=str(tmp_path / "index"))
     with pruner_duckdb.connect({"t": opened}) as pruned:
