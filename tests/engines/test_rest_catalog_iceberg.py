@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog import load_catalog
 
 import pruner
@@ -277,11 +278,19 @@ def test_random_conditions_on_every_transform(specs: SparkSession, url: str) -> 
     """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=5000` runs more of them."""
     rng = random.Random(SEED)
     catalog = load_catalog("lake", type="rest", uri=url)
+    failed = 0
     for number in range(examples(40)):
         name, condition = rng.choice(list(SPECS)), _condition(rng)
-        expected = _shown(specs.sql(f"SELECT * FROM ice.ns.{name} WHERE {condition}").collect())
+        try:
+            expected = _shown(specs.sql(f"SELECT * FROM ice.ns.{name} WHERE {condition}").collect())
+        except Py4JJavaError as error:
+            # Iceberg itself fails at LIKE over a partition that is NULL; there is nothing to compare with then.
+            assert "ResidualEvaluator" in str(error), (SEED, number, name, condition)
+            failed += 1
+            continue
         found = _shown(specs.sql(f"SELECT * FROM lake.web.{name} WHERE {condition}").collect())
         assert found == expected, (SEED, number, name, condition)
+    assert failed < examples(40) / 4
     for name in SPECS:
         every = specs.sql(f"SELECT id FROM ice.ns.{name} WHERE id < 10").collect()
         found_ids: Any = catalog.load_table(f"web.{name}").scan(row_filter="id < 10").to_arrow().column("id")
