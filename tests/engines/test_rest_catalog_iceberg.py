@@ -285,7 +285,8 @@ def test_random_conditions_on_every_transform(specs: SparkSession, url: str) -> 
             expected = _shown(specs.sql(f"SELECT * FROM ice.ns.{name} WHERE {condition}").collect())
         except Py4JJavaError as error:
             # Iceberg itself fails at LIKE over a partition that is NULL; there is nothing to compare with then.
-            assert "ResidualEvaluator" in str(error), (SEED, number, name, condition)
+            if "ResidualEvaluator" not in str(error):
+                raise
             failed += 1
             continue
         found = _shown(specs.sql(f"SELECT * FROM lake.web.{name} WHERE {condition}").collect())
