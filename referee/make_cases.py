@@ -510,6 +510,13 @@ def iceberg_cases() -> list[Case]:
             [*NULLS, *comparisons("x", 5, 6), ["not", ["in", "x", [6, 7]]]],
         ),
         Case(
+            "iceberg_negative_zero",
+            "zeros of negative sign alone, which equal those of positive sign",
+            "S6",
+            one(x=[-0.0, -0.0]),
+            ZEROS,
+        ),
+        Case(
             "iceberg_zeros",
             "zeros of both signs",
             "S6",
