@@ -25,10 +25,10 @@ from prometheus_client import multiprocess as counters
 from pruner.errors import PrunerError
 from pruner.extras import installing
 from pruner.service.app import create_app
+from pruner.service.metrics import SHARED_FOLDER
 from pruner.service.served import Served, Upkeep
 from pruner.service.serving import log_to_stderr, server_of
 from pruner.service.siblings import Siblings
-from pruner.service.telemetry import SHARED_FOLDER
 
 if TYPE_CHECKING:
     import socket
