@@ -570,7 +570,8 @@ def _compiled(schema: Any, named: dict[str, _Node], space: str, depth: int) -> _
             raise NotColumnarError("its schema has a union of nothing")
         return union
     if isinstance(schema, str):
-        found = _PRIMITIVES.get(schema) or named.get(schema) or named.get(f"{space}.{schema}")
+        # The enclosing namespace comes first (Avro specification, "Names").
+        found = _PRIMITIVES.get(schema) or named.get(_full_name(schema, space)) or named.get(schema)
         if found is None or schema == "enum":
             raise NotColumnarError(f"its schema has a type {schema!r}, which is not known")
         return found
@@ -595,7 +596,7 @@ def _named(entries: dict[str, Any], named: dict[str, _Node], space: str, depth: 
     if not isinstance(name, str):
         raise NotColumnarError("its schema has a type without a name")
     outer, _, short = name.rpartition(".")
-    space = outer or str(entries.get("namespace") or space)
+    space = outer or str(entries.get("namespace", space) or "")
     kind = entries["type"]
     if kind == "enum":
         found: _Node = _NUMBER
@@ -610,8 +611,12 @@ def _named(entries: dict[str, Any], named: dict[str, _Node], space: str, depth: 
         for each in cast("list[Any]", fields) if isinstance(fields, list) else [None]:
             found.fields.append(_named_field(each, named, space, depth))
         found.least = sum(node.least for _, _, node in found.fields)
-    named[f"{space}.{short}"] = named[short] = found
+    named[_full_name(short, space)] = found
     return found
+
+
+def _full_name(name: str, space: str) -> str:
+    return f"{space}.{name}" if space and "." not in name else name
 
 
 def _named_field(

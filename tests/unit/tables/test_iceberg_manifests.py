@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import numpy as np
 import pytest
 
 from benchmarks.planning.iceberg_tables import append, write_table
 from pruner.errors import TableError
 from pruner.tables.avro import decoder
+from pruner.tables.avro.container import schema_of
 from pruner.tables.iceberg import places, source
 from pruner.tables.iceberg.manifests import ManifestFile, read_manifest
 from tests.support.iceberg_manifests import (
@@ -225,3 +228,24 @@ def test_a_look_reads_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     append(root, 2, 3)
     second = table.snapshot(first)
     assert (len(second), read) == (53, ["snap-2.avro", "a2.avro"])
+
+
+def test_a_short_name_is_one_of_the_enclosing_namespace() -> None:
+    number, text = ([{"name": "x", "type": kind}] for kind in ("long", "string"))
+    holder = {"type": "record", "name": "a.Holder", "fields": [{"name": "r", "type": "R"}]}
+    kinds = [
+        {"type": "record", "name": "a.R", "fields": number},
+        {"type": "record", "name": "b.R", "fields": text},
+        holder,
+    ]
+    schema: Any = {
+        "type": "record",
+        "name": "All",
+        "fields": [{"name": name, "type": kind} for name, kind in zip("abc", kinds, strict=True)],
+    }
+    content = io.BytesIO()
+    rows = [{"a": {"x": n}, "b": {"x": "text" * n}, "c": {"r": {"x": -n}}} for n in range(50)]
+    fastavro.writer(content, schema, rows, sync_interval=100)
+    wanted: Mapping[int | str, Any] = {"c": {"r": {"x": None}}}
+    found = list(decoder.decode(content.getvalue(), lambda text: decoder.Records(schema_of(text), wanted)))
+    assert found, "each record ends where the next begins"
