@@ -79,6 +79,12 @@ def encode(state: State) -> bytes:
     return data
 
 
+# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+_ENTRY = msgspec.json.Decoder(_Entry)
+_HEADER = msgspec.json.Decoder(_Header)
+_STATE = msgspec.json.Decoder(State)
+
+
 def decode(data: bytes, version: int, where: str) -> tuple[State, str]:
     """Return the state of a log entry, verified, and its checksum.
 
@@ -92,17 +98,17 @@ def decode(data: bytes, version: int, where: str) -> tuple[State, str]:
         FormatError: the bytes are not what was written.
     """
     try:
-        entry = msgspec.json.decode(data, type=_Entry)
+        entry = _ENTRY.decode(data)
         payload = bytes(entry.state)
         if checksum_of(payload) != entry.checksum:
             raise FormatError(f"the log entry {where} fails its checksum: {_REPAIR}")
-        header = msgspec.json.decode(payload, type=_Header)
+        header = _HEADER.decode(payload)
         if header.min_reader > FORMAT_VERSION:
             raise NewerFormatError(
                 f"the metadata table has format {header.format_version}, written by a newer pruner: "
                 f"this one reads up to format {FORMAT_VERSION}, so upgrade it"
             )
-        state = msgspec.json.decode(payload, type=State)
+        state = _STATE.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise FormatError(f"the log entry {where} is damaged: {_REPAIR}") from None
     if state.version != version:

@@ -139,13 +139,18 @@ def discard(store: Store, done: Iterable[Receipt]) -> None:
     store.delete(_path(receipt) for receipt in done)
 
 
+# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+_SIGNED = msgspec.json.Decoder(_Signed)
+_RECEIPT = msgspec.json.Decoder(Receipt)
+
+
 def _decode(data: bytes) -> Receipt:
     try:
-        signed = msgspec.json.decode(data, type=_Signed)
+        signed = _SIGNED.decode(data)
         payload = bytes(signed.receipt)
         if checksum_of(payload) != signed.checksum:
             raise FormatError("a receipt fails its checksum")
-        return msgspec.json.decode(payload, type=Receipt)
+        return _RECEIPT.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError("a receipt is damaged") from error
 

@@ -41,6 +41,10 @@ class _Hint(msgspec.Struct):
     version: int
 
 
+# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+_HINT_DECODER: Final = msgspec.json.Decoder(_Hint)
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """A JSON file with the actions of the versions from `first` to `last`: one commit, or several compacted."""
@@ -186,6 +190,6 @@ def commit_path(version: int) -> str:
 def _hinted(store: Store) -> int | None:
     """The version of a checkpoint that the log hints at; None where it does not, or not so that it is understood."""
     try:
-        return msgspec.json.decode(store.get(_HINT, _HINT_BYTES), type=_Hint).version
+        return _HINT_DECODER.decode(store.get(_HINT, _HINT_BYTES)).version
     except (NotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
         return None

@@ -56,6 +56,10 @@ class _Struct(msgspec.Struct):
     fields: list[_Column]
 
 
+# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+_STRUCT: Final = msgspec.json.Decoder(_Struct)
+
+
 def mapping_mode(metadata: Metadata, protocol: Protocol, root: str) -> str:
     """How columns are found in the files: by the `name` that the schema gives for that, by `id`, or "" by their own.
 
@@ -78,7 +82,7 @@ def delta_schema(metadata: Metadata, protocol: Protocol, root: str) -> TableSche
     """
     mapped = bool(mapping_mode(metadata, protocol, root))
     try:
-        found = msgspec.json.decode(metadata.schema_string, type=_Struct)
+        found = _STRUCT.decode(metadata.schema_string)
         top = list(_fields(found, (), (), mapped=mapped))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise TableError(f"the schema of {root} is not understood: {error}") from None
@@ -92,7 +96,7 @@ def delta_schema(metadata: Metadata, protocol: Protocol, root: str) -> TableSche
 def became_double(metadata: Metadata) -> frozenset[tuple[str, ...]]:
     """The columns of doubles that some files may have as 32-bit floats, by their paths in the files."""
     try:
-        found = msgspec.json.decode(metadata.schema_string, type=_Struct)
+        found = _STRUCT.decode(metadata.schema_string)
         return frozenset(_were_floats(found, ()))
     except msgspec.MsgspecError:
         return frozenset()

@@ -158,6 +158,10 @@ class _About(msgspec.Struct, frozen=True):
     unsettled: dict[str, int]
 
 
+# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+_ABOUT = msgspec.json.Decoder(_About)
+
+
 def _writer() -> str:
     return f"hudi pruner {__version__} hudi-rs {version('hudi')}"
 
@@ -184,7 +188,7 @@ def load(saved: SavedLook, root: str) -> tuple[Timeline, HudiColumns] | None:
         root: where the table lies now.
     """
     try:
-        about = msgspec.json.decode((saved.table.schema.metadata or {}).get(SAVED_METADATA, b""), type=_About)
+        about = _ABOUT.decode((saved.table.schema.metadata or {}).get(SAVED_METADATA, b""))
         if about.written_by != _writer() or not saved.table.schema.equals(STORED_COLUMNS):
             return None
         raw = b64decode(about.properties, validate=True)

@@ -78,6 +78,10 @@ class _About(msgspec.Struct, frozen=True):
     schemas: tuple[str, ...]
 
 
+# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+_ABOUT = msgspec.json.Decoder(_About)
+
+
 def _writer() -> str:
     return f"parquet types pruner {__version__} pyarrow {pa.__version__}"
 
@@ -109,7 +113,7 @@ def load(saved: SavedLook) -> dict[bytes, pa.Schema]:
     """Return the stored schemas by slice key; none where the stored form is not ours."""
     table = saved.table
     try:
-        about = msgspec.json.decode((table.schema.metadata or {}).get(SAVED_METADATA, b""), type=_About)
+        about = _ABOUT.decode((table.schema.metadata or {}).get(SAVED_METADATA, b""))
         if about.written_by != _writer() or not table.schema.equals(STORED_COLUMNS):
             return {}
         messages = [b64decode(text, validate=True) for text in about.schemas]
