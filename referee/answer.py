@@ -11,6 +11,8 @@ import json
 import os
 import sys
 
+from conditions import UnsupportedError
+
 
 def main(name: str) -> None:
     """Answer each line; what the reader prints itself goes to standard error."""
@@ -25,7 +27,7 @@ def main(name: str) -> None:
         question = json.loads(line)
         try:
             if reader is None:
-                raise NotImplementedError(broken)
+                raise UnsupportedError(broken)
             found = {"ids": sorted(reader.ids(question["root"], question["format"], question["condition"]))}
         except BaseException as error:  # a panic of a library in Rust is no Exception
             found = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}

@@ -14,6 +14,11 @@ from typing import Any
 
 Condition = list[Any]
 
+
+class UnsupportedError(Exception):
+    """A reader has no such format or condition, so that it is not judged by it."""
+
+
 _TYPES = {"double": "DOUBLE", "date": "DATE", "timestamp": "TIMESTAMP", "decimal": "DECIMAL(18, 2)"}
 
 

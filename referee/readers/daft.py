@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from conditions import Condition, Expressions, constant, expression
+from conditions import Condition, Expressions, UnsupportedError, constant, expression
 
 daft: Any = importlib.import_module("daft")
 
@@ -28,6 +28,6 @@ def ids(root: str, table_format: str, condition: Condition) -> list[int]:
     elif table_format == "delta":
         frame = daft.read_deltalake(root)
     else:
-        raise NotImplementedError(f"it does not read {table_format} by a path")
+        raise UnsupportedError(f"it does not read {table_format} by a path")
     found = frame.where(expression(condition, _EXPRESSIONS)).select("id").to_pydict()
     return found["id"]

@@ -6,12 +6,12 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from conditions import Condition, sql
+from conditions import Condition, UnsupportedError, sql
 
 
 def ids(root: str, table_format: str, condition: Condition) -> list[int]:
     if table_format != "parquet":
-        raise NotImplementedError(f"it does not read {table_format}")
+        raise UnsupportedError(f"it does not read {table_format}")
     datafusion: Any = importlib.import_module("datafusion")
     config = datafusion.SessionConfig(
         {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from conditions import Condition, sql
+from conditions import Condition, UnsupportedError, sql
 
 
 def ids(root: str, table_format: str, condition: Condition) -> list[int]:
     if table_format != "delta":
-        raise NotImplementedError(f"it does not read {table_format}")
+        raise UnsupportedError(f"it does not read {table_format}")
     deltalake: Any = importlib.import_module("deltalake")
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(root))
     found = query.execute(f"SELECT id FROM t WHERE {sql(condition)}").read_all()

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from conditions import Condition, Expressions, constant, expression
+from conditions import Condition, Expressions, UnsupportedError, constant, expression
 
 pa: Any = importlib.import_module("pyarrow")
 dataset: Any = importlib.import_module("pyarrow.dataset")
@@ -34,7 +34,7 @@ _EXPRESSIONS = Expressions(
 
 def ids(root: str, table_format: str, condition: Condition) -> list[int]:
     if table_format != "parquet":
-        raise NotImplementedError(f"it does not read {table_format}")
+        raise UnsupportedError(f"it does not read {table_format}")
     files = sorted(map(str, Path(root).rglob("*.parquet")))
     if "=" in Path(files[0]).parent.name:
         hive = dataset.partitioning(pa.schema([("x", pa.string())]), flavor="hive")

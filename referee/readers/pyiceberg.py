@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from conditions import Condition, constant
+from conditions import Condition, UnsupportedError, constant
 
 _OPERATORS = {
     "=": "EqualTo",
@@ -40,6 +40,6 @@ def _row_filter(condition: Condition) -> Any:
 
 def ids(root: str, table_format: str, condition: Condition) -> list[int]:
     if table_format != "iceberg":
-        raise NotImplementedError(f"it does not read {table_format}")
+        raise UnsupportedError(f"it does not read {table_format}")
     table: Any = importlib.import_module("pyiceberg.table").StaticTable.from_metadata(root)
     return table.scan(_row_filter(condition), selected_fields=("id",)).to_arrow()["id"].to_pylist()
