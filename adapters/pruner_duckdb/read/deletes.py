@@ -12,51 +12,16 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 
-from pruner.arrow import arrow, number_array
 from pruner.schema import id_of_path
 from pruner_duckdb.types import quote, quote_text, sql_type
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pruner.errors import PrunerError
     from pruner.schema import Field
-    from pruner.tables.snapshot import Snapshot
 
 SCAN, DELETED = "pruner_scan", "pruner_deleted"
-_FILE, _ROW = "pruner_file", "pruner_row"
-
-WITHOUT_REPLACEMENTS = (
-    "files with deletion vectors cannot be read while python_enable_replacements is false: "
-    "SET python_enable_replacements = true"
-)
-
-
-class DeletedRows(ds.InMemoryDataset):
-    """The deleted rows of some files as DuckDB scans them, by file and position."""
-
-    failure: PrunerError | None = None
-
-    def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> None:
-        """Read what says which rows are deleted.
-
-        Raises:
-            TableError: it cannot be read.
-        """
-        assert snapshot.deletes is not None
-        found = snapshot.deletes.positions(ordinals)
-        uris: list[Any] = snapshot.base_files.take(pa.array(ordinals, pa.int64())).to_pylist()
-        lengths = [len(each) for each in found]
-        codes = np.repeat(np.arange(len(uris), dtype=np.int32), lengths)
-        names = pa.array([uri.removeprefix("file://") for uri in uris], pa.string())
-        files = arrow.DictionaryArray.from_arrays(number_array(codes, pa.int32()), names)
-        rows = np.concatenate([np.empty(0, np.uint64), *found]).astype(np.int64)
-        table = arrow.table({_FILE: files, _ROW: number_array(rows, pa.int64())})
-        super().__init__(table)  # pyright: ignore[reportCallIssue] - the stubs know no arguments
+FILE, ROW = "pruner_file", "pruner_row"
 
 
 def anti_join(source: str | None) -> str:
@@ -64,8 +29,8 @@ def anti_join(source: str | None) -> str:
     if source is None:
         return ""
     return (
-        f" AS {SCAN} ANTI JOIN {source} AS {DELETED} ON {SCAN}.filename = {DELETED}.{_FILE}"
-        f" AND {SCAN}.file_row_number = {DELETED}.{_ROW}"
+        f" AS {SCAN} ANTI JOIN {source} AS {DELETED} ON {SCAN}.filename = {DELETED}.{FILE}"
+        f" AND {SCAN}.file_row_number = {DELETED}.{ROW}"
     )
 
 

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import compute
+from pruner.arrow import compute, positions
 from pruner_duckdb.read.native import folded
 from pruner_duckdb.sql.engine_faults import NULL_IS_NO_TEXT
 from pruner_duckdb.types import file_name, sql_type
@@ -101,7 +101,7 @@ def folder_values(
         as_written: whether DuckDB would read them in the names of folders. There `null`, in whatever case but without
             escapes, is NULL: 1.5 reads it so for every type, 2.0 for all but text (measured).
     """
-    places = pa.array(partitions, pa.int64())
+    places = positions(partitions)
     if snapshot.partitions.texts is not None:
         texts: list[Any] = snapshot.partitions.texts[path].take(places).to_pylist()
         # An empty text is NULL, whatever the type.
@@ -158,7 +158,7 @@ def as_in_folders(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> b
     if not texts or not types or set(types) != set(texts) or not parsed_alike(snapshot, types):
         return False
     paths: Any = snapshot.partitions.paths
-    below = paths.take(pa.array(snapshot.partition_ordinals))
+    below = paths.take(positions(snapshot.partition_ordinals))
     named: Any = compute.binary_join_element_wise(
         snapshot.root, below, snapshot.columns.column("file_id"), "/"
     )
@@ -188,7 +188,7 @@ def _unseen(snapshot: Snapshot) -> set[str]:
     if not compute.any(compute.match_substring_regex(snapshot.partitions.paths, _NO_PARTITION)).as_py():
         return set()
     used = np.unique(snapshot.partition_ordinals)
-    folders: list[Any] = snapshot.partitions.paths.take(pa.array(used, pa.int64())).to_pylist()
+    folders: list[Any] = snapshot.partitions.paths.take(positions(used)).to_pylist()
     parts = {part for folder in folders for part in folder.split("/") if "=" in part}
     plain = {part for part in parts if part.count("=") > 1 or "?" in part or "\n" in part}
     return {_key(part) for part in plain} - {_key(part) for part in parts - plain}
@@ -214,7 +214,7 @@ def _one_of_each(snapshot: Snapshot) -> list[str]:
     """A base file of each partition that has one, by partition."""
     rows = np.flatnonzero(snapshot.has_base)
     _, first = np.unique(snapshot.partition_ordinals[rows], return_index=True)
-    found: list[Any] = snapshot.base_files.take(pa.array(rows[first], pa.int64())).to_pylist()
+    found: list[Any] = snapshot.base_files.take(positions(rows[first])).to_pylist()
     return found
 
 
@@ -232,7 +232,7 @@ def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bo
     if _any_has(snapshot.columns.column("base_file"), "\\"):  # which parts folders, too
         return False
     used = np.unique(snapshot.partition_ordinals)
-    folders: list[Any] = snapshot.partitions.paths.take(pa.array(used, pa.int64())).to_pylist()
+    folders: list[Any] = snapshot.partitions.paths.take(positions(used)).to_pylist()
     places = dict.fromkeys(zip(map(_above, _one_of_each(snapshot), folders), folders, strict=True))
     above = {_keys(root) for root, _ in places}
     if len(above) > 1 or any(folded(key) in columns for key in next(iter(above), ())):

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
+from pruner.arrow import positions
 from pruner_duckdb.read.deletes import anti_join
 from pruner_duckdb.read.folders import folder_values, from_text, from_texts
 from pruner_duckdb.sql.engine_faults import nan_option
@@ -66,7 +66,7 @@ def listed_sql(
         reckons_with_nan: whether DuckDB is told that statistics in files may leave NaN out.
         deleted: the name under which DuckDB finds the `DeletedRows` of the files, where they have any.
     """
-    uris: list[Any] = snapshot.base_files.take(pa.array(ordinals, pa.int64())).to_pylist()
+    uris: list[Any] = snapshot.base_files.take(positions(ordinals)).to_pylist()
     files = [file_name(uri) for uri in uris]
     partitions = _PartitionValues(snapshot, ordinals, shape, bind)
     selected: list[str] = []

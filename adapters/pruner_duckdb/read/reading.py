@@ -9,12 +9,10 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
+from pruner.arrow import positions
 from pruner.tables.hudi.merging.slices import SliceMerger
 from pruner.tables.snapshot import SliceSequence
-from pruner_duckdb.read.deletes import DeletedRows
-from pruner_duckdb.read.merged_rows import MergedRows
 from pruner_duckdb.read.native import Describe, FileKinds
 from pruner_duckdb.read.scan import Bind, Reading, Wanted, merged_sql, scan_sql, source_sql
 from pruner_duckdb.read.shape import ScanShape
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
     from pruner import Plan
     from pruner.tables.snapshot import HeldColumns, Snapshot
+    from pruner_duckdb.read.arrow_sources import DeletedRows, MergedRows
 
 # When DuckDB is told which rows to read and not only which files.
 #
@@ -51,7 +50,7 @@ def positions_to_read(plan: Plan, files: NDArray[np.intp]) -> NDArray[np.uint32]
     """
     if not 0 < len(files) <= MOST_FILES:
         return None
-    sizes = plan.snapshot.columns.column("base_size").take(pa.array(files, pa.int64())).to_pylist()
+    sizes = plan.snapshot.columns.column("base_size").take(positions(files)).to_pylist()
     if any(size is None or size < LEAST_BYTES for size in sizes):
         return None
     rows = plan.rows
@@ -116,6 +115,8 @@ class PlanReader:
         merger = self._merger(snapshot)
         slices = SliceSequence(snapshot, merged)
         merger.require_mergeable(slices)
+        from pruner_duckdb.read.arrow_sources import MergedRows
+
         name = f"pruner_merged_{secrets.token_hex(16)}"
         sources[name] = MergedRows(merger, slices, snapshot.schema.to_arrow())
         query = merged_sql(snapshot, shape, name)
@@ -148,6 +149,8 @@ class PlanReader:
         for some, own, is_deleted in parts:
             name = f"pruner_deleted_{secrets.token_hex(16)}" if is_deleted else None
             if name is not None:
+                from pruner_duckdb.read.arrow_sources import DeletedRows
+
                 sources[name] = DeletedRows(snapshot, some)
             reading = Reading(wanted, self.kinds(snapshot, some, own, describe), deleted=name)
             queries.append(scan_sql(snapshot, some, own, bind, reading))
@@ -233,7 +236,7 @@ class PlanReader:
 
 def _files(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> list[tuple[str, int | None]]:
     """The URIs and sizes of the base files of some slices."""
-    chosen = snapshot.columns.select(["base_file", "base_size"]).take(pa.array(ordinals, pa.int64()))
+    chosen = snapshot.columns.select(["base_file", "base_size"]).take(positions(ordinals))
     uris: list[Any] = chosen.column(0).to_pylist()
     sizes: list[Any] = chosen.column(1).to_pylist()
     return list(zip(uris, sizes, strict=True))

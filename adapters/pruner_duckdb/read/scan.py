@@ -14,12 +14,11 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
+from pruner.arrow import positions
 from pruner_duckdb.read.deletes import anti_join
 from pruner_duckdb.read.folders import folder_values, from_text
 from pruner_duckdb.read.listed import listed_sql
-from pruner_duckdb.read.merged_rows import ALWAYS, own_name
 from pruner_duckdb.read.native import folded, united_plainly
 from pruner_duckdb.read.widened import has_floats
 from pruner_duckdb.sql.engine_faults import HANDS_ARROW_ANY_FILTER, NUMBERS_ROWS_BY_NAME, nan_option
@@ -31,6 +30,15 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
     from pruner_duckdb.read.native import FileColumns, FileKinds
     from pruner_duckdb.read.shape import ScanShape
+
+ALWAYS = "pruner_row"
+"""A column of merged slices that is true in every row."""
+
+
+def own_name(position: int) -> str:
+    """Name of the table's column at a position: no two names differ only in case, and none hides another."""
+    return f"pruner_{position}"
+
 
 # Casts of a file's column to the table's type that may fail.
 #
@@ -425,7 +433,7 @@ def _answers_by_nan(snapshot: Snapshot, group: _Group, shape: ScanShape) -> bool
 
 def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind) -> str:
     """The native scan of some files."""
-    ordinals = pa.array(group.ordinals, pa.int64())
+    ordinals = positions(group.ordinals)
     uris: list[Any] = snapshot.columns.column("base_file").take(ordinals).to_pylist()
     keys = [
         # DuckDB parses neither a type of several words here nor one with arguments.

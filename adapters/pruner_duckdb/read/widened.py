@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import positions
 from pruner.expr.types import is_instant
 from pruner.tables.footers.file_schemas import BrokenFileError, SchemaReader, struct_fields
 from pruner.tables.listing.files import open_lister
@@ -112,7 +113,7 @@ class FileTypes:
 
     def _of(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> list[pa.Schema | None]:
         """The schema of each base file; None for what cannot be read."""
-        chosen = snapshot.columns.take(pa.array(ordinals, pa.int64()))
+        chosen = snapshot.columns.take(positions(ordinals))
         uris: list[Any] = chosen.column("base_file").to_pylist()
         sizes: list[Any] = chosen.column("base_size").to_pylist()
         schemas = self._read(dict(zip(uris, sizes, strict=True)))

@@ -19,7 +19,6 @@ from pruner.tables.hudi.merging.slices import TableChanged
 from pruner_duckdb.catalog.table_macros import is_create_table_macro
 from pruner_duckdb.catalog.views import Views, is_create_view
 from pruner_duckdb.plainly import VALUE_ERRORS, AccessPath, FullScan, full_scans_after
-from pruner_duckdb.read.deletes import WITHOUT_REPLACEMENTS, DeletedRows
 from pruner_duckdb.read.reading import Sources
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite.markers import without_gone
@@ -590,13 +589,8 @@ class Runner:
         if failures:
             return failures[0]
         named = [source for name, source in self._sources.items() if name in str(error)]
-        if named and isinstance(named[0], DeletedRows):
-            return PrunerError(WITHOUT_REPLACEMENTS)
         if named:
-            return PrunerError(
-                "file groups with log files cannot be read while python_enable_replacements is false: "
-                "SET python_enable_replacements = true, or give the table the option read_optimized"
-            )
+            return PrunerError(named[0].unreadable)
         return told(error, statement.written, self.tables.written, with_place=not statement.executes)
 
     def _unchanged(self, statement: Statement) -> Any:

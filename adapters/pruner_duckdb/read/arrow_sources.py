@@ -1,8 +1,12 @@
-"""Merged slices as DuckDB scans them: a data set of Arrow's, whose batches are made while they are read.
+"""What DuckDB scans beside files, as data sets of Arrow's: merged slices, and the rows that are deleted of some files.
 
-DuckDB hands over the columns that it wants and a filter that it will not apply again, so the filter must be
-exact. Arrow's comparisons are DuckDB's for every type but floats (NaN compares false there, and 0.0 is not in
-a list that holds -0.0), so columns with floats are selected in a way that DuckDB pushes no filter through.
+The batches of merged slices are made while they are read. DuckDB hands over the columns that it wants and a filter that
+it will not apply again, so the filter must be exact. Arrow's comparisons are DuckDB's for every type but floats (NaN
+compares false there, and 0.0 is not in a list that holds -0.0), so columns with floats are selected in a way that
+DuckDB pushes no filter through.
+
+Import this where such a scan is made: `pyarrow.dataset` loads pandas where that is installed, a quarter of the time
+in which the adapter is imported.
 """
 
 from __future__ import annotations
@@ -11,28 +15,31 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from pruner.arrow import arrow, number_array, positions
 from pruner.errors import PrunerError
+from pruner_duckdb.read.deletes import FILE, ROW
+from pruner_duckdb.read.scan import ALWAYS, own_name
 
 if TYPE_CHECKING:
-    from pruner.tables.hudi.merging.slices import SliceMerger
-    from pruner.tables.snapshot import SliceSequence
+    from numpy.typing import NDArray
 
-ALWAYS = "pruner_row"
-"""A column that is true in every row."""
+    from pruner.tables.hudi.merging.slices import SliceMerger
+    from pruner.tables.snapshot import SliceSequence, Snapshot
 
 _COLUMN = re.compile(r"pruner_[0-9]+")
 
 
-def own_name(position: int) -> str:
-    """Name of the table's column at a position: no two names differ only in case, and none hides another."""
-    return f"pruner_{position}"
-
-
 class MergedRows(ds.InMemoryDataset):
     """The merged rows of some slices under own names; every scan reads the slices anew, one after the other."""
+
+    unreadable = (
+        "file groups with log files cannot be read while python_enable_replacements is false: "
+        "SET python_enable_replacements = true, or give the table the option read_optimized"
+    )
 
     def __init__(self, merger: SliceMerger, slices: SliceSequence, schema: pa.Schema) -> None:
         fields = cast("list[pa.Field[Any]]", list(schema))
@@ -107,3 +114,30 @@ def _column(batch: pa.RecordBatch, field: pa.Field[Any], names: Mapping[str, str
         return cast("Any", pa).nulls(batch.num_rows, field.type)
     column = cast("Any", batch).column(position)
     return column if column.type.equals(field.type) else column.cast(field.type)
+
+
+class DeletedRows(ds.InMemoryDataset):
+    """The deleted rows of some files as DuckDB scans them, by file and position."""
+
+    unreadable = (
+        "files with deletion vectors cannot be read while python_enable_replacements is false: "
+        "SET python_enable_replacements = true"
+    )
+    failure: PrunerError | None = None
+
+    def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> None:
+        """Read what says which rows are deleted.
+
+        Raises:
+            TableError: it cannot be read.
+        """
+        assert snapshot.deletes is not None
+        found = snapshot.deletes.positions(ordinals)
+        uris: list[Any] = snapshot.base_files.take(positions(ordinals)).to_pylist()
+        lengths = [len(each) for each in found]
+        codes = np.repeat(np.arange(len(uris), dtype=np.int32), lengths)
+        names = pa.array([uri.removeprefix("file://") for uri in uris], pa.string())
+        files = arrow.DictionaryArray.from_arrays(number_array(codes, pa.int32()), names)
+        rows = np.concatenate([np.empty(0, np.uint64), *found]).astype(np.int64)
+        table = arrow.table({FILE: files, ROW: number_array(rows, pa.int64())})
+        super().__init__(table)  # pyright: ignore[reportCallIssue] - the stubs know no arguments
