@@ -204,6 +204,7 @@ def test_instants_are_the_same_in_every_zone(tmp_path: Path, zone: str, int96: b
     same(table, *queries, zone=zone)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "values",
     [
@@ -611,6 +612,7 @@ def condition(of: random.Random, column: Column) -> str:
     return f"{'NOT ' if of.random() < 0.1 else ''}({column.name} {sign} {literal})"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_tables(seed: int, tmp_path: Path):
     table = random_table(seed, tmp_path / "t")

@@ -97,6 +97,7 @@ def both(root: Path) -> Iterator[Both]:
     pruned.close()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -187,6 +188,7 @@ MACROS = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -222,6 +224,7 @@ def test_what_is_no_function_of_a_row_is_not_taken_for_one(both: Both, statement
     assert max(both.read(statement)) > 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -271,6 +274,7 @@ def test_several_keys_are_decided_by_the_first(both: Both, statement: str, files
     assert both.read(statement) == [files]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -306,6 +310,7 @@ def test_the_row_of_an_extreme_is_in_few_files(both: Both, statement: str, files
     assert both.read(statement) == [files]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [

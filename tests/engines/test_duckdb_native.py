@@ -212,6 +212,7 @@ SAYING_NULL = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kinds", [2, 36])
 @pytest.mark.parametrize("values", SAYING_NULL)
 def test_a_folder_that_says_null_means_what_duckdb_makes_of_it(

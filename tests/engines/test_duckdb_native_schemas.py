@@ -23,6 +23,7 @@ from tests.support.spark_reads import SparkReads
 pytestmark = NEEDS_EXTENSION
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("later_first", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_types_and_nulls_are_those_of_the_union_by_name(tmp_path: Path, kind: str, later_first: bool) -> None:
@@ -142,6 +143,7 @@ STRUCT_QUERIES = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("later_first", [False, True])
 @pytest.mark.parametrize("case", STRUCTS)
 def test_fields_of_structs_are_found_by_their_names(tmp_path: Path, case: str, later_first: bool) -> None:

@@ -361,6 +361,7 @@ IN_BRACKETS = (
 """DuckDB writes such a query into its catalog without the brackets."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["VIEW defined", "MACRO defined() AS TABLE"])
 @pytest.mark.parametrize("query", IN_BRACKETS)
 def test_a_definition_in_brackets_with_an_order_is_read_back(

@@ -114,6 +114,7 @@ def rows_of(con: Any, source: str, condition: str) -> list[Any]:
     return con.execute(f"SELECT * FROM {source} WHERE {condition} ORDER BY ALL").fetchall()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", list(KINDS))
 def test_duckdb_reads_the_files_that_hold_one_of_the_values(
     name: str, table: pruner.Table, root: Path

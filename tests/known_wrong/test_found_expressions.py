@@ -118,6 +118,7 @@ def test_found_seconds_of_instants(tmp_path: Path) -> None:
     assert matching(folder, predicate) == kept(folder, predicate) == {"1.parquet"}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("expression", "predicate"),
     [

@@ -125,6 +125,7 @@ def dense(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("paged", [False, True])
 @pytest.mark.parametrize(
     ("predicate", "kept", "read"),

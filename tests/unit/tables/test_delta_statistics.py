@@ -393,6 +393,7 @@ def test_char_columns_prove_nothing(tmp_path: Path):
     assert kept(pruner.open_table(str(table.root)), "c = 'ab   '") == [1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["", "classic", "parts", "v2_parquet"])
 @pytest.mark.parametrize("few", [0, 2, 1024])
 def test_statistics_are_parsed_once_and_follow_the_files(

@@ -77,6 +77,7 @@ def test_codecs_that_fastavro_has_not(codec: str) -> None:
         read_manifest(damaged, ANY, "m.avro")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("version", [1, 2])
 def test_manifests_of_pyiceberg(spec: str, version: int, tmp_path: Path) -> None:
