@@ -170,5 +170,5 @@ for condition in sys.argv[2:]:
 def test_statements_in_duckdb_need_no_pandas(typed: Path) -> None:
     """It is a quarter of what the adapter would load, and plain DuckDB does without it."""
     arguments = [sys.executable, "-c", STATEMENTS, typed / "stats", *ASKED["stats"]]
-    run = subprocess.run(arguments, capture_output=True, text=True)
+    run = subprocess.run(arguments, check=False, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
