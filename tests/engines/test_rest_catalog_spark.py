@@ -18,6 +18,8 @@ from tests.support.profiles import examples
 from tests.support.service import running_service
 from tools.spark_sessions import iceberg_session
 
+pytestmark = pytest.mark.spark
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
