@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import Condensed, as_numpy, first_value
+from pruner.bounded_cache import BoundedCache
 from pruner.errors import FormatError
 from pruner.limits import INDEX_MEMORY
 from pruner.metadata.coverage import locate
@@ -52,9 +52,7 @@ class SegmentCache:
     def __init__(self, metadata: Callable[[], MetadataTable], limit_bytes: int = INDEX_MEMORY) -> None:
         self._metadata = metadata
         self.limit_bytes = limit_bytes
-        self._held: dict[tuple[object, ...], Any] = {}
-        self._bytes = 0
-        self._lock = Lock()
+        self._cache: BoundedCache[tuple[object, ...], Any] = BoundedCache(limit_bytes)
 
     def read(
         self, entry: SegmentEntry, only: tuple[str, ...] | None = None, but: tuple[str, ...] = ()
@@ -109,30 +107,16 @@ class SegmentCache:
         return pa.concat_tables([self.read_page(entry, page, names) for page in self.pages(entry).leading])
 
     def _kept(self, key: tuple[object, ...], load: Callable[[], _SizedT]) -> _SizedT:
-        cached = self._cached(key)
+        cached = self._cache.get(key)
         return self._keep(key, load()) if cached is None else cached
 
-    def _cached(self, key: tuple[object, ...]) -> Any:
-        with self._lock:
-            cached = self._held.pop(key, None)
-            if cached is not None:
-                self._held[key] = cached
-            return cached
-
     def _keep(self, key: tuple[object, ...], found: _SizedT) -> _SizedT:
-        with self._lock:
-            before = self._held.pop(key, None)
-            self._bytes += found.nbytes - (before.nbytes if before is not None else 0)
-            self._held[key] = found
-            while len(self._held) > 1 and self._bytes > self.limit_bytes:
-                self._bytes -= self._held.pop(next(iter(self._held))).nbytes
-        return found
+        return self._cache.put(key, found, found.nbytes)
 
     def held_bytes(self, entries: Iterable[SegmentEntry]) -> int:
         """Bytes that are held of some segments."""
         ids = {file.id for entry in entries for file in entry.files()}
-        with self._lock:
-            return sum(held.nbytes for key, held in self._held.items() if key[0] in ids)
+        return sum(size for key, size in self._cache.sizes() if key[0] in ids)
 
     def recorded(self, state: State, entry: SegmentEntry, snapshot: Keyed) -> NDArray[np.int64]:
         """Snapshot ordinals of the slices that a segment has records of."""
@@ -169,7 +153,7 @@ class SegmentCache:
             value = first_value(self.read(entry).column(name))
             return [value[start:end] for start, end in ranges]
         keys = [(entry.id, name, *each) for each in ranges]
-        found: list[memoryview | None] = [self._cached(key) for key in keys]
+        found: list[memoryview | None] = [self._cache.get(key) for key in keys]
         missing = [each for each, held in zip(ranges, found, strict=True) if held is None]
         read = iter(self._ranged(entry).value_bytes(name, size, missing) if missing else ())
         return [

@@ -22,8 +22,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from pruner.bounded_cache import BoundedCache
 from pruner.errors import PredicateError, PrunerError, SchemaError
-from pruner.service.bounded_cache import BoundedCache
 from pruner.service.guard import Guard, RefusedError, body_of, refusal
 from pruner.service.journal import Asked, Entry, Journal, Lately, Reports, outcome_of
 from pruner.service.messages import PlanAnswer, decode_request, encode
@@ -73,7 +73,7 @@ class KeyCache:
     """The keys of the snapshots that were planned on; they are made once, at about 2 µs a slice."""
 
     def __init__(self, limit_bytes: int = CACHED_KEY_BYTES) -> None:
-        self._keys: BoundedCache[bytes] = BoundedCache(limit_bytes)
+        self._keys: BoundedCache[str, bytes] = BoundedCache(limit_bytes)
         self._last: dict[str, _Known] = {}
         self._ids: dict[str, deque[str]] = {}
         self._lock = Lock()

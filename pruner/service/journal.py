@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pruner.service.bounded_cache import BoundedCache
+from pruner.bounded_cache import BoundedCache
 from pruner.showing.words import FILE, counted
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Reports:
     """Past requests by plan id. Threads may share it."""
 
     def __init__(self, limit_bytes: int = REMEMBERED_BYTES) -> None:
-        self._asked: BoundedCache[Asked] = BoundedCache(limit_bytes)
+        self._asked: BoundedCache[str, Asked] = BoundedCache(limit_bytes)
 
     def remember(self, body: bytes, snapshot_id: str) -> str:
         """Remember a request; returns its plan id, the same for the same request on the same snapshot."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from pruner.service.bounded_cache import BoundedCache
+from pruner.bounded_cache import BoundedCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ class Made(NamedTuple):
 
 class _Answers(NamedTuple):
     snapshot: PinnedSnapshot
-    made: BoundedCache[tuple[float, Made]]
+    made: BoundedCache[bytes, tuple[float, Made]]
 
 
 class Remembered:

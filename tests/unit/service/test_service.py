@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pruner.bounded_cache import ENTRY_BYTES
 from pruner.catalog.settings import ConfigError
 from pruner.service import Limits, Settings
 from pruner.service.app import INLINE_SLICES
-from pruner.service.bounded_cache import ENTRY_BYTES
 from pruner.service.journal import Reports
 from pruner.service.planning import file_key, normal_path
 from tests.support.patience import PATIENCE, PATIENT

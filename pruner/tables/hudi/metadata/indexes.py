@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from pruner.bounded_cache import BoundedCache
 from pruner.errors import FormatError, TableError, first_line
 from pruner.storage.opening import open_store
 from pruner.storage.store import LargerError, NotFoundError
@@ -107,13 +108,10 @@ _Key: TypeAlias = "tuple[str, bytes, tuple[bytes, ...] | None]"
 
 
 class StatCache:
-    """Decoded statistics by HFile and column, the least recently used going first. Threads may share it."""
+    """Decoded statistics by HFile and column. Threads may share it."""
 
     def __init__(self, limit: int = _CACHE_BYTES) -> None:
-        self._limit = limit
-        self._kept: dict[_Key, pa.Table] = {}
-        self._bytes = 0
-        self._lock = Lock()
+        self._kept: BoundedCache[_Key, pa.Table] = BoundedCache(limit)
 
     def rows(self, name: str, hfile: HFile, column: bytes) -> pa.Table:
         """What an HFile of that name says of a column: see `rows_of`."""
@@ -121,26 +119,17 @@ class StatCache:
 
     def rows_in(self, name: str, hfile: HFile, column: bytes, partitions: tuple[bytes, ...]) -> pa.Table:
         """The same of the files in some partitions (`keys.partition_id`), of which no more than needed is read."""
-        with self._lock:
-            whole = self._kept.get((name, column, None))
+        whole = self._kept.get((name, column, None))
         if whole is not None:
             return of_partitions(whole, partitions)
         return self._kept_or((name, column, partitions), lambda: rows_of(hfile, column, partitions))
 
     def _kept_or(self, key: _Key, read: Callable[[], pa.Table]) -> pa.Table:
-        with self._lock:
-            found = self._kept.pop(key, None)
-            if found is not None:
-                self._kept[key] = found
-                return found
+        found = self._kept.get(key)
+        if found is not None:
+            return found
         found = read()
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = found
-                self._bytes += found.nbytes
-            while self._bytes > self._limit and len(self._kept) > 1:
-                self._bytes -= self._kept.pop(next(iter(self._kept))).nbytes
-        return found
+        return self._kept.put(key, found, found.nbytes)
 
 
 class HudiIndexes:
