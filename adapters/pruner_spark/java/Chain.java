@@ -29,10 +29,11 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
-import pruner.spark.indexes.Listed;
+import pruner.spark.indexes.Settleable;
 import pruner.spark.indexes.SettledFileIndex;
 import pruner.spark.scans.Asking;
 import pruner.spark.scans.Predicates;
+import pruner.spark.scans.Settled;
 import pruner.spark.statements.Leaves;
 import pruner.spark.statements.Relations;
 import scala.collection.Iterator;
@@ -141,7 +142,7 @@ final class Chain {
       return null;
     }
     FileIndex index = ((HadoopFsRelation) leaf.relation()).location();
-    if (!(index instanceof Listed) || ((Listed) index).pruning() == null) {
+    if (!(index instanceof Settleable)) {
       return null;
     }
     Chain chain = new Chain(plan, leaf);
@@ -242,9 +243,11 @@ final class Chain {
     $SEQ$ partitions =
         ($SEQ$)
             DataSourceStrategy$.MODULE$.getPushedDownFilters(($SEQ$) columns, normalized).toSeq();
-    Listed listed = (Listed) index();
+    Settleable listed = (Settleable) index();
     Asking asking = new Asking(question, beyond(normalized, AttributeSet$.MODULE$.apply(columns)));
-    SettledFileIndex made = listed.pruning().settle(listed.index(), listed, partitions, normalized, asking);
+    FileIndex base = listed.index();
+    Settled files = listed.pruning().settle(base, listed, partitions, normalized, asking);
+    SettledFileIndex made = new SettledFileIndex(base, listed.pruning(), files, partitions);
     made.settledBy(more, listed);
     return made;
   }

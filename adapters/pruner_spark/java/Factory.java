@@ -18,12 +18,13 @@ import pruner.spark.scans.Pruning;
 import pruner.spark.scans.Slices;
 import pruner.spark.statements.Merging;
 import pruner.spark.statements.Relations;
+import pruner.spark.statements.Rewriter;
 import pruner.spark.statements.Sources;
 import pruner.spark.statements.Statement;
 import pruner.spark.statements.Subqueries;
 
 /** Makes what Python needs of this package, whose class loader Python's names do not reach. */
-public final class Factory {
+public final class Factory implements Rewriter {
   private final WeakHashMap executions = new WeakHashMap();
   private BiFunction planner;
 
@@ -52,11 +53,7 @@ public final class Factory {
     return new Relations(plan);
   }
 
-  /**
-   * A plan in which some relations prune themselves. A line of `chosen` has the position of one of them and, after a
-   * tab, the planner's name for what is read and how. A third part, `keys`, tells that this is less than what the
-   * predicate of the scan says. `patience` is in milliseconds.
-   */
+  /** See Rewriter. */
   public LogicalPlan prune(
       LogicalPlan plan, Relations relations, String chosen, long patience, SparkSession session)
       throws ReflectiveOperationException {

@@ -40,7 +40,7 @@ import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.types.AtomicType;
-import pruner.spark.indexes.Listed;
+import pruner.spark.indexes.Settleable;
 import pruner.spark.statements.Sources;
 import pruner.spark.statements.Subqueries;
 import scala.collection.Iterator;
@@ -268,7 +268,7 @@ final class SmallSides {
 
   /** Whether it is a pruned index whose files may be settled. */
   private static boolean isOpen(FileIndex index) {
-    return index instanceof Listed && ((Listed) index).pruning() != null;
+    return index instanceof Settleable;
   }
 
   private static boolean isSteady(LogicalPlan plan) {

@@ -8,7 +8,8 @@ import pruner.spark.scans.Pruning;
 
 /**
  * The index of a scan that Delta has prepared, pruned. It is one of Delta's own class, by which Delta finds its scans,
- * and equal to the one that it is over, so that Spark reuses exchanges.
+ * and equal to the one that it is over, so that Spark reuses exchanges. Delta itself answers from its log, and asks
+ * again whether deletion vectors apply: nothing is settled before it.
  */
 public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implements Listed {
   private final Pruning pruning;
@@ -24,11 +25,6 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
 
   public $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters) {
     return super.listFiles(partitionFilters, dataFilters);
-  }
-
-  /** Delta itself answers from its log, and asks again whether deletion vectors apply: nothing is settled before it. */
-  public Pruning pruning() {
-    return null;
   }
 
   public FileIndex index() {

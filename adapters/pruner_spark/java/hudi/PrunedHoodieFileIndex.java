@@ -6,7 +6,7 @@ import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import pruner.spark.indexes.Listed;
+import pruner.spark.indexes.Settleable;
 import pruner.spark.scans.Pruning;
 import scala.collection.immutable.Map;
 
@@ -14,7 +14,7 @@ import scala.collection.immutable.Map;
  * Hudi's index with other options, pruned. It is one of Hudi's own class: by that Hudi's optimizer rule lists the
  * partitions that a query needs and says how large they are, which joins are planned by.
  */
-public final class PrunedHoodieFileIndex extends HoodieFileIndex implements Listed {
+public final class PrunedHoodieFileIndex extends HoodieFileIndex implements Settleable {
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
 
   private final Pruning pruning;

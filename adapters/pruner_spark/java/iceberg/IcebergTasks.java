@@ -178,10 +178,6 @@ public final class IcebergTasks implements Listed {
     return kept;
   }
 
-  public Pruning pruning() {
-    return null;
-  }
-
   public FileIndex index() {
     return null;
   }

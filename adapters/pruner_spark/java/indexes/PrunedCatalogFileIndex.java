@@ -9,7 +9,7 @@ import pruner.spark.scans.Pruning;
  * The index of a table whose partitions the catalog knows. It is one of Spark's own class: by that Spark's optimizer
  * (`PruneFileSourcePartitions`) finds the partitions that a query needs and their size, which joins are planned by.
  */
-public final class PrunedCatalogFileIndex extends CatalogFileIndex implements Listed {
+public final class PrunedCatalogFileIndex extends CatalogFileIndex implements Settleable {
   private final CatalogFileIndex base;
   private final Pruning pruning;
 

@@ -16,7 +16,7 @@ import scala.collection.mutable.LinkedHashSet;
  * partitions of a table in the catalog, and equal to the index that it is over: so Spark finds what it has cached,
  * and reuses exchanges. It lists nothing of its own.
  */
-public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements Listed {
+public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements Settleable {
   private final InMemoryFileIndex base;
   private final Pruning pruning;
 

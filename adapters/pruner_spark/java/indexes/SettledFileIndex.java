@@ -15,11 +15,12 @@ import org.apache.spark.sql.types.StructType;
 import pruner.spark.executions.Listing;
 import pruner.spark.scans.Predicates;
 import pruner.spark.scans.Pruning;
+import pruner.spark.scans.Settled;
 import scala.collection.Iterator;
 import scala.runtime.AbstractPartialFunction;
 
 /** Files that were listed, and planned over, while the query was optimized: no others are read, whatever comes. */
-public final class SettledFileIndex implements FileIndex, Listed {
+public final class SettledFileIndex implements FileIndex, Settleable {
   private final FileIndex base;
   private final Pruning pruning;
   private final long number;
@@ -28,14 +29,13 @@ public final class SettledFileIndex implements FileIndex, Listed {
   private final String answer;
   private final List conditions = new ArrayList();
 
-  public SettledFileIndex(
-      FileIndex base, Pruning pruning, long number, $SEQ$ files, $SEQ$ partitionFilters, String answer) {
+  public SettledFileIndex(FileIndex base, Pruning pruning, Settled settled, $SEQ$ partitionFilters) {
     this.base = base;
     this.pruning = pruning;
-    this.number = number;
-    this.files = files;
+    number = settled.number();
+    files = settled.files();
     this.partitionFilters = partitionFilters;
-    this.answer = answer;
+    answer = settled.answer();
   }
 
   /** What is proved of the rows of all other files, as JSON; null where nothing is. */

@@ -23,7 +23,6 @@ import org.slf4j.LoggerFactory;
 import pruner.spark.executions.Executions;
 import pruner.spark.executions.Listing;
 import pruner.spark.indexes.Listed;
-import pruner.spark.indexes.SettledFileIndex;
 import pruner.spark.indexes.SliceKeys;
 
 /**
@@ -83,11 +82,11 @@ public final class Pruning {
    * What is left of the listing while the query is optimized, and what is proved of the rest. `dataFilters` are all
    * filters, those on partitions among them.
    */
-  public SettledFileIndex settle(
+  public Settled settle(
       FileIndex index, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters, Asking asking) {
     Scan scan = scan(index, PythonUtils.toSeq(new ArrayList()), dataFilters, asking);
     $SEQ$ files = planned(scan, base, partitionFilters, dataFilters, null);
-    return new SettledFileIndex(index, this, scan.number(), files, partitionFilters, scan.answer());
+    return new Settled(scan.number(), files, scan.answer());
   }
 
   /** Take note that a scan gets its files. */

@@ -7,7 +7,6 @@ import java.util.Map;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import pruner.spark.Factory;
 import pruner.spark.Shortcuts;
 import scala.Function0;
 
@@ -16,15 +15,15 @@ import scala.Function0;
  * statement runs as it was analysed. Python makes three calls for it, however many relations there are.
  */
 public final class Statement {
-  private final Factory factory;
+  private final Rewriter rewriter;
   private final SparkSession session;
   private final LogicalPlan plan;
   private final LogicalPlan source;
   private final boolean direct;
   private Relations relations;
 
-  public Statement(Factory factory, SparkSession session, LogicalPlan plan) {
-    this.factory = factory;
+  public Statement(Rewriter rewriter, SparkSession session, LogicalPlan plan) {
+    this.rewriter = rewriter;
     this.session = session;
     this.plan = plan;
     source = Sources.of(plan);
@@ -73,13 +72,13 @@ public final class Statement {
     return source;
   }
 
-  /** The part that reads, with relations that prune themselves: see Factory. */
+  /** The part that reads, with relations that prune themselves: see Rewriter. */
   public LogicalPlan pruned(String chosen, long patience) throws Throwable {
     if (chosen.isEmpty()) {
       return source;
     }
     Shortcuts.into(session);
-    return factory.prune(source, relations, chosen, patience, session);
+    return rewriter.prune(source, relations, chosen, patience, session);
   }
 
   /** The DataFrame of the statement with relations that prune themselves; a command runs at once. */
