@@ -18,6 +18,7 @@ import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import pruner.spark.executions.Executions;
@@ -113,7 +114,9 @@ public final class Pruning {
 
   private $SEQ$ planned(
       Scan scan, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters, Listing noted) {
-    Future ahead = ahead(scan);
+    // Spark finds the partitions of files that it has listed at once; where none is left there is nothing to plan.
+    boolean first = base instanceof InMemoryFileIndex && !partitionFilters.isEmpty();
+    Future ahead = first ? null : ahead(scan);
     $SEQ$ listing = null;
     try {
       listing = base.listed(partitionFilters, dataFilters);
@@ -124,7 +127,8 @@ public final class Pruning {
       listed(noted);
     }
     try {
-      Future running = ahead == null ? THREADS.submit(new Call(planner, scan)) : ahead;
+      Call call = first && listing.isEmpty() ? new Call(planner, scan.head()) : new Call(planner, scan);
+      Future running = ahead == null ? THREADS.submit(call) : ahead;
       running.get(patience, TimeUnit.MILLISECONDS);
       return scan.close();
     } catch (TimeoutException error) {
