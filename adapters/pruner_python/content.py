@@ -79,7 +79,9 @@ def content_of(plan: Plan, columns: Sequence[str] | None, storage_options: Mappi
 
 def _check_any(plan: Plan, fields: list[Field]) -> None:
     """Refuse a table of which no column can be read: naming others does not help."""
-    if all(any(part.path[0] == field.path[0] and _is_mapped(part) for part in plan.schema) for field in fields):
+    if fields and all(
+        any(part.path[0] == field.path[0] and _is_mapped(part) for part in plan.schema) for field in fields
+    ):
         raise SchemaError(
             "no column of this table can be read from the files alone: they are found by a mapping, as in Iceberg; "
             "read it in DuckDB, Spark or Trino"

@@ -118,7 +118,7 @@ class ScanLog:
         with self._lock:
             if session not in self._scans and len(self._scans) >= KNOWN_SESSIONS:
                 self._scans.popitem(last=False)
-            self._scans.setdefault(session, deque(maxlen=KEPT_PLANS)).append(scan)
+            _put(self._scans.setdefault(session, deque(maxlen=KEPT_PLANS)), scan)
             first = scan.reason is not None and self._is_first((scan.table, scan.reason))
         if first:
             LOGGER.warning("scan of %s is not pruned: %s", scan.table, scan.reason)
@@ -131,6 +131,15 @@ class ScanLog:
             self._logged.popitem(last=False)
         self._logged[key] = None
         return True
+
+
+def _put(scans: deque[Scan], scan: Scan) -> None:
+    """Add a scan in the order in which scans began: Java does not wait until a scan without a plan is known."""
+    later: list[Scan] = []
+    while scan.number is not None and scans and (scans[-1].number or 0) > scan.number:
+        later.append(scans.pop())
+    scans.append(scan)
+    scans.extend(reversed(later))
 
 
 def _log(scan: Scan) -> None:

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.RejectedExecutionException;
@@ -42,6 +43,7 @@ public final class Pruning {
   private static final ThreadPoolExecutor THREADS =
       new ThreadPoolExecutor(0, MOST_THREADS, 30L, TimeUnit.SECONDS, new SynchronousQueue(), new Daemons());
   private static final AtomicLong SCANS = new AtomicLong();
+  private static final ConcurrentLinkedQueue TELLING = new ConcurrentLinkedQueue();
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
 
   private final BiFunction planner;
@@ -126,9 +128,12 @@ public final class Pruning {
     if (noted != null) {
       listed(noted);
     }
+    if (first && listing.isEmpty()) {
+      tell(scan.head());
+      return listing;
+    }
     try {
-      Call call = first && listing.isEmpty() ? new Call(planner, scan.head()) : new Call(planner, scan);
-      Future running = ahead == null ? THREADS.submit(call) : ahead;
+      Future running = ahead == null ? THREADS.submit(new Call(planner, scan)) : ahead;
       running.get(patience, TimeUnit.MILLISECONDS);
       return scan.close();
     } catch (TimeoutException error) {
@@ -185,11 +190,33 @@ public final class Pruning {
     tell(table + "\t" + SCANS.incrementAndGet() + "\t" + reason);
   }
 
-  private void tell(String failure) {
+  /** Tell the planner without waiting for it: see `told`. */
+  private void tell(String text) {
+    Future first = (Future) TELLING.peek();
+    while (first != null && first.isDone()) {
+      TELLING.remove(first);
+      first = (Future) TELLING.peek();
+    }
     try {
-      THREADS.submit(new Call(planner, failure));
+      TELLING.add(THREADS.submit(new Call(planner, text)));
     } catch (RejectedExecutionException error) {
       LOGGER.warn("the planner cannot be told");
+    }
+  }
+
+  /** Wait until the planner knows all that it was told. */
+  public static void told(long patience) throws InterruptedException {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patience);
+    Future next = (Future) TELLING.poll();
+    while (next != null) {
+      try {
+        next.get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+      } catch (ExecutionException error) {
+        LOGGER.warn("the planner cannot be told: {}", error.getCause());
+      } catch (TimeoutException error) {
+        LOGGER.info("the planner has not been told of all scans yet");
+      }
+      next = (Future) TELLING.poll();
     }
   }
 }
