@@ -65,6 +65,8 @@ def content_of(plan: Plan, columns: Sequence[str] | None, storage_options: Mappi
     fields = list(plan.schema.columns)
     if columns is not None:
         fields = [plan.schema.find((name,)) for name in columns]
+    if columns is None:
+        _check_any(plan, fields)
     for field in fields:
         _check_field(plan, field)
     schema = pa.schema([pa.field(field.name, field.type) for field in fields])
@@ -75,11 +77,27 @@ def content_of(plan: Plan, columns: Sequence[str] | None, storage_options: Mappi
     return Content(schema, stored, list(_parts(plan, in_paths)) if count else [], samples)
 
 
+def _check_any(plan: Plan, fields: list[Field]) -> None:
+    """Refuse a table of which no column can be read: naming others does not help."""
+    if fields and all(
+        any(part.path[0] == field.path[0] and _is_mapped(part) for part in plan.schema) for field in fields
+    ):
+        raise SchemaError(
+            "no column of this table can be read from the files alone: they are found by a mapping, as in Iceberg; "
+            "read it in DuckDB, Spark or Trino"
+        )
+
+
+def _is_mapped(part: Field) -> bool:
+    return part.stored is not None and part.in_file
+
+
 def _check_field(plan: Plan, field: Field) -> None:
     for part in plan.schema:
         if part.path[0] == field.path[0] and part.dispute is not None:
             raise refusal(part.name, part.dispute)
-        if part.path[0] == field.path[0] and part.stored is not None and part.in_file:
+        if part.path[0] == field.path[0] and _is_mapped(part):
+            assert part.stored is not None
             by_id = id_of_path(part.stored) is not None
             called = "field ids tell which it is" if by_id else f"the files call it {part.stored[-1]!r}"
             raise refusal(part.name, f"{called} (column mapping)")

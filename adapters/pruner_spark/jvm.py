@@ -97,6 +97,8 @@ class JavaSide:
     def scans(self, spark: SparkSession) -> list[Scan]:
         """Return the newest scans of a session, oldest first, with what they read as far as Spark has told."""
         session = session_id(spark)
+        if self._factory is not None:
+            self.factory.told(_PATIENCE)
         if self.log.open_scans(session):
             told = str(self.factory.filesRead(java_session(spark).sparkContext(), _PATIENCE))
             lines = (line.split("\t") for line in told.splitlines())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RUNS_BY_FILES = {100: 7, 1_000: 5, 10_000: 2}
 """Reading 10,000 files takes Spark half a minute."""
 KEPT = 3
-PARTITIONS = 100
+PARTITIONS = 400
 RUNS_WARM, WARMUPS = 15, 45
 """Java compiles what it runs often: a query takes a third of its first time after some forty."""
 AIMS = "aims: planning below 5 % of the query at 1,000 files; 40 times faster with 3 of 10,000 files"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from pruner.errors import TableError
@@ -32,10 +33,7 @@ class ParquetFormat:
         """
         if root.startswith("/"):
             if not os.path.lexists(root):
-                glob = (
-                    ": a table is a folder, so give the one that the glob looks into" if "*" in root else ""
-                )
-                raise TableError(f"no such path: {root}{glob}")
+                raise TableError(f"no such path: {root}{_hint(root)}")
             if not os.path.isdir(root):  # noqa: PTH112
                 check_above({root: ""})
                 raise TableError(
@@ -58,3 +56,12 @@ class ParquetFormat:
 
     def own_indexes(self, source: TableSource, snapshot: Snapshot) -> None:
         """Return None: plain files keep no index. The Bloom filters in them are asked apart."""
+
+
+def _hint(path: str) -> str:
+    """What may have been meant by a path that is not there."""
+    if "*" in path:
+        return ": a table is a folder, so give the one that the glob looks into"
+    # `s3:/bucket` is a path on this machine.
+    store = re.search(r"/(s3a?|s3n|gs|az|abfss?):/+(.+)", path)
+    return f": did you mean {store[1]}://{store[2]}?" if store else ""

@@ -62,3 +62,15 @@ def test_a_duckdb_without_httpfs_is_refused_in_one_sentence() -> None:
     assert "\n" not in str(told.value)
     with pytest.raises(StorageError, match="gs://lake/t"):
         grant(ask, "t", "gs://lake/t", {"region": "x"})
+
+
+def test_a_reason_of_duckdb_s_is_quoted_whole() -> None:
+    """Without a network DuckDB 2.0 opens a quotation in the first line and closes it nowhere."""
+
+    def ask(sql: str | duckdb.Statement, values: list[object]) -> tuple[object, ...]:
+        raise duckdb.IOException("automatically install the required extension 'httpfs:\nFailed to download")
+
+    with pytest.raises(
+        StorageError, match=r"\(automatically install the required extension 'httpfs'\): INSTALL"
+    ):
+        grant(ask, "t", "s3://lake/t", {"region": "eu-1"})

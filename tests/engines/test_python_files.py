@@ -34,6 +34,7 @@ from pruner.expr.nodes import (
 from pruner.planning.plan import Plan
 from tests.support import plain_duckdb
 from tests.support.hudi_synthetic import SyntheticTable
+from tests.support.iceberg_tables import IcebergLake, rows
 from tests.support.parquet_tables import write_tree
 from tests.support.profiles import examples
 
@@ -388,3 +389,19 @@ def test_a_file_whose_footer_says_another_type_than_the_table_is_refused(tmp_pat
         SchemaError, match="column 'id' cannot be read from the files alone: the table has int64, and "
     ):
         plan.scan_polars()
+
+
+@ENGINE_READS
+def test_a_table_of_which_no_column_can_be_read_is_refused_as_one(
+    read: Callable[..., pa.Table], tmp_path: Path
+) -> None:
+    """Naming other columns, which the error for one column asks for, would not help."""
+    written = IcebergLake(tmp_path).create("events")
+    written.append(rows(written, range(4)))
+    plan = pruner.open_table(written.metadata_location).plan("true")
+    with pytest.raises(
+        SchemaError, match=r"^no column of this table can be read from the files alone: .* DuckDB"
+    ):
+        read(plan)
+    with pytest.raises(SchemaError, match="column 'id' cannot be read from the files alone: field ids tell"):
+        read(plan, ["id"])

@@ -18,6 +18,7 @@ import pruner
 import pruner_spark
 from pruner.errors import TableError
 from pruner_spark.relations.relation import PrunedRelation
+from pruner_spark.relations.scans import KEPT_PLANS, Scan, ScanLog
 from tests.engines.spark_tables import (
     files_scanned,
     ids_of,
@@ -318,3 +319,16 @@ def test_round_trips_do_not_depend_on_the_number_of_files(
     record_property("figure", f"Spark: py4j commands of one query and its scan: {counts[400]}")
     assert counts[10] == counts[400]
     assert max(counts[400]) < 30
+
+
+def test_scans_are_in_the_order_in_which_they_began() -> None:
+    """Java does not wait until a scan without a plan is known: it may become known after those that came later."""
+    log = ScanLog()
+    for number in (1, None, 4, 5, 2, 3, 6):
+        log.add("session", Scan("t", None, number=number))
+    assert [scan.number for scan in log.scans("session")] == [1, None, 2, 3, 4, 5, 6]
+    for number in range(100, 100 + KEPT_PLANS):
+        log.add("session", Scan("t", None, number=number))
+    log.add("session", Scan("t", None, number=99))
+    kept = [scan.number for scan in log.scans("session")]
+    assert kept == list(range(100, 100 + KEPT_PLANS))

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pruner
@@ -131,6 +133,55 @@ def test_a_partition_that_is_not_there_has_the_size_that_hudi_says(
         assert unordered(rows_of(pruned)) == unordered(rows_of(plain))
     analyzed: Any = pruner_spark.read(spark, path)._jdf
     assert int(str(analyzed.queryExecution().analyzed().stats().sizeInBytes())) > 1000
+
+
+@pytest.mark.parametrize(
+    ("folders", "missing", "present"),
+    [
+        (
+            ("city=rome", "city=oslo"),
+            ("city = 'nowhere'", "city IN ('x', 'y')", "city IS NULL"),
+            "city = 'oslo'",
+        ),
+        (
+            ("year=2024", "year=2025"),
+            ("year = 1999", "year > 3000", "year = 2024 AND year = 2025"),
+            "year < 2025",
+        ),
+        (
+            ("day=2024-01-01/hour=1", "day=2024-01-02/hour=2"),
+            ("day = DATE '2024-02-01'", "hour = 9 AND id = 1", "day = DATE '2024-01-01' AND hour = 2"),
+            "hour = 2",
+        ),
+    ],
+    ids=["text", "integer", "two levels"],
+)
+def test_for_a_partition_that_is_not_there_no_plan_is_made(
+    folders: tuple[str, ...], missing: tuple[str, ...], present: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A plan looks for changes in all folders first, which takes longer than Spark takes for the whole query."""
+    for number, folder in enumerate(folders):
+        (tmp_path / "t" / folder).mkdir(parents=True)
+        pq.write_table(pa.table({"id": [number, number + 10]}), tmp_path / "t" / folder / "0.parquet")
+    pruner.open_table(tmp_path / "t").create_index("ids", on="id")
+    plain, pruned = spark.read.parquet(str(tmp_path / "t")), pruner_spark.read(spark, tmp_path / "t")
+    seen = 0
+    for where in missing:
+        for ask in (rows_of, lambda frame: rows_of(frame.selectExpr("count(*)", "max(id)"))):
+            before = pruner_spark.last_plans(spark)
+            assert ask(pruned.where(where)) == ask(plain.where(where)), where
+            for scan in new_scans(spark, before):
+                seen += 1
+                assert (scan.plan, scan.reason, scan.fallbacks) == (None, None, ()), where
+                assert (scan.files_listed, scan.files_unknown, scan.files_dropped) == (0, 0, 0), where
+                assert "no partition" in scan.explain()
+    assert seen >= len(missing)
+    before = pruner_spark.last_plans(spark)
+    rows = rows_of(pruned.where(f"{present} AND id < 5"))
+    assert rows == rows_of(plain.where(f"{present} AND id < 5"))
+    assert len(rows) == 1
+    (scan,) = new_scans(spark, before)
+    assert scan.plan is not None and scan.total == 2  # a partition that is there is planned for
 
 
 def test_a_path_of_another_partition_that_hudi_cannot_parse_costs_no_query(

@@ -147,3 +147,13 @@ def test_an_example_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> Non
 def test_another_name_lists_the_examples(tmp_path: Path) -> None:
     with pytest.raises(pruner.TableError, match=r"^there is no example 'trips': choose one of flights$"):
         pruner.example("trips", tmp_path / "trips")
+
+
+def test_the_readme_says_what_it_does_not_help_with_before_how_to_install_it() -> None:
+    """With the figures: the page has statements that cannot be pruned, and what they cost."""
+    top = README.partition("\n## Install\n")[0]
+    [told] = re.findall(r"^It does not help with (.*?)\n\n", top, re.MULTILINE | re.DOTALL)
+    assert "few or small files" in told
+    assert len(told.splitlines()) <= 3
+    [page] = re.findall(r"\]\((docs/\S+\.md)\)", told)
+    assert "cannot be pruned" in (ROOT / page).read_text(encoding="utf-8")

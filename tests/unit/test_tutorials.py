@@ -11,18 +11,22 @@ import pytest
 from typer.testing import CliRunner
 
 from pruner.cli.app import app
+from tests.support.service import running_service
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WRITTEN = "http://127.0.0.1:8765"
+"""Where pages have the service."""
 SPARK = {"spark.md"}
-ELSEWHERE = {"s3.md", "trino.md"}
-"""Run by tests/engines/test_store_tutorial.py and tests/engines/test_trino_tutorial.py."""
+SERVED = "iceberg.md"
+ELSEWHERE = {"s3.md", "trino.md", SERVED}
+"""Run below, by tests/engines/test_store_tutorial.py and by tests/engines/test_trino_tutorial.py."""
 
 
-def run_blocks(path: Path) -> int:
-    """Run the blocks of a page; returns how many there are."""
-    names: dict[str, Any] = {}
+def run_blocks(path: Path, known: dict[str, Any] | None = None) -> int:
+    """Run the blocks of a page, with the names that blocks before it made; returns how many there are."""
+    names: dict[str, Any] = {} if known is None else known
     blocks = BLOCK.findall(path.read_text(encoding="utf-8"))
     printed = ""
     for language, text in blocks:
@@ -66,6 +70,25 @@ def _in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_block_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run_blocks(FOLDER / name) > 5
+
+
+@pytest.mark.load
+def test_every_block_runs_beside_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the blocks somebody starts the service in another terminal."""
+    monkeypatch.chdir(tmp_path)
+    before, command, after = (
+        (FOLDER / SERVED).read_text(encoding="utf-8").partition("```bash\npruner serve\n```\n")
+    )
+    assert command
+    (tmp_path / "before.md").write_text(re.sub(r"^```toml\n.*?^```\n", "", before, flags=re.M | re.S))
+    [config] = re.findall(r"^```toml\n(.*?)^```$", before, re.MULTILINE | re.DOTALL)
+    (tmp_path / "pruner.toml").write_text(config, encoding="utf-8")
+    names: dict[str, Any] = {}
+    assert run_blocks(tmp_path / "before.md", names) > 4
+    with running_service(tmp_path / "pruner.toml") as url:
+        assert WRITTEN in after
+        (tmp_path / "after.md").write_text(after.replace(WRITTEN, url), encoding="utf-8")
+        assert run_blocks(tmp_path / "after.md", names) == 2
 
 
 @pytest.mark.load

@@ -62,6 +62,8 @@ def grant(ask: Ask, name: str, root: str, options: Mapping[str, str], file: str 
         if _reads(ask, root, file):
             return
         reason = str(error).strip().split("\n", 1)[0].rstrip(": ")
+        if reason.count("'") % 2:  # DuckDB 2.0 forgets to close one
+            reason += "'"
         raise StorageError(
             f"table {name}: DuckDB cannot read {root} without its extension httpfs ({reason}): "
             "INSTALL httpfs where there is a network, or register a file system for s3:// with this connection"

@@ -87,6 +87,11 @@ public final class Factory implements Rewriter {
     return executions(context).take(context, patience);
   }
 
+  /** See Pruning; `patience` is in milliseconds. */
+  public void told(long patience) throws InterruptedException {
+    Pruning.told(patience);
+  }
+
   private synchronized Executions executions(SparkContext context) {
     Executions known = (Executions) executions.get(context);
     if (known == null) {

@@ -54,7 +54,7 @@ class Planner:
         del self._names[forgotten]
 
     def apply(self, scan: Any, message: Any) -> None:
-        """Plan a scan of Java's (java/scans/Scan.java), or take note that one failed (java/scans/Call.java).
+        """Plan a scan of Java's (java/scans/Scan.java), or take note of one without a plan (java/scans/Call.java).
 
         Never raises: nothing is dropped then.
         """
@@ -73,7 +73,11 @@ class Planner:
             self._relations.move_to_end(name)
             relation = self._relations[name][1]
         if java_scan is None:
-            self._log.add(relation.session, Scan(relation.name, None, text, number=int(number)))
+            counted = (None, None, None) if text else (0, 0, 0)
+            without = Scan(
+                relation.name, None, text or None, *counted, number=int(number), notes=relation.notes
+            )
+            self._log.add(relation.session, without)
             return
         started = time.perf_counter()
         try:

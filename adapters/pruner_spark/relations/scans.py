@@ -29,7 +29,8 @@ LOGGED_REASONS = 1024
 class Scan:
     """One scan of a table that has an index.
 
-    `plan` is None where planning failed; `reason` says why the scan was not pruned, or not wholly, and is
+    `plan` is None where planning failed, and where Spark found no partition for the condition, so that there was no
+    file to plan for (`files_listed` is 0 then); `reason` says why the scan was not pruned, or not wholly, and is
     None where all went well. `files_listed` counts the files that Spark or Hudi listed after its own pruning
     by partitions, `files_unknown` those among them that the plan's snapshot does not hold (they stay) and
     `files_dropped` those that were left out; all three are None where the plan keeps everything.
@@ -81,6 +82,8 @@ class Scan:
     def explain(self) -> str:
         """The plan's report as text, below the reason why the scan was not pruned, if there is one, and the notes."""
         lines = [f"not pruned: {self.reason}"] if self.reason else []
+        if self.plan is None and self.files_listed == 0:
+            lines.append("no plan was needed: Spark found no partition for this condition")
         lines += [f"note: {note}" for note in self.notes]
         read = self.plan if self.left is None else self.left
         return "\n".join(lines if read is None else [*lines, read.explain()])
@@ -115,7 +118,7 @@ class ScanLog:
         with self._lock:
             if session not in self._scans and len(self._scans) >= KNOWN_SESSIONS:
                 self._scans.popitem(last=False)
-            self._scans.setdefault(session, deque(maxlen=KEPT_PLANS)).append(scan)
+            _put(self._scans.setdefault(session, deque(maxlen=KEPT_PLANS)), scan)
             first = scan.reason is not None and self._is_first((scan.table, scan.reason))
         if first:
             LOGGER.warning("scan of %s is not pruned: %s", scan.table, scan.reason)
@@ -128,6 +131,15 @@ class ScanLog:
             self._logged.popitem(last=False)
         self._logged[key] = None
         return True
+
+
+def _put(scans: deque[Scan], scan: Scan) -> None:
+    """Add a scan in the order in which scans began: Java does not wait until a scan without a plan is known."""
+    later: list[Scan] = []
+    while scan.number is not None and scans and (scans[-1].number or 0) > scan.number:
+        later.append(scans.pop())
+    scans.append(scan)
+    scans.extend(reversed(later))
 
 
 def _log(scan: Scan) -> None:

@@ -424,9 +424,12 @@ class ParquetSource:
 
     def _empty(self) -> TableError:
         places = ", ".join(self.roots)
+        # A store has no folders that could be told from objects.
+        file = any(root.endswith((".parquet", ".parq")) for root in self.roots)
+        of_a_file = ". If it is a file, give the folder that holds all files of the table" if file else ""
         return TableError(
             f"{places} is not a table: there are no Parquet files in it, and none of the folders .hoodie, _delta_log "
-            "and metadata"
+            f"and metadata{of_a_file}"
         )
 
     def _schemas(self, files: list[DataFile]) -> dict[bytes, pa.Schema | BrokenFileError]:

@@ -464,6 +464,7 @@ def test_verify_vacuum_and_uninstall(run: Run, flights: Path, tmp_path: Path) ->
     assert segment.name in ran.err
     refused = run("uninstall", flights)
     assert (refused.code, Path(place).exists()) == (2, True)
+    assert refused.err.endswith("standard input is not a terminal, so nobody can be asked: pass --yes\n")
     assert run("uninstall", flights, "--yes").out == f"{place}: deleted\n"
     assert run("uninstall", flights, "--yes").out == f"{place}: nothing is there\n"
     assert not Path(place).exists()

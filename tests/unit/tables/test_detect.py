@@ -48,6 +48,9 @@ def test_uris_paths_and_slashes_name_the_same_root(tmp_path: Path):
 
 def test_paths_that_are_not_tables(tmp_path: Path):
     assert refusal(tmp_path / "gone") == f"no such path: {tmp_path / 'gone'}"
+    for scheme in ("s3", "s3a", "gs", "az", "abfs", "abfss"):
+        typed = tmp_path / f"{scheme}:" / "lake" / "t"
+        assert refusal(typed) == f"no such path: {typed}: did you mean {scheme}://lake/t?"
     file = write_file(tmp_path / "file" / "a.parquet")
     assert refusal(file) == f"{file} is a file: give the table's root, the folder that holds all of its files"
     (tmp_path / "empty").mkdir()
@@ -146,7 +149,11 @@ def test_tables_of_an_object_store(tmp_path: Path):
     assert source.snapshot(snapshot) is snapshot
     assert open_table_source([f"{base}/lake/table"]).format == "hudi"
     assert "is a folder inside the Hudi table" in refusal(f"{base}/lake/table/city=rome")
-    assert "is not a table: there are no Parquet files in it" in refusal(f"{base}/lake/gone")
+    assert refusal(f"{base}/lake/gone").endswith("and metadata")
+    for name in ("gone.parquet", "gone.parq"):
+        assert refusal(f"{base}/lake/{name}").endswith(
+            "If it is a file, give the folder that holds all files of the table"
+        )
     assert "is a Hudi table" in refusal(f"{base}/lake")
 
 

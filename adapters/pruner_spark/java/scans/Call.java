@@ -18,7 +18,7 @@ public final class Call implements Callable {
     failure = null;
   }
 
-  /** A scan that ran unpruned although it had asked: its head (see Scan) and the reason. */
+  /** A scan without a plan: its head (see Scan) and the reason, or nothing where there was no file to plan for. */
   public Call(BiFunction planner, String failure) {
     this.planner = planner;
     scan = null;

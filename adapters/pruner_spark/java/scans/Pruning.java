@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.RejectedExecutionException;
@@ -18,6 +19,7 @@ import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import pruner.spark.executions.Executions;
@@ -40,6 +42,7 @@ public final class Pruning {
   private static final ThreadPoolExecutor THREADS =
       new ThreadPoolExecutor(0, MOST_THREADS, 30L, TimeUnit.SECONDS, new SynchronousQueue(), new Daemons());
   private static final AtomicLong SCANS = new AtomicLong();
+  private static final ConcurrentLinkedQueue TELLING = new ConcurrentLinkedQueue();
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
 
   private final BiFunction planner;
@@ -112,7 +115,9 @@ public final class Pruning {
 
   private $SEQ$ planned(
       Scan scan, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters, Listing noted) {
-    Future ahead = ahead(scan);
+    // Spark finds the partitions of files that it has listed at once; where none is left there is nothing to plan.
+    boolean first = base instanceof InMemoryFileIndex && !partitionFilters.isEmpty();
+    Future ahead = first ? null : ahead(scan);
     $SEQ$ listing = null;
     try {
       listing = base.listed(partitionFilters, dataFilters);
@@ -121,6 +126,10 @@ public final class Pruning {
     }
     if (noted != null) {
       listed(noted);
+    }
+    if (first && listing.isEmpty()) {
+      tell(scan.head());
+      return listing;
     }
     try {
       Future running = ahead == null ? THREADS.submit(new Call(planner, scan)) : ahead;
@@ -180,11 +189,33 @@ public final class Pruning {
     tell(table + "\t" + SCANS.incrementAndGet() + "\t" + reason);
   }
 
-  private void tell(String failure) {
+  /** Tell the planner without waiting for it: see `told`. */
+  private void tell(String text) {
+    Future first = (Future) TELLING.peek();
+    while (first != null && first.isDone()) {
+      TELLING.remove(first);
+      first = (Future) TELLING.peek();
+    }
     try {
-      THREADS.submit(new Call(planner, failure));
+      TELLING.add(THREADS.submit(new Call(planner, text)));
     } catch (RejectedExecutionException error) {
       LOGGER.warn("the planner cannot be told");
+    }
+  }
+
+  /** Wait until the planner knows all that it was told. */
+  public static void told(long patience) throws InterruptedException {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patience);
+    Future next = (Future) TELLING.poll();
+    while (next != null) {
+      try {
+        next.get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+      } catch (ExecutionException error) {
+        LOGGER.warn("the planner cannot be told: {}", error.getCause());
+      } catch (TimeoutException error) {
+        LOGGER.info("the planner has not been told of all scans yet");
+      }
+      next = (Future) TELLING.poll();
     }
   }
 }
