@@ -73,7 +73,7 @@ class Order(NamedTuple):
         descending: whether the greatest come first.
         nulls_first: whether NULL comes before all values.
         with_value: a column; rows in which it is NULL are passed over.
-        within: a column by whose values rows are taken apart.
+        within: a column by whose values rows are taken apart, or several.
     """
 
     column: str
@@ -81,7 +81,7 @@ class Order(NamedTuple):
     descending: bool = False
     nulls_first: bool = False
     with_value: str | None = None
-    within: str | None = None
+    within: str | tuple[str, ...] | None = None
 
 
 class FirstRows(NamedTuple):

@@ -376,6 +376,45 @@ class Answering:
             told.append(found[1])
         return None if keep.all() else FirstRows(self._at[keep], "; ".join(dict.fromkeys(told)))
 
+    def first_values(self, order: Order) -> FirstRows | None:
+        """The slices with all matching rows of the first `order.rows` values in an order; None where all are needed.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        about = self._field(order.column)
+        facts = self._facts_of(about)
+        if facts is None or not self._is_shown(about):
+            return None
+        threshold = self._threshold_of_values(facts, order)
+        if threshold is None:
+            return None
+        keep, leaf = self._up_to(threshold, about, order)
+        told = f"threshold of the first {counted(order.rows, 'value')}: {leaf}"
+        return None if keep.all() else FirstRows(self._at[keep], told)
+
+    def _threshold_of_values(self, facts: Facts, order: Order) -> StorageValue | None:
+        """A value that so many different values of matching rows are not behind of; None where none is known."""
+        sure = self._whole & facts.nan_free
+        ends: Any = pa.concat_arrays(
+            [
+                bounds.take(positions(np.flatnonzero(sure & is_value)))
+                for bounds, is_value in ((facts.low, facts.low_is_value), (facts.high, facts.high_is_value))
+            ]
+        )
+        known: Any = ends.drop_null().unique()
+        if len(known) < order.rows:
+            return None
+        return _nth(known, order.rows - 1, order.descending)
+
+    def _up_to(self, threshold: StorageValue, about: Field, order: Order) -> tuple[Mask, str]:
+        """The slices that can hold matching rows not behind a value, and what says so."""
+        leaf = CompareLeaf(about, Operator.GE if order.descending else Operator.LE, _point(threshold, about))
+        keep = self._possible(leaf)
+        if order.nulls_first:
+            keep = keep | self._possible(IsNullLeaf(about))
+        return keep, describe(leaf)
+
     def _first(self, order: Order) -> tuple[Mask, str] | None:
         """The slices that hold the first rows in one order, and why; None where nothing is known of them."""
         about = self._field(order.column)
@@ -389,18 +428,15 @@ class Answering:
             return None
         over = None if passed is None else passed.null_counts
         if order.within is not None:
-            keep = self._first_within(facts, order, self._field(order.within), over)
-            told = f"threshold of the first {counted(order.rows, 'row')} by {order.column} for each {order.within}"
+            within = (order.within,) if isinstance(order.within, str) else tuple(dict.fromkeys(order.within))
+            keep = self._first_within(facts, order, [self._field(each) for each in within], over)
+            told = f"threshold of the first {counted(order.rows, 'row')} by {order.column} for each {', '.join(within)}"
             return None if keep is None else (keep, told)
         threshold = self._threshold(facts, order, over)
         if threshold is None:
             return None
-        operator = Operator.GE if order.descending else Operator.LE
-        leaf = CompareLeaf(about, operator, _point(threshold, about))
-        keep = self._possible(leaf)
-        if order.nulls_first:
-            keep = keep | self._possible(IsNullLeaf(about))
-        return keep, f"threshold of the first {counted(order.rows, 'row')}: {describe(leaf)}"
+        keep, leaf = self._up_to(threshold, about, order)
+        return keep, f"threshold of the first {counted(order.rows, 'row')}: {leaf}"
 
     def _threshold(self, facts: Facts, order: Order, passed: Integers | None) -> StorageValue | None:
         """A value that at least so many matching rows are not behind of; None where none is known.
@@ -425,15 +461,16 @@ class Answering:
         reached = np.flatnonzero(np.cumsum(values[at][ranked]) >= order.rows)
         if not len(reached):
             return None
-        value: Any = known[int(ranked[reached[0]])].as_py()
-        return int(value) if pa.types.is_decimal(known.type) else value
+        return _plain_storage(known, int(ranked[reached[0]]))
 
-    def _first_within(self, facts: Facts, order: Order, about: Field, passed: Integers | None) -> Mask | None:
-        """The slices that hold the first rows of each value of a column; None where its values are not known.
+    def _first_within(
+        self, facts: Facts, order: Order, abouts: Sequence[Field], passed: Integers | None
+    ) -> Mask | None:
+        """The slices that hold the first rows of each value of columns; None where these values are not known.
 
         A slice goes where each of its values has enough rows in others, all of them before any row of this one.
         """
-        found = self._holdings(about)
+        found = self._holdings_of(abouts)
         if found is None:
             return None
         at, codes, sizes, known = found
@@ -454,6 +491,38 @@ class Answering:
             gone &= nulls == 0
         gone[at[farthest[at] >= thresholds[codes]]] = False
         return ~gone
+
+    def _holdings_of(self, abouts: Sequence[Field]) -> tuple[Ordinals, Integers, Integers, Mask] | None:
+        """As `_holdings`, of the combinations of values of columns: where one of them alone has several in a slice."""
+        if len(abouts) == 1:
+            return self._holdings(abouts[0])
+        found = [self._holdings(about) for about in abouts]
+        if any(each is None for each in found):
+            return None
+        each_one = [each for each in found if each is not None]
+        several = np.zeros(len(self._at), np.intp)
+        at_which = np.zeros(len(self._at), np.intp)
+        known = np.ones(len(self._at), np.bool_)
+        codes_of = np.zeros((len(each_one), len(self._at)), np.int64)
+        for number, (at, codes, _, all_known) in enumerate(each_one):
+            is_several = np.bincount(at, minlength=len(self._at)) > 1
+            several += is_several
+            at_which[is_several] = number
+            known &= all_known
+            codes_of[number, at] = codes
+        known &= several <= 1
+        places: list[Ordinals] = []
+        combined: list[Any] = []
+        sizes: list[Integers] = []
+        for number, (at, codes, rows, _) in enumerate(each_one):
+            chosen = known[at] & (at_which[at] == number)
+            places.append(at[chosen])
+            sizes.append(rows[chosen])
+            parts = codes_of[:, at[chosen]]
+            parts[number] = codes[chosen]
+            combined.append(parts)
+        _, together = np.unique(np.concatenate(combined, axis=1), axis=1, return_inverse=True)
+        return np.concatenate(places), together.reshape(-1).astype(np.int64), np.concatenate(sizes), known
 
     def _holdings(self, about: Field) -> tuple[Ordinals, Integers, Integers, Mask] | None:
         """Which values of a column slices hold in how many rows: slices, values by number and numbers of rows, and the
@@ -520,6 +589,17 @@ def _ranks(values: Any) -> Integers:
     """Numbers in the order of values, equal ones for equal values."""
     ranked: Any = compute
     return as_numpy(ranked.rank(values, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
+
+
+def _nth(values: Any, number: int, descending: bool) -> StorageValue:
+    direction = "descending" if descending else "ascending"
+    order: Any = compute.sort_indices(values, sort_keys=[("", direction)])
+    return _plain_storage(values, int(order[number].as_py()))
+
+
+def _plain_storage(values: Any, place: int) -> StorageValue:
+    value: Any = values[place].as_py()
+    return int(value) if pa.types.is_decimal(values.type) else value
 
 
 def _thresholds(codes: Integers, ranks: Integers, rows: Integers, wanted: int) -> Integers:

@@ -82,6 +82,10 @@ class Answering(Protocol):
         """See `Plan.first_of`; None where all slices are needed."""
         ...
 
+    def first_values(self, order: Order) -> FirstRows | None:
+        """See `Plan.first_values`; None where all slices are needed."""
+        ...
+
 
 FEW_FILES = 32
 
@@ -359,12 +363,15 @@ class Plan:
         """
         return self.first_of([Order(column, rows, descending, nulls_first)])
 
-    def first_of(self, orders: Sequence[tuple[str, int, bool, bool, str | None, str | None]]) -> Plan:
+    def first_of(
+        self, orders: Sequence[tuple[str, int, bool, bool, str | None, str | tuple[str, ...] | None]]
+    ) -> Plan:
         """The plan of the slices that hold the first matching rows in each of some orders, equal ones included.
 
         Args:
             orders: each a column; how many rows; whether the greatest come first; whether NULL does; a column, rows
-                without a value in which are passed over; and a column, for each of whose values rows are wanted.
+                without a value in which are passed over; and a column, for each of whose values rows are wanted, or
+                several, for each combination of their values.
 
         Raises:
             SchemaError: there is no such column.
@@ -374,6 +381,22 @@ class Plan:
             dict.fromkeys(f"the first {counted(each.rows, 'row')} by {each.column}" for each in wanted)
         )
         return self._narrowed(self._answering.top(wanted), told)
+
+    def first_values(
+        self, column: str, values: int, *, descending: bool = False, nulls_first: bool = False
+    ) -> Plan:
+        """The plan of the slices that hold all rows of the first values of a column; takes and raises what `top` does.
+
+        Args:
+            column: the first column of the order; others may follow.
+            values: how many different values are wanted, of all columns of the order together.
+            descending: whether the greatest come first.
+            nulls_first: whether NULL comes before all values.
+        """
+        told = f"the first {counted(values, 'value')} of {column}"
+        return self._narrowed(
+            self._answering.first_values(Order(column, values, descending, nulls_first)), told
+        )
 
     def among(self, listed: NDArray[np.bool_]) -> Plan:
         """The plan over some of the slices alone, as an engine lists them; itself where nothing goes."""

@@ -119,6 +119,19 @@ def both(root: Path) -> Iterator[Both]:
         ("SELECT day, max(s), max(f) FROM t GROUP BY day", [1]),
         ("SELECT day, max(y) FROM t WHERE y > 0 GROUP BY day", [2]),
         ("SELECT city, max(x) FROM t GROUP BY city", [6]),
+        ("SELECT DISTINCT day FROM t", [0]),
+        ("SELECT DISTINCT city FROM t ORDER BY city LIMIT 1", [0]),
+        ("SELECT DISTINCT day FROM t ORDER BY day DESC LIMIT 2 OFFSET 1", [0]),
+        ("SELECT DISTINCT year(day) AS y, day FROM t WHERE x >= 15 ORDER BY day", [1]),
+        ("SELECT DISTINCT city AS c FROM t AS u WHERE u.day > DATE '2024-01-01'", [0]),
+        ("SELECT DISTINCT city FROM t WHERE city <> 'b'", [0]),
+        ("SELECT DISTINCT y FROM t", [6]),
+        ("SELECT DISTINCT city, day FROM t", [6]),
+        ("SELECT DISTINCT ON (city) city, x FROM t ORDER BY city, x", [6]),
+        ("SELECT DISTINCT x AS day FROM t ORDER BY day", [6]),
+        ("SELECT x FROM t WHERE day IN (SELECT DISTINCT day FROM t WHERE x < 25) AND x > 50", [1, 1]),
+        ("SELECT count(*) FROM (SELECT DISTINCT city FROM t)", [0]),
+        ("SELECT city FROM t GROUP BY city -- counts nothing", [0]),
         ("SELECT count(DISTINCT city), count(DISTINCT day) FROM t", [0]),
         ("SELECT count(DISTINCT city) FROM t WHERE x > 5", [1]),
         ("SELECT max(x) FROM t WHERE x > 1000", [0]),
@@ -241,8 +254,7 @@ def test_what_is_no_function_of_a_row_is_not_taken_for_one(both: Both, statement
         ("SELECT x FROM (SELECT x FROM t ORDER BY x DESC LIMIT 5) ORDER BY x", 1),
         ("SELECT x FROM t ORDER BY city, x LIMIT 3", 6),
         ("SELECT x + 1 AS z FROM t ORDER BY z LIMIT 3", 6),
-        ("SELECT DISTINCT city FROM t ORDER BY city LIMIT 1", 6),
-        ("SELECT DISTINCT day FROM t ORDER BY day LIMIT 2", 6),
+        ("SELECT DISTINCT f FROM t ORDER BY f LIMIT 1", 6),
         ("SELECT unnest([x, y]) AS v FROM t ORDER BY x, v LIMIT 3", 6),
         ("SELECT sum(x) OVER (ORDER BY x) FROM t ORDER BY x LIMIT 3", 6),
         ("SELECT f FROM t ORDER BY f DESC LIMIT 2", 2),
@@ -336,7 +348,59 @@ def test_the_row_of_an_extreme_is_in_few_files(both: Both, statement: str, files
             " WHERE r <= 2 AND day > DATE '2024-01-01'",
             3,
         ),
-        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY city, day ORDER BY x) <= 1", 6),
+        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY city, day ORDER BY x) <= 1", 3),
+        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY day, city ORDER BY x DESC) <= 5", 3),
+        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY b, day, city ORDER BY x) = 1", 4),
+        ("SELECT x FROM t QUALIFY rank() OVER (PARTITION BY day, city ORDER BY x) <= 6", 6),
+        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY city, f ORDER BY x) <= 1", 6),
+        ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY day, city || 'x' ORDER BY x) <= 1", 6),
+        ("SELECT x FROM t QUALIFY dense_rank() OVER (ORDER BY day) <= 2 ORDER BY x", 4),
+        ("SELECT x FROM t QUALIFY dense_rank() OVER (ORDER BY day DESC, x) <= 2", 4),
+        ("SELECT x FROM t QUALIFY dense_rank() OVER (ORDER BY ts DESC) <= 2", 1),
+        ("SELECT x FROM t QUALIFY dense_rank() OVER (ORDER BY ts DESC) = 3", 2),
+        ("SELECT x FROM t QUALIFY dense_rank() OVER (ORDER BY y DESC NULLS FIRST, x) < 3", 2),
+        ("SELECT x FROM t QUALIFY dense_rank() OVER (ORDER BY f) <= 2", 1),
+        ("SELECT x FROM t WHERE x % 3 = 1 QUALIFY dense_rank() OVER (ORDER BY x) <= 2", 6),
+        ("SELECT x FROM t QUALIFY dense_rank() OVER (PARTITION BY day ORDER BY x) <= 2", 6),
+        (
+            "WITH r AS (SELECT *, row_number() OVER (ORDER BY x DESC) AS n FROM t) SELECT x FROM r WHERE n <= 2",
+            1,
+        ),
+        (
+            "WITH r AS (SELECT x, row_number() OVER (PARTITION BY city ORDER BY ts DESC) AS n FROM t WHERE x < 40),"
+            " s AS (SELECT x FROM r AS q WHERE q.n = 1 AND x > 3) SELECT count(*), max(x) FROM s",
+            1,
+        ),
+        (
+            "WITH r AS MATERIALIZED (SELECT day, dense_rank() OVER (ORDER BY day) AS n FROM t)"
+            " SELECT count(*) FROM r WHERE n <= 1",
+            2,
+        ),
+        ("WITH r AS (SELECT x, rank() OVER (ORDER BY x) n FROM t) FROM r WHERE n <= 2 OR x = 50", 6),
+        (
+            "WITH r AS (SELECT x, rank() OVER (ORDER BY x) n FROM t) SELECT x, (SELECT 1) FROM r WHERE n = 1",
+            1,
+        ),
+        (
+            "WITH r AS (SELECT x, rank() OVER (ORDER BY x) n FROM t)"
+            " SELECT * FROM r WHERE n <= 2 UNION ALL SELECT * FROM r WHERE x = 50",
+            6,
+        ),
+        (
+            "WITH r AS (SELECT x, rank() OVER (ORDER BY x) n FROM t) SELECT q.x FROM r AS q(n, x) WHERE n < 2",
+            6,
+        ),
+        ("WITH r(n, x) AS (SELECT x, rank() OVER (ORDER BY x) n FROM t) SELECT x FROM r WHERE n < 2", 6),
+        (
+            "WITH r AS (SELECT x, rank() OVER (ORDER BY x) n FROM t)"
+            " SELECT count(*), (SELECT count(*) FROM query_table('r')) FROM r WHERE n < 2",
+            6,
+        ),
+        (
+            "WITH r AS (SELECT x, rank() OVER (ORDER BY x) n FROM t)"
+            " SELECT count(*), (SELECT x FROM (WITH r AS (SELECT 9 AS x) FROM r)) FROM r WHERE n < 2",
+            6,
+        ),
         ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY f ORDER BY x) <= 1", 6),
         ("SELECT x FROM t QUALIFY row_number() OVER (PARTITION BY s ORDER BY x) <= 1", 6),
         ("SELECT 1 AS city, x FROM t QUALIFY row_number() OVER (PARTITION BY city ORDER BY x) <= 1", 6),
@@ -345,7 +409,6 @@ def test_the_row_of_an_extreme_is_in_few_files(both: Both, statement: str, files
         ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY x) <= 3 ORDER BY sum(x) OVER (), x", 6),
         ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY x) >= 58", 6),
         ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY x) <= 3 OR x = 40", 6),
-        ("SELECT x FROM t QUALIFY dense_rank() OVER (ORDER BY day) <= 2", 6),
         ("SELECT x FROM t QUALIFY row_number() OVER (ORDER BY -x) <= 3", 6),
         ("SELECT -x AS x FROM t QUALIFY row_number() OVER (ORDER BY x) <= 3", 6),
         ("SELECT x FROM t QUALIFY row_number() OVER () <= 3", 6),
@@ -365,6 +428,37 @@ def test_the_row_of_an_extreme_is_in_few_files(both: Both, statement: str, files
 )
 def test_the_first_ranks_are_in_few_files(both: Both, statement: str, files: int) -> None:
     assert both.read(statement) == [files]
+
+
+def test_a_macro_that_reads_what_with_names_sees_all_of_it(both: Both) -> None:
+    both.everywhere("CREATE TABLE r (x INTEGER)")
+    both.everywhere("CREATE MACRO rows_of_r() AS (SELECT count(*) FROM r)")
+    both.everywhere("CREATE MACRO all_of_r() AS TABLE FROM r")
+    with_r = "WITH r AS (SELECT x, rank() OVER (ORDER BY x) n FROM t)"
+    for statement in (
+        f"{with_r} SELECT x, rows_of_r() FROM r WHERE n <= 2 ORDER BY x",
+        f"{with_r} SELECT x, (SELECT count(*) FROM all_of_r()) FROM r WHERE n <= 2 ORDER BY x",
+    ):
+        assert both.read(statement) == [6]
+
+
+@pytest.mark.parametrize(
+    ("statement", "files"),
+    [
+        ("SELECT EXISTS (SELECT 1 FROM t)", [1]),
+        ("SELECT EXISTS (FROM t WHERE x >= 12)", [1]),
+        ("SELECT NOT EXISTS (SELECT x, city FROM t WHERE city = 'a' AND day > DATE '2024-01-01')", [1]),
+        ("SELECT x FROM t WHERE x > 55 AND EXISTS (SELECT * FROM t AS u WHERE u.x < 25)", [1, 1]),
+        ("SELECT EXISTS (SELECT 1 FROM t WHERE x > 1000)", [0]),
+        ("SELECT CASE WHEN EXISTS (SELECT 1 FROM t WHERE y IS NULL) THEN 'some' END", [1]),
+        ("SELECT EXISTS (SELECT 1 FROM t WHERE x % 7 = 3)", [6]),
+        ("SELECT EXISTS (SELECT 1 FROM t GROUP BY x HAVING count(*) > 1)", [6]),
+        ("SELECT EXISTS (SELECT x FROM t OFFSET 58)", [6]),
+        ("SELECT k, EXISTS (SELECT 1 FROM t WHERE x = k) FROM (SELECT 5 AS k UNION ALL SELECT 77)", [6]),
+    ],
+)
+def test_whether_there_are_rows_is_in_one_file(both: Both, statement: str, files: list[int]) -> None:
+    assert both.read(statement) == files
 
 
 def test_macros_of_the_names_of_aggregates_mean_what_they_say(both: Both) -> None:
@@ -540,13 +634,14 @@ def _statement(rng: random.Random, columns: list[str], where: str) -> str:
             f"SELECT {column}, max({other}), min({column}), count({other}) FROM t {where} GROUP BY {column}",
             f"SELECT {column} FROM t {where} ORDER BY {column} {direction} LIMIT {rng.choice([1, 3, 10])}",
             f"SELECT count(*) FROM (SELECT {column} FROM t {where} LIMIT {rng.choice([1, 5, 30])})",
-            *_of_orders(rng, column, other, direction, where),
+            *_of_orders(rng, (column, other, rng.choice(columns)), direction, where),
         ]
     )
 
 
-def _of_orders(rng: random.Random, column: str, other: str, direction: str, where: str) -> list[str]:
+def _of_orders(rng: random.Random, named: tuple[str, str, str], direction: str, where: str) -> list[str]:
     """Rows of extremes, first rows by rank, of groups and by several keys, and joins with what metadata answers."""
+    column, other, third = named
     rows, further = rng.choice([1, 2, 5]), rng.choice(["ASC", "DESC NULLS FIRST", "NULLS LAST"])
     at_extreme, rank = rng.choice(["arg_max", "min_by"]), rng.choice(["row_number", "rank"])
     order = f"ORDER BY {column} {direction}"
@@ -560,6 +655,11 @@ def _of_orders(rng: random.Random, column: str, other: str, direction: str, wher
         f"SELECT {column}, {other} FROM t {where} QUALIFY rank() OVER ({order}) < {rows + 1}",
         f"SELECT {column}, {other} FROM t {where} QUALIFY {rank}() OVER (PARTITION BY {other} {order}) <= {rows}",
         f"SELECT c, o, r FROM ({ranked}) WHERE r <= {rows}",
+        f"WITH w AS ({ranked}) SELECT c, o, r FROM w WHERE r = {rows}",
+        f"SELECT {column}, {other} FROM t {where} QUALIFY dense_rank() OVER ({order}, {other}) <= {rows}",
+        f"SELECT {column} FROM t {where} QUALIFY {rank}() OVER (PARTITION BY {other}, {third} {order}) <= {rows}",
+        f"SELECT DISTINCT {column} FROM t {where}",
+        f"SELECT EXISTS (SELECT {other} FROM t {where})",
         f"SELECT count(*) FROM t JOIN (SELECT max({column}) AS m FROM t {where}) ON {column} = m",
         f"SELECT count(*) FROM t WHERE {column} IN (SELECT {column} FROM t {where} {order} LIMIT {rows})",
     ]

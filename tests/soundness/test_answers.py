@@ -65,6 +65,8 @@ def test_answers_equal_a_full_scan(
         assert tally["fewer by top"] > 4, tally
         assert tally["fewer by limit"] > 10, tally
         assert tally["fewer by group"] > 4, tally
+        assert tally["fewer by groups"] > 0, tally
+        assert tally["fewer by values"] > 4, tally
         assert tally["fewer with a value"] > 4, tally
 
 
@@ -202,6 +204,12 @@ class _Asked:
             f"{ties}{self.repeat}"
         )
         tally["fewer by top"] += narrowed.kept < self.plan.kept
+        valued = self.plan.first_values(name, rows, descending=descending, nulls_first=nulls_first)
+        dense = f"QUALIFY dense_rank() OVER ({order}) <= {rows}"
+        assert len(self.rows(name, list(valued.files), dense)) == len(self.rows(name, self._all, dense)), (
+            f"{dense}{self.repeat}"
+        )
+        tally["fewer by values"] += valued.kept < self.plan.kept
         limited = self.plan.limited(rows)
         assert list(limited.files) == list(self.plan.files)[: limited.kept]
         if limited.kept < self.plan.kept:
@@ -209,28 +217,35 @@ class _Asked:
             assert len(self.rows("1", list(limited.files))) >= rows, f"too few rows{self.repeat}"
 
     def check_firsts(self, rng: random.Random, tally: Counter[str]) -> None:
-        """First rows of each value of a column, rows without a value in another one passed over or not."""
+        """First rows of each value of a column, or of two, rows without a value in another one passed over or not."""
         name, other, third = (
             '"' + rng.choice(list(self.plan.schema)).name.replace('"', '""') + '"' for _ in range(3)
         )
         rows, descending, nulls_first = rng.choice([1, 1, 2, 5]), rng.random() < 0.5, rng.random() < 0.3
         within = other if rng.random() < 0.7 else None
         with_value = third if rng.random() < 0.5 else None
-        order = Order(name, rows, descending, nulls_first, with_value, within)
+        self._check_first(Order(name, rows, descending, nulls_first, with_value, within), other, tally)
+        several = Order(name, rows, descending, nulls_first, with_value, (other, third))
+        self._check_first(several, other, tally)
+
+    def _check_first(self, order: Order, shown: str, tally: Counter[str]) -> None:
         narrowed = self.plan.first_of([order])
         if narrowed.kept == self.plan.kept:
             return
-        tally["fewer by group"] += within is not None
-        tally["fewer with a value"] += with_value is not None
+        several = isinstance(order.within, tuple)
+        tally["fewer by groups"] += several
+        tally["fewer by group"] += order.within is not None and not several
+        tally["fewer with a value"] += order.with_value is not None
+        by = ", ".join(order.within) if isinstance(order.within, tuple) else order.within
         window = (
-            f"{f'PARTITION BY {within} ' if within else ''}ORDER BY {name} {'DESC' if descending else 'ASC'} "
-            f"NULLS {'FIRST' if nulls_first else 'LAST'}"
+            f"{f'PARTITION BY {by} ' if by else ''}ORDER BY {order.column} {'DESC' if order.descending else 'ASC'} "
+            f"NULLS {'FIRST' if order.nulls_first else 'LAST'}"
         )
-        valued = f"AND {with_value} IS NOT NULL " if with_value else ""
-        tail = f"{valued}QUALIFY rank() OVER ({window}) <= {rows}"
-        shown = f"{name}, {other}, filename"
-        told = Counter(map(repr, self.rows(shown, list(narrowed.files), tail)))
-        assert told == Counter(map(repr, self.rows(shown, self._all, tail))), f"{tail}{self.repeat}"
+        valued = f"AND {order.with_value} IS NOT NULL " if order.with_value else ""
+        tail = f"{valued}QUALIFY rank() OVER ({window}) <= {order.rows}"
+        items = f"{order.column}, {shown}, filename"
+        told = Counter(map(repr, self.rows(items, list(narrowed.files), tail)))
+        assert told == Counter(map(repr, self.rows(items, self._all, tail))), f"{tail}{self.repeat}"
 
 
 def _listing(files: list[str]) -> str:

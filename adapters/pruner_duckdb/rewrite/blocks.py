@@ -40,9 +40,11 @@ _AT_EXTREMES = {
     **dict.fromkeys(["arg_min", "argmin", "min_by"], "min"),
 }
 """Aggregates of the value in the row in which another column is least or greatest."""
-_RANKS = frozenset(["row_number", "rank"])
+_RANKS = frozenset(["row_number", "rank", "dense_rank"])
 _RANKED = {"COMPARE_LESSTHANOREQUALTO": 0, "COMPARE_LESSTHAN": 1, "COMPARE_EQUAL": 0}
 """Comparisons of a rank with a number that hold for the first rows alone: how many fewer than the number."""
+_READS_BY_NAME = frozenset(["TABLE_FUNCTION", "SHOW_REF", "PIVOT"])
+"""References that may read tables by names that are no references themselves."""
 _PLAIN_STAR = ("replace_list", "rename_list", "columns", "expr", "relation_name")
 
 
@@ -60,7 +62,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """Aggregates of a table, of all of its rows or by one column."""
+    """Aggregates of a table, of all of its rows or by one column; there are none where its values alone are wanted."""
 
     aggregates: tuple[Aggregate, ...]
     group: str | None
@@ -70,15 +72,18 @@ class Aggregation:
 class FirstRows:
     """So many rows of a table, those that are skipped included, in the order of a column or in any.
 
-    `descending` and `nulls_first` are None where a setting decides. They are those of each value of the column
-    `within`, if there is one.
+    `descending` and `nulls_first` are None where a setting decides. They are those of each combination of values of
+    the columns `within`, if there are any. With `of_values` they are the rows of so many values. With `of_any` rows
+    may be any.
     """
 
     rows: int
     column: str | None = None
     descending: bool | None = None
     nulls_first: bool | None = None
-    within: str | None = None
+    within: tuple[str, ...] = ()
+    of_values: bool = False
+    of_any: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,8 @@ class Block:
     asks: Aggregation | Extremes | FirstRows
 
 
+_WORDS = (b"count", b"min", b"max", b"limit", b"row_number", b"rank", b"distinct", b"exists")
+
 Columns = Mapping[Reference, Sequence[str]]
 """Names of the columns of tables."""
 
@@ -109,7 +116,7 @@ Columns = Mapping[Reference, Sequence[str]]
 def may_have_blocks(text: bytes) -> bool:
     """Tell cheaply whether a statement may have some."""
     lower = text.lower()
-    return any(word in lower for word in (b"count", b"min", b"max", b"limit", b"row_number", b"rank"))
+    return any(word in lower for word in _WORDS)
 
 
 def blocks(
@@ -125,7 +132,12 @@ def blocks(
         numbers: the values of its parameters by identifier.
     """
     by_place = {each.whole.start: each for each in columns if each.whole is not None}
-    ranked = dict(_bounded_ranks(root))
+    ranked = dict(_bounded_ranks(root, aggregates))
+    asked = {
+        id(node["subquery"]["node"])
+        for node in nodes_below(root)
+        if node.get("class") == "SUBQUERY" and node.get("subquery_type") == "EXISTS"
+    }
     for node in nodes_below(root):
         table = node.get("from_table") if node.get("type") == "SELECT_NODE" else None
         if not table or table.get("type") != "BASE_TABLE":
@@ -133,7 +145,7 @@ def blocks(
         reference = by_place.get(table.get("query_location", -1))
         if reference is not None and not reference.columns and not reference.time_travel:
             reading = _Reading(select, node, reference, columns[reference], aggregates, numbers)
-            found = reading.block(ranked.get(id(node), ()))
+            found = reading.block(ranked.get(id(node), ()), only_whether=id(node) in asked)
             if found is not None:
                 yield found
 
@@ -159,8 +171,11 @@ class _Reading:
         self._items: list[Node] = node["select_list"]
         self._aliases = {folded(item["alias"]): item for item in self._items if item.get("alias")}
 
-    def block(self, bounds: Sequence[Node]) -> Block | None:
-        """The SELECT, if it is such a part; `bounds` are comparisons that a SELECT around it demands of its rows."""
+    def block(self, bounds: Sequence[Node], *, only_whether: bool) -> Block | None:
+        """The SELECT, if it is such a part; `bounds` are comparisons that a SELECT around it demands of its rows.
+
+        With `only_whether` nothing matters but whether it has a row.
+        """
         node = self._node
         if node.get("sample") or node["from_table"].get("sample"):
             return None
@@ -170,6 +185,8 @@ class _Reading:
         spans = self._spans(has_condition=condition is not None)
         if node.get("qualify"):
             asks = self._ranked([node["qualify"]])
+        elif only_whether:
+            asks = self._any_row()
         else:
             asks = self._aggregation() or self._first_rows() or self._ranked(bounds)
         if spans is None or asks is None:
@@ -217,20 +234,31 @@ class _Reading:
         keys: list[Node] = node.get("group_expressions") or []
         if len(sets) > 1 or len(keys) > 1:
             return None
-        group = self._group(keys[0]) if keys else None
-        if keys and group is None:
+        distinct = not keys and _is_distinct(node)
+        group = self._group(keys[0]) if keys else self._only_column() if distinct else None
+        if (keys or distinct) and group is None:
             return None
         found: dict[tuple[int, int], Aggregate] = {}
         for part in (self._items, node.get("having"), node.get("modifiers")):
             if not self._take(part, group, found):
                 return None
         aggregates = tuple(found.values())
-        if not aggregates or (group is not None and any(each.kind == "distinct" for each in aggregates)):
+        if distinct and (aggregates or node.get("having")):
+            return None
+        if not aggregates and group is None:
+            return None
+        if group is not None and any(each.kind == "distinct" for each in aggregates):
             return None
         if any(each.by is not None for each in aggregates):
             alone = all(each.kind in _EXTREMES for each in aggregates)
             return Extremes(aggregates, group) if alone else None
         return Aggregation(aggregates, group)
+
+    def _only_column(self) -> str | None:
+        """The column that all items are about; None where there is none, or more than one."""
+        named = [node for node in nodes_below(self._items) if node.get("class") == "COLUMN_REF"]
+        columns = {self._column(node) for node in named}
+        return columns.pop() if len(columns) == 1 else None
 
     def _group(self, key: Node) -> str | None:
         """The column by which rows are grouped; None where it is no column."""
@@ -320,8 +348,16 @@ class _Reading:
             return FirstRows(rows + skipped)
         return self._ordered(order["orders"], rows + skipped)
 
+    def _any_row(self) -> FirstRows | None:
+        """One row, if all that is asked is whether there are any."""
+        node = self._node
+        if node.get("group_expressions") or node.get("having") or node.get("group_sets"):
+            return None
+        plain = node.get("aggregate_handling") == "STANDARD_HANDLING" and not node.get("modifiers")
+        return FirstRows(1, of_any=True) if plain and self._shows_rows() else None
+
     def _ranked(self, bounds: Sequence[Node]) -> FirstRows | None:
-        """The first rows by row_number or rank, one of `bounds` being a comparison of it with a number."""
+        """The first rows by row_number, rank or dense_rank, one of `bounds` comparing it with a number."""
         node = self._node
         if node.get("group_expressions") or node.get("having") or node.get("group_sets"):
             return None
@@ -337,7 +373,7 @@ class _Reading:
         return None
 
     def _window(self, compared: Node) -> Node | None:
-        """The call of row_number or rank that is compared, itself or by its alias."""
+        """The call of a function of ranks that is compared, itself or by its alias."""
         if compared.get("class") == "COLUMN_REF":
             names: list[str] = compared["column_names"]
             named = [item for item in self._items if folded(item.get("alias") or "") == folded(names[-1])]
@@ -361,11 +397,14 @@ class _Reading:
         if not window["orders"] or parts[0].get("class") != "COLUMN_REF" or not self._is_about_rows(parts):
             return None
         found = self._ordered(window["orders"], rows)
-        if found is None or not partitions:
-            return found
-        if len(partitions) > 1 or partitions[0].get("class") != "COLUMN_REF":
+        if found is None:
             return None
-        return replace(found, within=self._column(partitions[0]))
+        columns = [self._column(each) if each.get("class") == "COLUMN_REF" else None for each in partitions]
+        within = tuple(dict.fromkeys(each for each in columns if each is not None))
+        of_values = str(window["function_name"]).lower() == "dense_rank"
+        if None in columns or (of_values and within):
+            return None
+        return replace(found, within=within, of_values=of_values)
 
     def _shows_rows(self, window: Node | None = None) -> bool:
         """Tell whether each row of the table that meets the condition is one row of the result.
@@ -424,34 +463,64 @@ class _Reading:
         return self._column(expression) if expression.get("class") == "COLUMN_REF" else None
 
 
-def _bounded_ranks(root: Node) -> Iterator[tuple[int, list[Node]]]:
-    """SELECTs in brackets by their ids, with the comparisons that the SELECT around each demands of its rows.
+def _bounded_ranks(root: Node, aggregates: frozenset[str]) -> Iterator[tuple[int, list[Node]]]:
+    """SELECTs in brackets, or in a WITH, by their ids, with the comparisons that the only SELECT from each demands of
+    its rows.
 
     Nothing else may come between: the rows of one are those of the other.
     """
+    named = _used_once(root, aggregates)
     for node in nodes_below(root):
         table = node.get("from_table") if node.get("type") == "SELECT_NODE" else None
-        if (
-            not table
-            or table.get("type") != "SUBQUERY"
-            or table.get("sample")
-            or table.get("column_name_alias")
-        ):
+        if not table or table.get("sample") or table.get("column_name_alias"):
             continue
-        inner: Node = table["subquery"]["node"]
-        if inner.get("type") != "SELECT_NODE" or inner.get("modifiers") or inner.get("qualify"):
+        inner: Node | None = None
+        if table.get("type") == "SUBQUERY":
+            inner = table["subquery"]["node"]
+        elif table.get("type") == "BASE_TABLE":
+            inner = named.get(id(table))
+        if inner is None or inner.get("type") != "SELECT_NODE":
             continue
         condition: Node | None = node.get("where_clause")
-        if condition is None:
+        if inner.get("modifiers") or inner.get("qualify") or condition is None:
             continue
         demanded: list[Node] = (
             condition["children"] if condition["type"] == "CONJUNCTION_AND" else [condition]
         )
-        bounds = [
-            each for each in demanded if each.get("class") == "COMPARISON" and _names(each, table["alias"])
-        ]
+        alias = table["alias"] or table.get("table_name", "")
+        bounds = [each for each in demanded if each.get("class") == "COMPARISON" and _names(each, alias)]
         if bounds:
             yield id(inner), bounds
+
+
+def _used_once(root: Node, aggregates: frozenset[str]) -> dict[int, Node]:
+    """The queries of WITH whose names stand in one place of a statement, by that place's id.
+
+    Functions of tables, and macros, read by names that do not stand there, so that there is none beside them.
+    """
+    queries: list[tuple[str, Node]] = []
+    tables: list[tuple[str, Node]] = []
+    for node in nodes_below(root):
+        if node.get("type") in _READS_BY_NAME:
+            return {}
+        if node.get("class") == "FUNCTION" and not _is_scalar(node) and _name(node) not in aggregates:
+            return {}
+        if node.get("type") == "BASE_TABLE":
+            tables.append((folded(node["table_name"]), node))
+        named: Node = node.get("cte_map") or {}
+        entries: list[Node] = named.get("map") or []
+        queries += [(folded(entry["key"]), entry["value"]) for entry in entries]
+    found: dict[int, Node] = {}
+    for name, value in queries:
+        places = [node for each, node in tables if each == name]
+        if len(places) > 1 or [each for each, _ in queries].count(name) > 1:
+            continue
+        wrapped: Node = value.get("query") or {}
+        query: Node | None = value.get("query_node") or wrapped.get("node")
+        if query is None or value.get("aliases") or value.get("key_targets"):
+            continue
+        found.update({id(each): query for each in places if not each.get("schema_name")})
+    return found
 
 
 def _names(bound: Node, alias: str) -> bool:
@@ -492,6 +561,12 @@ def _order_and_limit(node: Node) -> tuple[Node | None, Node | None]:
     if kinds == ["ORDER_MODIFIER", "LIMIT_MODIFIER"]:
         return modifiers[0], modifiers[1]
     return None, None
+
+
+def _is_distinct(node: Node) -> bool:
+    """Tell whether each row of a SELECT is shown once, all of its items together."""
+    found: list[Node] = node.get("modifiers") or []
+    return any(each["type"] == "DISTINCT_MODIFIER" and not each.get("distinct_on_targets") for each in found)
 
 
 def _is_scalar(node: Node) -> bool:

@@ -119,7 +119,7 @@ def _is_shown(name: str, types: Mapping[str, str], shape: ScanShape) -> bool:
 
 def _first_rows(asks: FirstRows, plan: Plan, shape: ScanShape, order: Callable[[], Sequence[Any]]) -> Plan:
     if asks.column is None:
-        return plan.limited(asks.rows)
+        return plan.limited(asks.rows, fewest=asks.of_any)
     if asks.column in shape.hidden:
         return plan
     descending, nulls_first = asks.descending, asks.nulls_first
@@ -128,17 +128,20 @@ def _first_rows(asks: FirstRows, plan: Plan, shape: ScanShape, order: Callable[[
         descending = by_default.startswith("DESC") if descending is None else descending
         # Some settings depend on the direction: what may come first is taken to do so.
         nulls_first = nulls != "NULLS_LAST" if nulls_first is None else nulls_first
-    within = None if asks.within is None else quote(asks.within)
-    if asks.within in shape.hidden:
+    if not shape.hidden.isdisjoint(asks.within):
         return plan
-    wanted = (quote(asks.column), asks.rows, descending, nulls_first, None, within)
-    return plan.first_of([wanted])
+    if asks.of_values:
+        return plan.first_values(
+            quote(asks.column), asks.rows, descending=descending, nulls_first=nulls_first
+        )
+    within = tuple(map(quote, asks.within)) or None
+    return plan.first_of([(quote(asks.column), asks.rows, descending, nulls_first, None, within)])
 
 
 def _of_extremes(asks: Extremes, plan: Plan, shape: ScanShape) -> Plan:
     """The files with the rows of extremes. Rows without the value that is asked for are passed over."""
     within = None if asks.group is None else quote(asks.group)
-    orders: list[tuple[str, int, bool, bool, str | None, str | None]] = []
+    orders: list[tuple[str, int, bool, bool, str | None, str | tuple[str, ...] | None]] = []
     for each in asks.aggregates:
         assert each.column is not None
         by, value = (each.column, None) if each.by is None else (each.by, quote(each.column))

@@ -275,6 +275,70 @@ def test_the_first_rows_of_each_value_are_in_few_files(tmp_path: Path) -> None:
     assert left("g", 1, where="x < 9") == "abc"
 
 
+def test_the_first_rows_of_each_combination_of_values_are_in_few_files(tmp_path: Path) -> None:
+    table = _table(
+        tmp_path,
+        a={"x": [1, 2, 3, 4], "g": ["p", "p", "q", "q"], "h": ["p"] * 4, "i": [1, 2, 1, 2]},
+        b={"x": [5, 5, 5, 5], "g": ["p", "q", "q", "q"], "h": ["q"] * 4, "i": [1, 2, 1, 2]},
+        c={"x": [6, 7, 8, 9], "g": ["p", "p", "q", "q"], "h": ["p"] * 4, "i": [1, 1, 1, 2]},
+        d={"x": [6, 7, 8, 9], "g": ["p"] * 4, "h": [None] * 4, "i": [1, 1, 1, 2]},
+        e={"x": [0, 0, 0, 0], "g": ["p"] * 4, "h": [None] * 4, "i": [1, 1, 1, 2]},
+    )
+    table.create_index("stats", on=["x", "g", "h", "i"])
+
+    def left(*columns: str, rows: int = 1, where: str = "true") -> str:
+        found = table.plan(where).first_of([("x", rows, True, False, None, columns)])
+        return "".join(Path(file).stem for file in found.files)
+
+    assert left("h", "g") == "abcd"  # in `d` and `e` alone the values of both columns are known
+    table.create_index("groups", on="g", using="bitmap")
+    assert left("h", "g") == left("g", "h") == left("g", "h", "g") == "bcd"
+    assert left("g") == "cd"
+    assert left("h", "g", rows=2) == "bcd"
+    assert left("h", "g", rows=3) == "abcd"
+    assert left("h", "g", rows=5) == "abcde"
+    # Of `c` and `d`, the rows that do not match may be the ones of a value.
+    assert left("h", "g", where="x < 9") == "abcde"
+    table.create_index("numbers", on="i", using="bitmap")
+    assert left("g", "i") == "abcd"  # which of the values of two columns come together is not known
+    assert left("g", "i", "h") == "abcd"
+
+
+def test_the_first_values_are_in_few_files(tmp_path: Path) -> None:
+    table = _table(
+        tmp_path,
+        a={"x": [1, 1, 2], "f": [0.0, -0.0, 0.0], "u": pa.array([1, 2, 3], pa.uint8())},
+        b={"x": [2, 3, 3], "f": [1.0, 2.0, float("nan")], "u": pa.array([1, 2, 3], pa.uint8())},
+        c={"x": [3, 4, None], "f": [3.0, 4.0, 5.0], "u": pa.array([4, 5, 6], pa.uint8())},
+        d={"x": pa.array([None] * 3, pa.int64()), "f": [5.0, 6.0, 7.0], "u": pa.array([7, 8, 9], pa.uint8())},
+        e={"x": [8, 9, 9], "f": [5.0, 6.0, 7.0], "u": pa.array([7, 8, 9], pa.uint8())},
+    )
+
+    def left(values: int, column: str = "x", *, where: str = "true", **how: bool) -> str:
+        found = table.plan(where).first_values(column, values, **how)
+        return "".join(Path(file).stem for file in found.files)
+
+    assert left(1) == "abcde"
+    table.create_index("stats", on="*")
+    assert left(1) == "a"
+    assert left(2) == "ab"  # 2 is in both
+    assert left(3) == "abc"
+    assert left(4) == "abc"
+    assert left(5) == "abce"
+    assert left(7) == "abcde"
+    assert left(1, descending=True) == "e"
+    assert left(3, descending=True) == "ce"
+    assert left(1, descending=True, nulls_first=True) == "cde"
+    assert left(2, nulls_first=True) == "abcd"
+    assert left(1, where="x <> 1") == "ab"  # which of the first file's rows match is not known
+    assert left(1, "f", where="x < 9 OR x IS NULL", descending=True) == "bde"  # NaN
+    assert left(1, "f", where="x >= 3") == "bce"
+    assert left(1, "f") == "abc"  # there are two zeros
+    assert left(1, "u") == "abcde"
+    with pytest.raises(pruner.SchemaError):
+        table.plan("true").first_values("z", 1)
+
+
 def test_ties_in_a_group_stay(tmp_path: Path) -> None:
     table = _table(
         tmp_path,
