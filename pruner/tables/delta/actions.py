@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 COLUMN_MAPPING: Final = "columnMapping"
 
+_WIDENING: Final = ("typeWidening", "typeWidening-preview")
+
 _READER_FEATURES: Final = frozenset(
     {
         COLUMN_MAPPING,
         "deletionVectors",
         "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
+        *_WIDENING,
         "v2Checkpoint",
         "vacuumProtocolCheck",
     }
@@ -90,6 +91,11 @@ class Protocol(msgspec.Struct, frozen=True, rename="camel"):
         if self.min_reader_version == _WITH_FEATURES:
             return COLUMN_MAPPING in (self.reader_features or ())
         return self.min_reader_version >= _WITH_MAPPING
+
+    @property
+    def widens_types(self) -> bool:
+        """Whether files may have columns of narrower types than the table."""
+        return any(name in _WIDENING for name in self.reader_features or ())
 
     def check(self, root: str) -> None:
         """Refuse a table that this reader cannot read.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 import pyarrow as pa
@@ -38,6 +38,13 @@ _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 _ID: Final = "delta.columnMapping.id"
 _MODE: Final = "delta.columnMapping.mode"
 _MAPPED: Final = ("name", "id")
+_CHANGES: Final = "delta.typeChanges"
+_INTEGERS: Final = ("byte", "short", "integer", "long")
+_WIDENINGS: Final = frozenset(
+    {("float", "double"), ("date", "timestamp_ntz"), *((each, "double") for each in _INTEGERS[:3])}
+)
+_DECIMAL_OF: Final = {**dict.fromkeys(_INTEGERS[:3], (10, 0)), "long": (20, 0)}
+"""The least decimals that hold all integers of a type, by digits and scale."""
 _IS_PADDED: Final = "it is a CHAR column, whose values Spark pads and other engines show as they are stored"
 
 
@@ -84,10 +91,17 @@ def delta_schema(metadata: Metadata, protocol: Protocol, root: str) -> TableSche
     try:
         found = _STRUCT.decode(metadata.schema_string)
         top = list(_fields(found, (), (), mapped=mapped))
+        changes = list(_type_changes(found, ())) if protocol.widens_types else []
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise TableError(f"the schema of {root} is not understood: {error}") from None
     except _UnknownTypeError as error:
         raise TableError(f"{root} has a {error}: read it with an engine that does") from None
+    for path, old, new in changes:
+        if not _is_widening(old, new):
+            raise TableError(
+                f"{root} has a column {'.'.join(path)} whose type changed from {old} to {new}, which this reader does "
+                "not know: read it with an engine that does"
+            )
     partitioned = {name.lower() for name in metadata.partition_columns}
     fields = [_of_partition(each) if _is_in(each, partitioned) else each for each in top]
     return TableSchema(tuple(fields))
@@ -105,13 +119,46 @@ def became_double(metadata: Metadata) -> frozenset[tuple[str, ...]]:
 def _were_floats(of: _Struct, stored: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for column in of.fields:
         names = {_name(column, mapped=mapped) for mapped in (False, True)}
-        changes: list[Any] = column.metadata.get("delta.typeChanges") or []
+        changes: list[Any] = column.metadata.get(_CHANGES) or []
         inner = _struct(column.type)
         for name in names:
             if any("float" in str(each) for each in changes):
                 yield (*stored, name)
             if inner is not None:
                 yield from _were_floats(inner, (*stored, name))
+
+
+def _type_changes(type_: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """What types columns and fields had before, in structs, arrays and maps: with the path, from what, to what."""
+    inner = type_ if isinstance(type_, _Struct) else _struct(type_)
+    if inner is not None:
+        for column in inner.fields:
+            here = (*path, column.name)
+            changes: list[Any] = column.metadata.get(_CHANGES) or []
+            for change in changes:
+                told = cast("dict[str, Any]", change) if isinstance(change, dict) else {}
+                place = told.get("fieldPath")
+                names = (*here, place) if isinstance(place, str) else here
+                yield names, str(told.get("fromType")), str(told.get("toType"))
+            yield from _type_changes(column.type, here)
+    elif isinstance(type_, dict):
+        nested = msgspec.convert(type_, _Nested)
+        for name, each in (("element", nested.element), ("key", nested.key), ("value", nested.value)):
+            yield from _type_changes(each, (*path, name))
+
+
+def _is_widening(old: str, new: str) -> bool:
+    """Whether each value of a type is one of another, by the protocol's list of the changes that writers may make."""
+    if old in _INTEGERS and new in _INTEGERS:
+        return _INTEGERS.index(old) < _INTEGERS.index(new)
+    decimal = _DECIMAL.fullmatch(new)
+    if decimal is None:
+        return (old, new) in _WIDENINGS
+    digits, scale = _DECIMAL_OF.get(old, (0, 0))
+    former = _DECIMAL.fullmatch(old)
+    if former is not None:
+        digits, scale = int(former[1]), int(former[2])
+    return bool(digits) and int(decimal[1]) - digits >= int(decimal[2]) - scale >= 0
 
 
 class _Nested(msgspec.Struct):

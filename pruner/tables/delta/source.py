@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _VERSION: Final = re.compile(r"\d{1,19}")
 _TIMED: Final = "delta.enableInCommitTimestamps"
+_SINCE: Final = ("Version", "Timestamp")
+_NEVER: Final = 2**63
 _DELETES: Final = "delta.enableDeletionVectors"
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _MOST_PAST: Final = 16
@@ -160,8 +162,9 @@ class DeltaSource(WriteOnceSource):
         """The newest version that was there at a moment."""
         wanted = _milliseconds(instant)
         times: list[int] = []
-        versions = sorted(listing.commits)
-        timed = self._now().metadata.setting(_TIMED) == "true"
+        timed, begins_at = self._timed_from(wanted)
+        # Where times of commits came later, a moment before that is looked for among the commits without any.
+        versions = [each for each in sorted(listing.commits) if (each >= begins_at) is timed]
         for version in versions:
             info = listing.commits[version]
             own = commit_time(read_commit(self._store, Commit(version, version, info))) if timed else None
@@ -173,6 +176,16 @@ class DeltaSource(WriteOnceSource):
             begins = _text(times[0]) if times else "nothing"
             raise TableError(f"{self.root} has no version as of {instant}: its log begins with {begins}")
         return versions[at - 1]
+
+    def _timed_from(self, wanted: int) -> tuple[bool, int]:
+        """Whether a moment is one of the times in commits, and the first version that has such a time."""
+        metadata = self._now().metadata
+        if metadata.setting(_TIMED) != "true":
+            return False, _NEVER
+        version, moment = (metadata.setting(f"delta.inCommitTimestampEnablement{each}") for each in _SINCE)
+        if not (_VERSION.fullmatch(version) and _VERSION.fullmatch(moment)):
+            return True, 0
+        return wanted >= int(moment), int(version)
 
 
 def _milliseconds(instant: str) -> int:

@@ -6,12 +6,14 @@ A log that was changed by hand is read right or refused, and never read short.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -85,9 +87,40 @@ READERS: Final[dict[str, tuple[str, ...]]] = {
     "Widened types are read from files of the old type": (
         "test_delta_statistics.test_statistics_from_before_a_type_was_widened",
     ),
-    "Times in commits are used where the table has them": (
-        "test_delta.test_time_travel_by_times_in_commits",
+    "Changes of types that are not known are refused": (
+        f"{HERE}.test_a_change_of_a_type_that_is_no_widening_is_refused",
     ),
+    "Times in commits are used where the table has them, from the version on that enabled them": (
+        "test_delta.test_time_travel_by_times_in_commits",
+        f"{HERE}.test_moments_before_commits_had_times",
+    ),
+    "A table keeps the names of its columns in files where its protocol has no column mapping": (
+        f"{HERE}.test_column_mapping_without_its_feature_is_none",
+        f"{HERE}.test_column_mapping_of_readers_of_version_2",
+    ),
+    "A checkpoint by the classic name may have sidecars, and one of the second kind may have none": (
+        f"{HERE}.test_a_classic_name_with_sidecars",
+        f"{HERE}.test_a_second_kind_without_sidecars",
+    ),
+    "Paths of sidecars are URIs": (f"{HERE}.test_paths_of_sidecars_are_uris",),
+    "A column that a checkpoint lacks is null": (f"{HERE}.test_columns_that_a_checkpoint_lacks",),
+    "A checkpoint that is newer than the version asked for is not used": (
+        f"{HERE}.test_a_newer_checkpoint_is_not_used_for_the_past",
+    ),
+    "Checksums of versions may be missing, and other actions and fields are no matter": (
+        f"{HERE}.test_what_is_for_others_is_no_matter",
+    ),
+    "Deletion vectors hold whatever delta.enableDeletionVectors says": (
+        f"{HERE}.test_vectors_hold_without_the_setting",
+    ),
+    "An inline vector is Z85 of the same form": (
+        f"{HERE}.test_an_inline_vector_of_another_reader",
+        f"{HERE}.test_the_inline_vector_of_the_protocol_is_refused",
+    ),
+    "Without tight bounds, a number of NULLs says something where it is none or all alone": (
+        f"{HERE}.test_numbers_of_nulls_without_tight_bounds",
+    ),
+    "Data files are of Parquet": (f"{HERE}.test_files_of_another_format_are_refused",),
 }
 
 
@@ -311,6 +344,250 @@ def test_odd_paths(tmp_path: Path, spelled: Callable[[str], str], kind: str):
     table.commit(*({"remove": {"path": quote(name, safe=""), "dataChange": True}} for name in ODD[:6]))
     left = {str(table.root / name) for name in ODD[6:]}
     assert set(listed(source)) == set(listed(DeltaSource(str(table.root)))) == left
+
+
+CHANGES: Final = [
+    ("byte", "short", True),
+    ("short", "long", True),
+    ("integer", "double", True),
+    ("long", "double", False),
+    ("float", "double", True),
+    ("double", "float", False),
+    ("long", "integer", False),
+    ("date", "timestamp_ntz", True),
+    ("date", "timestamp", False),
+    ("integer", "string", False),
+    ("decimal(4,2)", "decimal(8,4)", True),
+    ("decimal(4,2)", "decimal(8,2)", True),
+    ("decimal(4,2)", "decimal(5,4)", False),
+    ("decimal(4,2)", "decimal(4,1)", False),
+    ("short", "decimal(12,2)", True),
+    ("short", "decimal(11,2)", False),
+    ("long", "decimal(20,0)", True),
+    ("long", "decimal(19,0)", False),
+    ("long", "decimal(22,3)", False),
+]
+
+
+@pytest.mark.parametrize("place", ["", "struct", "array", "map"])
+@pytest.mark.parametrize(("old", "new", "is_known"), CHANGES)
+def test_a_change_of_a_type_that_is_no_widening_is_refused(
+    tmp_path: Path, old: str, new: str, place: str, *, is_known: bool
+):
+    changes = {"delta.typeChanges": [{"fromType": old, "toType": new}]}
+    field: dict[str, Any] = {"name": "c", "type": new, "nullable": True, "metadata": changes}
+    if place:
+        struct: Any = {"type": "struct", "fields": [field]}
+        holder = {
+            "struct": struct,
+            "array": {"type": "array", "elementType": struct, "containsNull": True},
+            "map": {"type": "map", "keyType": "string", "valueType": struct, "valueContainsNull": True},
+        }[place]
+        field = {"name": "s", "type": holder, "nullable": True, "metadata": {}}
+    for features in (("typeWidening",), ("typeWidening-preview",), VECTORS):
+        table = DeltaLog(tmp_path / features[0], ID, features=features)
+        metadata = table.metadata()
+        metadata["metaData"]["schemaString"] = json.dumps({"type": "struct", "fields": [field]})
+        table.commit(metadata)
+        if is_known or features == VECTORS:
+            assert DeltaSource(str(table.root)).snapshot().schema.columns
+        else:
+            assert f"whose type changed from {old} to {new}" in refusal(table.root)
+
+
+def test_moments_before_commits_had_times(tmp_path: Path):
+    """A copy of a table has files that are all new, which is no matter for the commits that have times."""
+    settings = {
+        "delta.enableInCommitTimestamps": "true",
+        "delta.inCommitTimestampEnablementVersion": "2",
+        "delta.inCommitTimestampEnablementTimestamp": "5000000",
+    }
+    table = DeltaLog(tmp_path / "t", ID, configuration=settings)
+    for at in range(4):
+        table.append(ids(at * 5, at * 5 + 5))
+    for version, moment in ((2, 5_000_000), (3, 6_000_000), (4, 7_000_000)):
+        commit = table.commit_file(version)
+        told = json.dumps({"commitInfo": {"inCommitTimestamp": moment}})
+        commit.write_text("\n".join([told, *commit.read_text().splitlines()[1:]]) + "\n")
+    source = DeltaSource(str(table.root))
+    moments = ("01:23:20", "01:39:59", "01:40:00", "01:56:40", "23:00:00")
+    assert [len(source.snapshot_at(f"1970-01-01T{each}Z")) for each in moments] == [2, 2, 3, 4, 4]
+    assert "its log begins with" in refusal(table.root, "1970-01-01T01:23:19Z")
+    for version, seconds in ((0, 1000), (1, 2000)):
+        os.utime(table.commit_file(version), (seconds, seconds))
+    found = [len(source.snapshot_at(f"1970-01-01T{each}Z")) for each in ("00:16:40", "00:33:20", "01:23:19")]
+    assert found == [0, 1, 1]
+
+
+def _with_protocol(table: DeltaLog, **protocol: Any) -> DeltaLog:
+    table.commit({"protocol": {"minWriterVersion": 7, **protocol}})
+    return table
+
+
+MAPPED: Final = (Column("shown", "long", "stored", 1),)
+
+
+def test_column_mapping_without_its_feature_is_none(tmp_path: Path):
+    for number, protocol in enumerate(
+        ({"minReaderVersion": 1}, {"minReaderVersion": 3, "readerFeatures": ["deletionVectors"]})
+    ):
+        table = DeltaLog(tmp_path / str(number), MAPPED, configuration={"delta.columnMapping.mode": "name"})
+        (field,) = DeltaSource(str(_with_protocol(table, **protocol).root)).snapshot().schema.columns
+        assert field.recorded == ("shown",)
+
+
+def test_column_mapping_of_readers_of_version_2(tmp_path: Path):
+    table = DeltaLog(tmp_path / "t", MAPPED, configuration={"delta.columnMapping.mode": "name"})
+    (field,) = DeltaSource(str(_with_protocol(table, minReaderVersion=2).root)).snapshot().schema.columns
+    assert field.recorded == ("stored",)
+
+
+def test_a_classic_name_with_sidecars(table: DeltaLog):
+    write_checkpoint(table, "v2_parquet")
+    (checkpoint,) = table.log.glob("*.checkpoint.*")
+    checkpoint.rename(table.log / f"{table.version:020d}.checkpoint.parquet")
+    without_commits(table)
+    assert listed(DeltaSource(str(table.root))) == held(table)
+
+
+def without_commits(table: DeltaLog) -> None:
+    for version in range(table.version + 1):
+        table.commit_file(version).unlink()
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_a_second_kind_without_sidecars(table: DeltaLog, form: str):
+    stem = table.log / f"{table.version:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11"
+    if form == "json":
+        actions = [{"checkpointMetadata": {"version": table.version}}, *table.actions()]
+        Path(f"{stem}.json").write_text("".join(json.dumps(each) + "\n" for each in actions))
+    else:
+        write_checkpoint(table, "classic")
+        (table.log / f"{table.version:020d}.checkpoint.parquet").rename(f"{stem}.parquet")
+    without_commits(table)
+    assert listed(DeltaSource(str(table.root))) == held(table)
+
+
+@pytest.mark.parametrize("form", ["v2_json", "v2_parquet"])
+def test_paths_of_sidecars_are_uris(table: DeltaLog, form: str):
+    write_checkpoint(table, form)
+    for number, sidecar in enumerate(sorted(table.log.glob("_sidecars/*"))):
+        sidecar.rename(sidecar.with_name(f"part {number}.parquet"))
+        _name_sidecar(table, sidecar.name, f"part%20{number}.parquet")
+    without_commits(table)
+    assert listed(DeltaSource(str(table.root))) == held(table)
+
+
+def _name_sidecar(table: DeltaLog, old: str, new: str) -> None:
+    """Have a checkpoint call a sidecar otherwise."""
+    (checkpoint,) = table.log.glob("*.checkpoint.*")
+    if checkpoint.suffix == ".json":
+        checkpoint.write_text(checkpoint.read_text().replace(old, new))
+        return
+    rows = pq.read_table(checkpoint)
+    named: list[Any] = rows.column("sidecar").to_pylist()
+    changed = [each and {**each, "path": each["path"].replace(old, new)} for each in named]
+    at = rows.schema.get_field_index("sidecar")
+    column = pa.array(changed, rows.schema.field("sidecar").type)
+    pq.write_table(rows.set_column(at, "sidecar", column), checkpoint)
+
+
+def test_columns_that_a_checkpoint_lacks(tmp_path: Path):
+    table = DeltaLog(tmp_path / "t", ID)
+    table.append(ids(0, 10), ids(10, 20))
+    write_checkpoint(table)
+    (checkpoint,) = table.log.glob("*.checkpoint.parquet")
+    rows = pq.read_table(checkpoint).drop_columns(["checkpointMetadata", "sidecar"])
+    for name, lacking in (("add", {"stats", "deletionVector"}), ("protocol", {"readerFeatures"})):
+        type_: Any = rows.schema.field(name).type
+        left = pa.struct([each for each in type_ if each.name not in lacking])
+        values = [
+            each and {key: value for key, value in each.items() if key not in lacking}
+            for each in rows.column(name).to_pylist()
+        ]
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(values, left))
+    pq.write_table(rows, checkpoint)
+    without_commits(table)
+    assert listed(DeltaSource(str(table.root))) == held(table)
+    assert pruner.open_table(str(table.root)).plan("id = 5").kept == 2
+
+
+@pytest.mark.parametrize("kind", ["classic", "v2_json"])
+def test_a_newer_checkpoint_is_not_used_for_the_past(table: DeltaLog, kind: str):
+    before = listed(DeltaSource(str(table.root)))
+    version = table.version
+    table.append(ids(30, 40))
+    write_checkpoint(table, kind)
+    past = DeltaSource(str(table.root)).snapshot_at(str(version))
+    assert past.columns.column("base_file").to_pylist() == list(before)
+
+
+def test_what_is_for_others_is_no_matter(table: DeltaLog):
+    """Domains, transactions, changes and checksums of versions, also one that is wrong."""
+    domain = {"domain": "delta.clustering", "configuration": "{}", "removed": True}
+    table.commit(
+        {"domainMetadata": domain},
+        {"txn": {"appId": "a", "version": 3, "lastUpdated": None}},
+        {"cdc": {"path": "_change_data/x.parquet", "partitionValues": {}, "size": 1, "dataChange": False}},
+    )
+    (table.log / f"{table.version:020d}.crc").write_text('{"numFiles": 4711}')
+    assert listed(DeltaSource(str(table.root))) == held(table)
+
+
+@pytest.mark.parametrize("kind", ["u", "p", "i"])
+def test_vectors_hold_without_the_setting(tmp_path: Path, kind: str):
+    table = DeltaLog(
+        tmp_path / "t", ID, features=VECTORS, configuration={"delta.enableDeletionVectors": "false"}
+    )
+    (path,) = table.append(ids(0, 10))
+    table.delete({path: [1, 2]}, kind)
+    assert listed(DeltaSource(str(table.root))) == held(table) == {str(table.root / path): 2}
+
+
+def test_an_inline_vector_of_another_reader(tmp_path: Path):
+    """What the readers of delta-kernel-rs are tested with; the protocol's own example has no known form: see below."""
+    found = _inline(tmp_path / "t", "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 44)
+    assert found.tolist() == [3, 4, 7, 11, 18, 29]
+
+
+def test_the_inline_vector_of_the_protocol_is_refused(tmp_path: Path):
+    """Its bytes are in the other order than the protocol says of them, and no writer makes such."""
+    with pytest.raises(TableError, match="of a form that this reader does not know"):
+        _inline(tmp_path / "t", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40)
+
+
+def _inline(root: Path, text: str, size: int) -> Any:
+    table = DeltaLog(root, ID, features=VECTORS)
+    (path,) = table.append(ids(0, 40))
+    add = dict(table.files[path].add)
+    vector = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": size, "cardinality": 6}
+    table.commit({"remove": {"path": path, "dataChange": True}}, {"add": {**add, "deletionVector": vector}})
+    deletes = DeltaSource(str(table.root)).snapshot().deletes
+    assert deletes is not None
+    (rows,) = deletes.positions(np.array([0], np.intp))
+    return rows
+
+
+def test_numbers_of_nulls_without_tight_bounds(tmp_path: Path):
+    """Two NULLs of four are said to be there; one, or none, may be left."""
+    table = DeltaLog(tmp_path / "t", (Column("id", "long"), Column("v", "long")), features=VECTORS)
+    stats = {"numRecords": 4, "minValues": {"id": 0}, "maxValues": {"id": 9}, "tightBounds": False}
+    for nulls in (0, 2, 4):
+        values = [None] * nulls + [7] * (4 - nulls)
+        rows = pa.table({"id": pa.array([1, 2, 3, 4]), "v": pa.array(values, pa.int64())})
+        table.append(rows, stats={**stats, "nullCount": {"id": 0, "v": nulls}})
+    opened = pruner.open_table(str(table.root))
+    kept = [opened.plan(f"v IS {each}NULL").kept_mask.tolist() for each in ("", "NOT ")]
+    assert kept == [[False, True, True], [True, True, False]]
+
+
+@pytest.mark.parametrize("provider", ["orc", "csv"])
+def test_files_of_another_format_are_refused(tmp_path: Path, provider: str):
+    table = DeltaLog(tmp_path / "t", ID)
+    metadata = table.metadata()
+    metadata["metaData"]["format"]["provider"] = provider
+    table.commit(metadata)
+    assert f"Delta table of '{provider}' files" in refusal(table.root)
 
 
 def test_a_partition_value_that_is_not_there_is_null(tmp_path: Path):
