@@ -7,9 +7,47 @@ wrong would pass otherwise, since hardly any is required.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPARK_WRITES: Final = (
+    "INSERT INTO {table} SELECT * FROM {table}",
+    "INSERT OVERWRITE {table} SELECT * FROM {table}",
+    "DELETE FROM {table} WHERE id = 5",
+    "DELETE FROM {table}",
+    "TRUNCATE TABLE {table}",
+    "UPDATE {table} SET id = 7 WHERE id = 5",
+    "MERGE INTO {table} t USING (SELECT 5 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    "DROP TABLE {table}",
+    "DROP TABLE {table} PURGE",
+    "CREATE TABLE {table}_too (id INT) USING iceberg",
+    "CREATE OR REPLACE TABLE {table} USING iceberg AS SELECT * FROM {table}",
+    "ALTER TABLE {table} ADD COLUMN y INT",
+    "ALTER TABLE {table} SET TBLPROPERTIES ('gc.enabled'='true')",
+    "ALTER TABLE {table} CREATE TAG now",
+    "ALTER TABLE {table} RENAME TO lake.web.else",
+    "CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))",
+    "CALL lake.system.rewrite_manifests('{name}')",
+    "CALL lake.system.rewrite_position_delete_files('{name}')",
+    "CALL lake.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '2100-01-01 00:00:00')",
+    "CALL lake.system.remove_orphan_files(table => '{name}', older_than => TIMESTAMP '2020-01-01 00:00:00')",
+    "CALL lake.system.remove_orphan_files(table => '{name}', location => '{root}')",
+    "CALL lake.system.add_files(table => '{name}', source_table => '`parquet`.`{root}`')",
+    "CALL lake.system.register_table(table => 'web.other', metadata_file => '{root}/x.metadata.json')",
+)
+"""What a user of Spark may try, by the table, its name in the catalog and its real folder: none may change anything."""
+
+REFUSALS: Final = re.compile(r"read-only|not served|GC is disabled|/dev/null|does not support|not supported")
+"""What a refusal may say: the catalog's own sentence, that nothing is deleted, or that there is no place to write."""
+
+HARMLESS: Final = ("CALL lake.system.rewrite_position_delete_files",)
+"""What finds nothing to do."""
 
 Check = Callable[[Any, str], Iterator[str]]
 
@@ -17,6 +55,29 @@ BEYOND: Final = frozenset({"referenced-data-file"})
 """Names that Iceberg's Java library writes and reads, and its description lacks."""
 
 LONG: Final = 2**63
+
+
+def refuses_all_writes(session: SparkSession, name: str, root: Path) -> None:
+    """Assert that none of the statements changes a table of the catalog `lake`, and that each says why."""
+    before = _content(root)
+    for statement in SPARK_WRITES:
+        made = statement.format(table=f"lake.{name}", name=name, root=root)
+        try:
+            session.sql(made).collect()
+        except Exception as error:
+            refused = f"{error}"
+            assert REFUSALS.search(refused), (made, refused[:2000])
+        else:
+            assert made.startswith(HARMLESS), made
+        assert _content(root) == before, made
+
+
+def _content(root: Path) -> dict[str, str]:
+    return {
+        f"{each}": hashlib.sha256(each.read_bytes()).hexdigest()
+        for each in sorted(root.parent.rglob("*"))
+        if each.is_file()
+    }
 
 
 def problems(schema: str, answer: Any) -> list[str]:

@@ -18,6 +18,7 @@ import pytest
 import requests
 from pyiceberg import types as iceberg
 from pyiceberg.catalog import load_catalog
+from pyiceberg.table import StaticTable
 
 import pruner
 from pruner.service import Limits, Settings
@@ -498,6 +499,21 @@ def test_neither_token_nor_secret_is_told(lake: Lake, caplog: pytest.LogCaptureF
                 assert token not in each.text
     assert secret not in caplog.text
     assert token not in caplog.text
+
+
+def test_a_client_that_plans_by_itself_finds_the_manifests(lake: Lake) -> None:
+    """As DuckDB does, which asks for nothing else than these; it reads the same rows."""
+    assert lake.ask("GET", "config?warehouse=lake").status_code == 200
+    assert lake.ask("GET", "namespaces/web/tables").status_code == 200
+    served = lake.ask("GET", "namespaces/web/tables/grown").json()["metadata"]
+    stored = lake.folder / "served.metadata.json"
+    stored.write_text(json.dumps(served), encoding="utf-8")
+    try:
+        table = StaticTable.from_metadata(f"{stored}")
+        expected: Any = lake.own.scan().to_arrow().sort_by("id")
+        assert repr(table.scan().to_arrow().sort_by("id").to_pylist()) == repr(expected.to_pylist())
+    finally:
+        stored.unlink()
 
 
 def test_stock_clients_still_read_every_row(lake: Lake) -> None:
