@@ -178,7 +178,7 @@ def create_app(
         service.route("/readyz", service.ready, "GET"),
         service.route("/", service.page, "GET"),
         service.route("/metrics", service.figures, "GET"),
-        *RestCatalog(served, service.work, settings.limits).routes(),
+        *service.catalog.routes(),
     ]
     guard = Middleware(Guard, token=settings.token, limits=settings.limits)
     return Starlette(routes=routes, middleware=[guard], exception_handlers={HTTPException: _no_route})
@@ -215,6 +215,7 @@ class _Service:
         self._remembered = Remembered()
         self._journal = Journal()
         self.work = Work(settings.limits)
+        self.catalog = RestCatalog(served, self.work, settings.limits, siblings)
         self._siblings = siblings
         self._all_began = siblings is None
         if siblings is not None:
@@ -230,6 +231,8 @@ class _Service:
                 return self._keys.known(name)
             case "plans":
                 return _PACKED.encode(self._journal.lately())
+            case "scan" | "cancel":
+                return self.catalog.tell(subject, name)
             case "ready":
                 return None if self._served.readiness() else b"ready"
 

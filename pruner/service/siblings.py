@@ -16,8 +16,10 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Subject: TypeAlias = Literal["plan", "keys", "plans", "ready"]
-"""A past request by its plan id; the keys of a snapshot by their id; the last plans; whether plans can be made."""
+Subject: TypeAlias = Literal["plan", "keys", "plans", "ready", "scan", "cancel"]
+"""A past request by its plan id; the keys of a snapshot by their id; the last plans; whether plans can be made; a plan
+of the catalog by its id, to be made again or forgotten.
+"""
 
 ANSWER_SECONDS: Final = 2.0
 """A worker that says nothing for so long is passed over."""

@@ -78,6 +78,7 @@ class Filter:
     Attributes:
         content: the JSON value.
         case_sensitive: whether names of columns are.
+        snapshot_schema: whether names are those of the snapshot's own schema, not of the table's.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Filter:
         schema: TableSchema,
         *,
         case_sensitive: bool,
+        snapshot_schema: bool = False,
         named: Callable[[str], Field | None] | None = None,
     ) -> None:
         """Take a filter of the columns of a schema.
@@ -94,6 +96,7 @@ class Filter:
             content: the JSON value.
             schema: of the snapshot that is read.
             case_sensitive: whether names of columns are.
+            snapshot_schema: whether they are those of the snapshot's own schema, not of the table's.
             named: gives the column of a name in place of the schema; None where it is not known which one that is.
 
         Raises:
@@ -101,6 +104,7 @@ class Filter:
         """
         self.content = content
         self.case_sensitive = case_sensitive
+        self.snapshot_schema = snapshot_schema
         self._columns = _Columns(schema, case_sensitive=case_sensitive, named=named)
         self._tree = _pushed(content, 0, negated=False)
 
@@ -244,13 +248,15 @@ def _pushed(content: Any, depth: int, *, negated: bool) -> dict[str, Any]:
     if isinstance(content, bool):
         return {"type": "constant", "value": content != negated}
     members = _members(content)
-    kind = members.get("type")
+    kind: Any = members.get("type")
+    if not isinstance(kind, str):
+        raise PredicateError("the filter has an expression without a type")
     if kind in ("true", "false"):
         return {"type": "constant", "value": (kind == "true") != negated}
     if kind == "not":
         return _pushed(members.get("child"), depth + 1, negated=not negated)
     if kind in ("and", "or"):
-        parts = list(islice(_chain(content, str(kind)), MOST_PARTS + 1))
+        parts = list(islice(_chain(content, kind), MOST_PARTS + 1))
         if len(parts) > MOST_PARTS:
             raise PredicateError(f"the filter has more than {MOST_PARTS:,} parts under one {kind.upper()}")
         operands = [_pushed(each, depth + 1, negated=negated) for each in parts]
@@ -260,15 +266,16 @@ def _pushed(content: Any, depth: int, *, negated: bool) -> dict[str, Any]:
         ]
         return {"type": turned, "operands": flat}
     if kind not in _NEGATED:
-        raise PredicateError(
-            f"the filter has an expression of the type {str(kind)[:100]!r}, which is not known"
-        )
+        raise PredicateError(f"the filter has an expression of the type {kind[:100]!r}, which is not known")
     values: Any = members.get("values") if kind in ("in", "not-in") else [members.get("value")]
     if not isinstance(values, list):
         raise PredicateError(f"an expression of the type {kind!r} has no list of values")
+    term = members.get("term")
+    if not isinstance(term, str) and not isinstance(_members(term).get("type"), str):
+        raise PredicateError(f"an expression of the type {kind!r} has no term")
     return {
         "type": _NEGATED[kind] if negated else kind,
-        "term": members.get("term"),
+        "term": term,
         "values": values,
         "negated": negated,
     }

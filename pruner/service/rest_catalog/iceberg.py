@@ -25,7 +25,7 @@ from pruner.tables.iceberg.schema import leaves_by_id
 from pruner.tables.iceberg.source import IcebergState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pruner.schema import Field
     from pruner.service.rest_catalog.filters import Filter
     from pruner.tables.iceberg.deletes import DeleteFile
+    from pruner.tables.iceberg.metadata import StructType
     from pruner.tables.iceberg.row_deletes import IcebergDeletes
 
 _MADE_UNUSABLE: Final = ("statistics", "partition-statistics", "metadata-log")
@@ -94,9 +95,46 @@ class IcebergTable:
             told["partition-specs"] = [*(found.get("partition-specs") or []), *specs]
         return told
 
-    def columns(self, *, case_sensitive: bool) -> NamesOfIds:
-        """Finds the columns that filters name."""
-        return NamesOfIds(self.newest, self.pinned.schema.fields, case_sensitive=case_sensitive)
+    def columns(self, *, case_sensitive: bool, snapshot_schema: bool = False) -> NamesOfIds:
+        """Finds the columns that filters name, by the snapshot's own schema alone where a client says so."""
+        metadata, snapshot = self.newest.metadata, self.state.snapshot
+        schemas = (*metadata.schemas, metadata.schema_of(None))
+        if snapshot_schema and snapshot is not None and snapshot.schema_id is not None:
+            schemas = (metadata.schema_of(snapshot.schema_id),)
+        return NamesOfIds(schemas, self.pinned.schema.fields, case_sensitive=case_sensitive)
+
+    @property
+    def paths(self) -> Any:
+        """The places of the data files."""
+        return self.state.files.column("path").combine_chunks()
+
+    @cached_property
+    def _lineage(self) -> dict[int, _Step]:
+        """All snapshots that the newest metadata names, by their ids."""
+        stored = unpacked(self.newest.metadata.stored)
+        return {each.snapshot_id: each for each in msgspec.json.decode(stored, type=_Lineage).snapshots}
+
+    @property
+    def parent_id(self) -> int | None:
+        """The snapshot before this one."""
+        return self._lineage[self.snapshot_id].parent_snapshot_id
+
+    def appends(self, start: int, end: int) -> list[int] | None:
+        """The snapshots after `start` up to `end` that only added files, oldest first; None where one does not descend
+        from the other. Others are passed over, as by Iceberg's own incremental append scan.
+        """
+        found: list[int] = []
+        at: int | None = end
+        passed: set[int] = set()
+        while at != start:
+            step = None if at is None or at in passed else self._lineage.get(at)
+            if step is None:
+                return None
+            passed.add(step.snapshot_id)
+            if step.summary.get("operation") == "append":
+                found.append(step.snapshot_id)
+            at = step.parent_snapshot_id
+        return found[::-1]
 
     def kept(self, ordinals: NDArray[np.intp], asked: Filter | None, *, python: bool) -> NDArray[np.intp]:
         """The slices whose partitions a filter does not rule out, of some slices.
@@ -106,7 +144,7 @@ class IcebergTable:
         """
         if asked is None or python:
             return ordinals
-        columns = self.columns(case_sensitive=asked.case_sensitive)
+        columns = self.columns(case_sensitive=asked.case_sensitive, snapshot_schema=asked.snapshot_schema)
         decides = PartitionFilter(asked, columns.ids, self._fields)
         if not decides.is_about_partitions:
             return ordinals
@@ -116,12 +154,15 @@ class IcebergTable:
         matching = [each for each in used if decides.may_match(*partitions[each])]
         return ordinals[np.isin(at, matching)]
 
-    def tasks(self, ordinals: NDArray[np.intp], residual: Any, *, python: bool) -> dict[str, Any]:
-        """The scan tasks of some slices, and the delete files that they refer to."""
+    def tasks(
+        self, ordinals: NDArray[np.intp], residual: Any, *, python: bool, deletes: bool
+    ) -> dict[str, Any]:
+        """The scan tasks of some slices, and the delete files that they refer to, where those are asked for."""
         state = self.state
         files: list[Any] = state.files.take(positions(ordinals)).to_pylist()
         numbers: list[int] = ordinals.tolist()
-        deletes: Any = self.pinned.data.deletes
+        known: Any = self.pinned.data.deletes if deletes else None
+        filtered = residual_of(residual)
         told: dict[DeleteFile, int] = {}
         tasks: list[dict[str, Any]] = []
         for ordinal, file in zip(numbers, files, strict=True):
@@ -134,9 +175,9 @@ class IcebergTable:
                     "file-size-in-bytes": file["size"],
                     "record-count": file["rows"],
                 },
-                "residual-filter": residual,
+                **filtered,
             }
-            references = [told.setdefault(each, len(told)) for each in _deletes_of(deletes, ordinal)]
+            references = [told.setdefault(each, len(told)) for each in _deletes_of(known, ordinal)]
             if references:
                 task["delete-file-references"] = references
             tasks.append(task)
@@ -256,6 +297,23 @@ class IcebergTable:
 _FIRST_ADDED_SPEC: Final = 1 << 24
 
 
+class _Step(msgspec.Struct, rename="kebab"):
+    """A snapshot, and the one that it was made of."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None = None
+    summary: dict[str, Any] = {}
+
+
+class _Lineage(msgspec.Struct):
+    snapshots: list[_Step] = []
+
+
+def residual_of(content: Any) -> dict[str, Any]:
+    """What is left of a filter for a client to apply, as a part of a task: nothing where all rows are asked for."""
+    return {} if content is None else {"residual-filter": content}
+
+
 class NamesOfIds:
     """Finds the columns that a client names, by what any schema of the table calls them.
 
@@ -263,12 +321,14 @@ class NamesOfIds:
     that only one column ever had is that column. One that several had says nothing.
     """
 
-    def __init__(self, state: IcebergState, fields: Sequence[Field], *, case_sensitive: bool) -> None:
-        """`fields` are those of the snapshot that is planned on."""
+    def __init__(
+        self, schemas: Iterable[StructType], fields: Sequence[Field], *, case_sensitive: bool
+    ) -> None:
+        """`schemas` are those that a client may go by; `fields` are those of the snapshot that is planned on."""
         self._is_exact = case_sensitive
         self._of_snapshot = {each.field_id: each for each in fields}
         self._ids: dict[str, set[int]] = {}
-        for schema in (*state.metadata.schemas, state.metadata.schema_of(None)):
+        for schema in schemas:
             self._take(schema.fields, "")
 
     def _take(self, fields: Sequence[Mapping[str, Any]], above: str) -> None:

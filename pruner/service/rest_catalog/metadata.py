@@ -143,7 +143,7 @@ class ServedTable:
             for spec_id, columns in found.items()
         ]
 
-    def columns(self, *, case_sensitive: bool) -> None:
+    def columns(self, *, case_sensitive: bool, snapshot_schema: bool = False) -> None:
         """Return None: filters name columns as the schema does."""
 
     def metadata(self, *, python: bool) -> dict[str, Any]:

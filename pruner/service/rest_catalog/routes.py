@@ -1,27 +1,31 @@
 """The routes of the catalog, below `/iceberg`: tables are listed, loaded and planned; nothing is written.
 
 A filter stands in each page's token together with the snapshot and the place where the page begins, so that any worker
-serves any page, and nothing is held for a client that went away.
+serves any page. All that is kept of a plan is where its first page begins, for a while and within a bound, so that it
+can be fetched again by its id.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import logging
 import time
+import uuid
 import zlib
 from collections import OrderedDict
 from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
+import numpy as np
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pruner.arrow import as_numpy, compute
 from pruner.errors import PredicateError, PrunerError, SchemaError
+from pruner.service.bounded_cache import BoundedCache
 from pruner.service.guard import CATALOG, RefusedError, body_of, catalog_error
 from pruner.service.planning import UnknownTableError
 from pruner.service.rest_catalog.filters import Filter
@@ -33,12 +37,14 @@ from pruner.tables.iceberg.source import IcebergState
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from numpy.typing import NDArray
     from starlette.requests import Request
 
     from pruner.planning.pinned import PinnedSnapshot
     from pruner.service.planning import Work
     from pruner.service.served import Served
     from pruner.service.settings import Limits
+    from pruner.service.siblings import Siblings, Subject
 
 AnyTable = ServedTable | IcebergTable
 
@@ -49,7 +55,23 @@ _SEPARATOR: Final = "\x1f"
 _KEPT_SNAPSHOTS: Final = 8
 """Past snapshots of a table that can still be read by their numbers, while the service runs."""
 
-_TOKEN_BYTES: Final = 8 * 1024 * 1024
+_TOKEN_BYTES: Final = 32 * 1024 * 1024
+"""More than a filter takes that is as large as a body may be, once its numbers are written out."""
+
+PLAN_SECONDS: Final = 900.0
+"""How long a plan can be fetched again by its id."""
+
+_PLAN_ID_LENGTH: Final = 32
+
+_NEXT: Final = -1
+"""Where a page of an incremental scan begins whose snapshot has no more files: with the next snapshot."""
+
+_TOKEN_AROUND: Final = 64
+"""Bytes of a request for a page beside its token."""
+
+_PLAN_BYTES: Final = 8 * 1024 * 1024
+"""Memory for plans that can be fetched again; those asked for last stay."""
+
 _log = logging.getLogger("pruner")
 
 _ENDPOINTS: Final = (
@@ -60,22 +82,27 @@ _ENDPOINTS: Final = (
     "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
+    "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/tasks",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
 )
 _SERVER_PLANS: Final = {"scan-planning-mode": "server"}
 
 
+_Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class PlanScan(msgspec.Struct, rename="kebab"):
     """What a client asks to be planned: schema `PlanTableScanRequest`."""
 
-    snapshot_id: int | None = None
+    snapshot_id: _Long | None = None
     select: list[str] | None = None
     filter: Any = None
     case_sensitive: bool = True
     use_snapshot_schema: bool = False
-    start_snapshot_id: int | None = None
-    end_snapshot_id: int | None = None
+    start_snapshot_id: _Long | None = None
+    end_snapshot_id: _Long | None = None
     stats_fields: list[str] | None = None
     min_rows_requested: int | None = None
 
@@ -87,21 +114,62 @@ class FetchTasks(msgspec.Struct, rename="kebab"):
 
 
 class _Page(NamedTuple):
-    """Where a page of a plan begins."""
+    """Where a page of a plan begins.
+
+    Attributes:
+        snapshot_id: the snapshot whose files it names.
+        start: the first slice.
+        filter: as the client sent it.
+        case_sensitive: whether names in it are.
+        snapshot_schema: whether names in it are those of the snapshot's own schema.
+        end_snapshot_id: of an incremental scan, the last snapshot; the page then names files that its snapshot added.
+    """
 
     snapshot_id: int
     start: int
     filter: Any
     case_sensitive: bool
+    snapshot_schema: bool
+    end_snapshot_id: int | None
+
+
+class Plans:
+    """Where the first pages of plans begin, by plan id. Threads may share it."""
+
+    def __init__(self, limit_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kept: BoundedCache[tuple[float, str, str]] = BoundedCache(limit_bytes)
+        self._clock = clock
+
+    def keep(self, table: str, token: str) -> str:
+        """Keep the token of a plan's first page; returns the id of the plan, which nobody can guess."""
+        plan_id = uuid.uuid4().hex
+        self._kept.put(plan_id, (self._clock(), table, token), len(token))
+        return plan_id
+
+    def token(self, table: str, plan_id: str) -> str | None:
+        """The token of a plan's first page; None for a plan of another table, and one that was forgotten."""
+        found = self._kept.get(plan_id)
+        if found is None or found[1] != table or self._clock() - found[0] > PLAN_SECONDS:
+            return None
+        return found[2]
+
+    def forget(self, table: str, plan_id: str) -> bool:
+        """Forget a plan; returns whether it was known."""
+        known = self.token(table, plan_id) is not None
+        if known:
+            self._kept.drop(plan_id)
+        return known
 
 
 class RestCatalog:
     """Serves the tables of the configuration to stock clients of Iceberg."""
 
-    def __init__(self, served: Served, work: Work, limits: Limits) -> None:
+    def __init__(self, served: Served, work: Work, limits: Limits, siblings: Siblings | None = None) -> None:
         self._served = served
         self._work = work
         self._limits = limits
+        self._siblings = siblings
+        self._plans = Plans(_PLAN_BYTES)
         self._known: dict[str, OrderedDict[int, tuple[AnyTable, RowCounts]]] = {}
         self._lock = Lock()
 
@@ -115,6 +183,8 @@ class RestCatalog:
             ("GET", "/v1/namespaces/{namespace}/tables", self.tables),
             ("GET", table, self.table),
             ("POST", f"{table}/plan", self.plan),
+            ("GET", f"{table}/plan/{{plan_id}}", self.planned),
+            ("DELETE", f"{table}/plan/{{plan_id}}", self.cancelled),
             ("POST", f"{table}/tasks", self.tasks),
             ("POST", f"{table}/metrics", self.reported),
         ]
@@ -145,6 +215,8 @@ class RestCatalog:
     async def namespace(self, request: Request) -> Response:
         """Whether there is a namespace."""
         space = self._space(request)
+        if request.method == "HEAD":
+            return Response(status_code=204)
         return _json({"namespace": list(space), "properties": {}})
 
     async def tables(self, request: Request) -> Response:
@@ -172,23 +244,56 @@ class RestCatalog:
         """The first page of a plan."""
         name = self._name(request)
         asked = _decoded(await body_of(request, self._limits), PlanScan)
-        if asked.start_snapshot_id is not None or asked.end_snapshot_id is not None:
-            raise _unsupported("incremental scans are not planned here: a table is served as it stands")
 
         def first() -> dict[str, Any]:
-            table, counts = self._at(name, asked.snapshot_id)
-            page = _Page(table.snapshot_id, 0, asked.filter, asked.case_sensitive)
-            return {"status": "completed", **self._page(table, counts, page, request)}
+            page = self._first(name, asked)
+            found = self._page(name, page, request)
+            return {"status": "completed", "plan-id": self._plans.keep(name, _token(page)), **found}
 
         return _json(await self._work.run(first))
+
+    async def planned(self, request: Request) -> Response:
+        """The first page of a plan that was made before: of the same snapshot."""
+        name, plan_id = self._name(request), request.path_params["plan_id"]
+
+        def again() -> dict[str, Any]:
+            token = self._plans.token(name, plan_id) or self._elsewhere("scan", name, plan_id)
+            if token is None:
+                raise _no_plan(plan_id)
+            return {"status": "completed", **self._page(name, _page_of_token(token), request)}
+
+        return _json(await self._work.run(again))
+
+    async def cancelled(self, request: Request) -> Response:
+        """A plan that a client no longer needs is forgotten."""
+        name, plan_id = self._name(request), request.path_params["plan_id"]
+        forgotten = await self._work.run(
+            lambda: self._plans.forget(name, plan_id) or self._elsewhere("cancel", name, plan_id) is not None
+        )
+        if not forgotten:
+            raise _no_plan(plan_id)
+        return Response(status_code=204)
 
     async def tasks(self, request: Request) -> Response:
         """A further page."""
         name = self._name(request)
         page = _page_of_token(_decoded(await body_of(request, self._limits), FetchTasks).plan_task)
-        return _json(
-            await self._work.run(lambda: self._page(*self._at(name, page.snapshot_id), page, request))
-        )
+        return _json(await self._work.run(lambda: self._page(name, page, request)))
+
+    def tell(self, subject: Subject, about: str) -> bytes | None:
+        """What another worker asks about a plan, by the name of its table and its id."""
+        plan_id, _, table = about.partition(" ")
+        if subject == "cancel":
+            return b"forgotten" if self._plans.forget(table, plan_id) else None
+        token = self._plans.token(table, plan_id)
+        return None if token is None else token.encode()
+
+    def _elsewhere(self, subject: Subject, table: str, plan_id: str) -> str | None:
+        """What another worker knows of a plan. Ids are of one length, so that no question is too long."""
+        if self._siblings is None or len(plan_id) != _PLAN_ID_LENGTH:
+            return None
+        told = next(self._siblings.ask(subject, f"{plan_id} {table}"), None)
+        return None if told is None else told.decode()
 
     async def reported(self, request: Request) -> Response:
         """What a client measured, which nobody here needs."""
@@ -203,20 +308,83 @@ class RestCatalog:
             "by the engine that writes it"
         )
 
-    def _page(self, table: AnyTable, counts: RowCounts, page: _Page, request: Request) -> dict[str, Any]:
+    def _first(self, name: str, asked: PlanScan) -> _Page:
+        """Where a plan begins.
+
+        Raises:
+            RefusedError: an incremental scan without an end, or not of snapshots that follow one another.
+        """
+        start, end = asked.start_snapshot_id, asked.end_snapshot_id
+        if start is None and end is None:
+            table, _ = self._at(name, asked.snapshot_id)
+            return _Page(
+                table.snapshot_id, 0, asked.filter, asked.case_sensitive, asked.use_snapshot_schema, None
+            )
+        if start is None or end is None or asked.snapshot_id is not None:
+            raise RefusedError(
+                400, "an incremental scan has start-snapshot-id and end-snapshot-id, and no snapshot-id"
+            )
+        table, _ = self._now(name)
+        if not isinstance(table, IcebergTable):
+            raise _unsupported(
+                f"table {name} is not an Iceberg table: which files a snapshot added is known of those alone, so "
+                "incremental scans are not planned"
+            )
+        if table.appends(start, end) is None:
+            raise RefusedError(400, f"snapshot {start} of table {name} is no ancestor of snapshot {end}")
+        return _Page(start, _NEXT, asked.filter, asked.case_sensitive, asked.use_snapshot_schema, end)
+
+    def _page(self, name: str, page: _Page, request: Request) -> dict[str, Any]:
+        """The scan tasks of a page, and the token of the next one."""
+        if page.start == _NEXT:
+            page = self._next_append(name, page)
+            if page.start == _NEXT:
+                return {"file-scan-tasks": []}
+        table, counts = self._at(name, page.snapshot_id)
         asked = None
         if page.filter is not None:
-            names = table.columns(case_sensitive=page.case_sensitive)
+            names = table.columns(case_sensitive=page.case_sensitive, snapshot_schema=page.snapshot_schema)
             asked = Filter(
                 page.filter,
                 table.pinned.schema,
                 case_sensitive=page.case_sensitive,
+                snapshot_schema=page.snapshot_schema,
                 named=None if names is None else names.field,
             )
-        answer, following = page_of(table, asked, page.start, counts, python=_is_python(request))
+        added = None if page.end_snapshot_id is None else self._added(name, table)
+        answer, following = page_of(table, asked, page.start, counts, python=_is_python(request), added=added)
+        if following is None and page.end_snapshot_id not in (None, page.snapshot_id):
+            following = _NEXT
         if following is not None:
-            answer["plan-tasks"] = [_token(page._replace(start=following))]
+            token = _token(page._replace(start=following))
+            if len(token) > self._limits.body_bytes - _TOKEN_AROUND:
+                raise RefusedError(
+                    413, "the filter is too large for a plan of several pages: send a shorter one"
+                )
+            answer["plan-tasks"] = [token]
         return answer
+
+    def _next_append(self, name: str, page: _Page) -> _Page:
+        """The first page of the files that the next snapshot of an incremental scan added; itself where none did."""
+        table, _ = self._now(name)
+        end = page.end_snapshot_id
+        appends = None
+        if isinstance(table, IcebergTable) and end is not None:
+            appends = table.appends(page.snapshot_id, end)
+        if appends is None:
+            raise _missing("NoSuchPlanTaskException", f"table {name} was rolled back meanwhile: plan again")
+        return page._replace(snapshot_id=appends[0], start=0) if appends else page
+
+    def _added(self, name: str, table: AnyTable) -> NDArray[np.bool_]:
+        """Which slices the snapshot of an Iceberg table added to those of the one before it."""
+        assert isinstance(table, IcebergTable)
+        parent = table.parent_id
+        if parent is None:
+            return np.ones(len(table.pinned.data), np.bool_)
+        before, _ = self._at(name, parent)
+        assert isinstance(before, IcebergTable)
+        known: Any = compute.is_in(table.paths, value_set=before.paths)
+        return ~as_numpy(known)
 
     def _names(self) -> dict[str, tuple[tuple[str, ...], str]]:
         """Namespace and name of each table by its name in the configuration."""
@@ -388,8 +556,15 @@ def _decoded(body: bytes, kind: Any) -> Any:
         raise RefusedError(400, f"the request cannot be read: {error}") from None
 
 
+def _no_plan(plan_id: str) -> CatalogError:
+    return _missing(
+        "NoSuchPlanIdException",
+        f"there is no plan {plan_id[:_PLAN_ID_LENGTH]!r} of this table here, or it was forgotten: plan again",
+    )
+
+
 def _token(page: _Page) -> str:
-    return base64.urlsafe_b64encode(zlib.compress(json.dumps(page).encode())).decode()
+    return base64.urlsafe_b64encode(zlib.compress(msgspec.json.encode(page))).decode()
 
 
 def _page_of_token(token: str) -> _Page:
@@ -397,11 +572,9 @@ def _page_of_token(token: str) -> _Page:
     try:
         unpacked = zlib.decompressobj()
         text = unpacked.decompress(base64.urlsafe_b64decode(token.encode()), _TOKEN_BYTES)
-        snapshot_id, start, content, case_sensitive = msgspec.json.decode(
-            text, type=tuple[int, int, Any, bool]
-        )
+        page = msgspec.json.decode(text, type=_Page)
     except (ValueError, zlib.error, msgspec.MsgspecError, RecursionError):
         raise unknown from None
-    if not unpacked.eof or start < 0:
+    if not unpacked.eof or page.start < (_NEXT if page.end_snapshot_id is not None else 0):
         raise unknown
-    return _Page(snapshot_id, start, content, case_sensitive)
+    return page

@@ -21,7 +21,7 @@ from pruner.arrow import as_numpy, compute, filled, positions
 from pruner.errors import StorageError, cause
 from pruner.expr.nodes import TRUE
 from pruner.expr.semantics import Semantics
-from pruner.service.rest_catalog.iceberg import IcebergTable
+from pruner.service.rest_catalog.iceberg import IcebergTable, residual_of
 from pruner.service.rest_catalog.metadata import UnservedError
 from pruner.storage.files import open_for_arrow
 
@@ -84,7 +84,13 @@ def _rows(storage_options: Mapping[str, str], uri: str, size: int) -> int:
 
 
 def page_of(
-    table: ServedTable | IcebergTable, asked: Filter | None, start: int, counts: RowCounts, *, python: bool
+    table: ServedTable | IcebergTable,
+    asked: Filter | None,
+    start: int,
+    counts: RowCounts,
+    *,
+    python: bool,
+    added: NDArray[np.bool_] | None = None,
 ) -> tuple[dict[str, Any], int | None]:
     """Return the tasks of one page as JSON, and where the next one begins; None behind the last.
 
@@ -94,6 +100,7 @@ def page_of(
         start: the slice with which the page begins.
         counts: those of the table.
         python: whether the client is PyIceberg, which takes dates as days, and local files by their paths.
+        added: the slices that an incremental scan is about, without what was deleted of them; None for all.
 
     Raises:
         PredicateError: the filter cannot be understood.
@@ -103,15 +110,17 @@ def page_of(
     plan = table.pinned.plan(TRUE if asked is None else asked.expression(), semantics=semantics)
     ordinals = plan.ordinals
     ordinals = ordinals[ordinals >= start]
+    if added is not None:
+        ordinals = ordinals[added[ordinals]]
     if isinstance(table, IcebergTable):
         ordinals = table.kept(ordinals, asked, python=python)
     else:
         ordinals = ordinals[_partitions_kept(table, asked)[table.pinned.data.partition_ordinals[ordinals]]]
     following = int(ordinals[PAGE]) if len(ordinals) > PAGE else None
     ordinals = ordinals[:PAGE]
-    residual = True if asked is None else asked.content
+    residual = None if asked is None else asked.content
     if isinstance(table, IcebergTable):
-        return table.tasks(ordinals, residual, python=python), following
+        return table.tasks(ordinals, residual, python=python, deletes=added is None), following
     rows = counts.of(ordinals, plan.storage_options())
     return {"file-scan-tasks": _tasks(table, ordinals, rows, residual, python=python)}, following
 
@@ -141,6 +150,7 @@ def _tasks(
     at = data.partition_ordinals[ordinals]
     used: list[int] = np.unique(at).tolist()
     values = {each: _tuple(table.partition_values[each], python=python) for each in used}
+    filtered = residual_of(residual)
     return [
         {
             "data-file": {
@@ -152,7 +162,7 @@ def _tasks(
                 "file-size-in-bytes": size,
                 "record-count": count,
             },
-            "residual-filter": residual,
+            **filtered,
         }
         for uri, size, partition, count in zip(uris, sizes, at.tolist(), rows.tolist(), strict=True)
     ]

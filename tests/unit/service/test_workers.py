@@ -59,6 +59,7 @@ def _log(lake: Path) -> str:
 def test_workers_are_one_service(service: tuple[Client, int], lake: Path) -> None:
     client, pid = service
     _any_worker_tells_what_another_one_planned(client, lake)
+    _any_worker_knows_plans_of_the_catalog(client)
     _the_port_is_not_shared_with_another_service(client, lake)
     _a_worker_that_dies_is_replaced(client, pid, lake)
     _no_worker_outlives_the_service(client, pid, signal.SIGTERM)
@@ -84,6 +85,18 @@ def _any_worker_tells_what_another_one_planned(client: Client, lake: Path) -> No
     for _ in range(4):
         assert f"Plans since the service began: {ASKED}." in client.get("/").body.decode()
         assert f"pruner_plan_seconds_count {ASKED}.0" in client.get("/metrics").body.decode()
+
+
+def _any_worker_knows_plans_of_the_catalog(client: Client) -> None:
+    """Whichever is asked makes a plan again by its id, or forgets it."""
+    place = "/iceberg/v1/namespaces/default/tables/numbers/plan"
+    plans = [client.post(place, {}).json["plan-id"] for _ in range(ASKED)]
+    for each in plans:
+        assert len(client.get(f"{place}/{each}").json["file-scan-tasks"]) == FILES
+        request = urllib.request.Request(f"{client.url}{place}/{each}", method="DELETE")
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            assert answer.status == http.HTTPStatus.NO_CONTENT
+        assert client.get(f"{place}/{each}").status == http.HTTPStatus.NOT_FOUND
 
 
 def _the_port_is_not_shared_with_another_service(client: Client, lake: Path) -> None:
