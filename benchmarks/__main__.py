@@ -24,6 +24,7 @@ from benchmarks.duckdb import (
 )
 from benchmarks.engines import engine_lookups, hours, spark, spark_dashboards, trino, trino_dashboards
 from benchmarks.hudi import commits, listing, merged, own_indexes, own_indexes_in_engines
+from benchmarks.peers import head_to_head
 from benchmarks.planning import (
     cold,
     delta,
@@ -45,6 +46,7 @@ PARTS = {
     "peers": peers.run,
     "evidence": evidence.run,
     "expressions": expressions.run,
+    "head-to-head": head_to_head.run,
     "hours": hours.run,
     "hudi-listing": listing.run,
     "scale": scale.run,
