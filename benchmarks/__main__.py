@@ -11,7 +11,7 @@ import sys
 from rich.console import Console
 
 from benchmarks import peers, service
-from benchmarks.building import advisor, bitmaps, build, store, writers
+from benchmarks.building import advisor, bitmaps, build, speed, store, writers
 from benchmarks.duckdb import (
     answers,
     clickbench,
@@ -53,6 +53,7 @@ PARTS = {
     "native-scan": native_scan.run,
     "scan": scan.run,
     "build": build.run,
+    "build-speed": speed.run,
     "spark": spark.run,
     "service": service.run,
     "bitmap": bitmaps.run,

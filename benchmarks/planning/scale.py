@@ -1,8 +1,8 @@
 """Plans over up to ten million made-up slices, each size in a process of its own: time, memory, and what grows.
 
 The snapshot is made beforehand and read from a file, so that what a process holds is what a table of that size takes.
-BENCH_MAX leaves out larger ones. Processor time, medians; each text is new. Beside a plan stands its floor: comparing
-two columns of integers in memory. A hundred million slices are a line through the two largest sizes, not measured.
+BENCH_MAX leaves out larger ones. Processor time, medians; each text is new. Beside a plan stands what NumPy takes to
+compare two columns of integers. A hundred million slices are a line through the two largest sizes, not measured.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ INDEX_MEMORY = 4 << 30
 
 HEADINGS = {
     "range, ms": 2,
-    "its floor, ms": 2,
+    "two columns compared, ms": 2,
     "two conjuncts, ms": 2,
     "first plan, s": 2,
     f"after {CHANGED} changes, ms": 1,
@@ -192,11 +192,11 @@ def _measure(folder: Path, count: int) -> list[float]:
         in_range()
 
     after = median(_seconds(follow) for _ in range(5))
-    times = (1e3 * ranges, 1e3 * _floor(count, middle), 1e3 * both, first, 1e3 * after)
+    times = (1e3 * ranges, 1e3 * _compared(count, middle), 1e3 * both, first, 1e3 * after)
     return [*times, *sizes]
 
 
-def _floor(count: int, middle: int) -> float:
+def _compared(count: int, middle: int) -> float:
     """Seconds in which NumPy compares the bounds of all slices with a range."""
     low = np.arange(count, dtype=np.int64) * ROWS_PER_FILE
     high = low + ROWS_PER_FILE - 1

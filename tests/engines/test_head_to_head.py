@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.table import StaticTable
 
+from benchmarks.building import speed
 from benchmarks.lakes.events import Events, Lake, spread
 from benchmarks.peers import page
 from benchmarks.peers.head_to_head import CONTENDERS, Effort, Truth, measure, opened_in
@@ -166,3 +167,12 @@ def test_plans_over_made_up_slices_are_measured_and_extrapolated_by_a_line() -> 
         assert min(found) > 0
     assert scale.extrapolated({1: [5.0, 1.0], 10: [7.0, 0.0], 20: [9.0, 3.0]}, 40) == [13.0, 9.0]
     assert scale.table(figures).row_count == 3
+
+
+def test_building_each_index_is_measured_beside_its_floor() -> None:
+    found = speed.measure(6, 40, runs=1)
+    assert [each.using for each in found] == list(speed.BUILDS)
+    for each in found:
+        assert min(each.build, each.floor, each.column_bytes, each.index_bytes) > 0
+        assert len(each.profile) == speed.SHOWN
+        assert 0 < sum(share for _, share in each.profile) <= 1
