@@ -32,7 +32,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fetch tables demo demo-delta demo-iceberg demo-trino quick check check-both check-matrix check-stores test faults fuzz soak referee bench api docs trino-plugin wheel lock clean
+.PHONY: help setup fetch tables demo demo-delta demo-iceberg demo-trino quick check check-both check-matrix check-stores test faults fuzz soak referee bench head-to-head api docs trino-plugin wheel lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -115,6 +115,9 @@ referee: $(READY) ## Ask readers of other projects about the traps, each in its 
 
 bench: $(READY) ## Measure planning and scanning
 	@$(BIN)/python -m benchmarks
+
+head-to-head: $(READY) ## Ask readers of other projects what people ask of an event lake; writes docs/head-to-head.md
+	@$(BIN)/python -m benchmarks head-to-head
 
 trino-plugin: $(READY) ## Build the jar of the Trino plugin; needs a full JDK 25
 	@$(BIN)/python -m tools.trino_plugin

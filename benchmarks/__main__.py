@@ -11,7 +11,7 @@ import sys
 from rich.console import Console
 
 from benchmarks import peers, service
-from benchmarks.building import advisor, bitmaps, build, store, writers
+from benchmarks.building import advisor, bitmaps, build, speed, store, writers
 from benchmarks.duckdb import (
     answers,
     clickbench,
@@ -24,6 +24,7 @@ from benchmarks.duckdb import (
 )
 from benchmarks.engines import engine_lookups, hours, spark, spark_dashboards, trino, trino_dashboards
 from benchmarks.hudi import commits, listing, merged, own_indexes, own_indexes_in_engines
+from benchmarks.peers import head_to_head
 from benchmarks.planning import (
     cold,
     delta,
@@ -45,12 +46,14 @@ PARTS = {
     "peers": peers.run,
     "evidence": evidence.run,
     "expressions": expressions.run,
+    "head-to-head": head_to_head.run,
     "hours": hours.run,
     "hudi-listing": listing.run,
     "scale": scale.run,
     "native-scan": native_scan.run,
     "scan": scan.run,
     "build": build.run,
+    "build-speed": speed.run,
     "spark": spark.run,
     "service": service.run,
     "bitmap": bitmaps.run,

@@ -1,7 +1,7 @@
-"""`python -m benchmarks peers`: planning beside other libraries over the same statistics, as ratios, with a plot.
+"""`python -m benchmarks peers`: planning alone, beside other libraries over the same statistics, as ratios.
 
-Each peer runs in a process and an environment of its own, made from PyPI at the versions below. The processes take
-turns, question by question. Whoever has the statistics must keep as many files as we do.
+Only logs, manifests and statistics are there. Each peer runs in a process and an environment of its own, in the
+version that is pinned. The processes take turns, question by question, and must keep as many files as we do.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import statistics
 import subprocess
 import tempfile
 import time
-import venv
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,44 +25,28 @@ from rich.table import Table as Grid
 import pruner
 from benchmarks.lakes.lake import Bounds, index_with, link_tree, made_up_bounds
 from benchmarks.lakes.records import ROWS_PER_FILE
-from benchmarks.peers.harness import CARRIER, NOT_TOLD
-from benchmarks.peers.plot import plot
+from benchmarks.peers.harness import CARRIER
 from pruner.planning.pinned import PinnedSnapshot
-from tests.support.hudi_synthetic import SyntheticTable
-from tools.cache import appearing, cache_dir, fingerprint, say
+from referee.run import Reader
+from tools.cache import cache_dir
 
 HERE = Path(__file__).resolve().parent
-PLOT = HERE.parents[1] / "docs" / "peers.svg"
 FILE_COUNTS = (10_000, 100_000)
 RUNS = 5
-PARTITIONS = 100
 OURS = "pruner"
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """A library by the script that plans with it, and what is installed for it.
-
-    `alike` if it has our statistics. Those that open files to plan are asked about the smaller number of files alone.
-    """
-
-    script: str
-    packages: tuple[str, ...]
-    alike: bool = True
-
-
 PEERS = {
-    "polars": Peer("with_polars.py", ("polars==2.1.0",)),
-    "DuckDB": Peer("with_duckdb.py", ("duckdb==2.0.0",)),
-    "delta-rs": Peer("with_deltalake.py", ("deltalake==1.6.6", "pyarrow==26.0.1")),
-    "pyiceberg": Peer("with_pyiceberg.py", ("pyiceberg[pyarrow,sql-sqlite]==0.12.0",)),
-    "hudi-rs": Peer("with_hudi.py", ("hudi==0.5.0",), alike=False),
-    "DataFusion": Peer("with_datafusion.py", ("datafusion==55.0.0",), alike=False),
+    "polars": ("with_polars.py", Reader("polars", "polars==2.1.0", ())),
+    "DuckDB": ("with_duckdb.py", Reader("duckdb", "duckdb==2.0.1", ())),
+    "delta-rs": ("with_deltalake.py", Reader("deltalake", "deltalake==1.6.6", (), ("pyarrow==26.0.1",))),
+    "pyiceberg": ("with_pyiceberg.py", Reader("pyiceberg", "pyiceberg[pyarrow,sql-sqlite]==0.12.0", ())),
 }
+"""Libraries: the script that plans with it, and what is installed for it."""
 
 Question = tuple[str, list[int]]
 Times = dict[str, dict[str, float]]
-"""Median seconds by kind of question and by library."""
+"""Median seconds of a processor by kind of question and by library."""
 
 
 def run(console: Console) -> None:
@@ -73,12 +55,10 @@ def run(console: Console) -> None:
     measured = {count: _measure(count) for count in FILE_COUNTS if count <= largest}
     for count, times in measured.items():
         console.print(_grid(count, times))
-    PLOT.write_text(plot(measured, OURS), encoding="utf-8")
-    console.print(f"the plot is in {PLOT}")
 
 
 def _grid(count: int, times: Times) -> Grid:
-    grid = Grid(title=f"{count:,} files: times as long as a plan of ours")
+    grid = Grid(title=f"{count:,} files: processor time, a plan of ours being 1")
     grid.add_column("")
     for kind in times:
         grid.add_column(kind, justify="right")
@@ -96,21 +76,15 @@ def _measure(count: int) -> Times:
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as running:
         folder = Path(scratch)
         pinned = _write_tables(folder, count)
-        peers = {
-            name: running.enter_context(_asking(peer, folder, name))
-            for name, peer in PEERS.items()
-            if peer.alike or count == FILE_COUNTS[0]
-        }
+        peers = {name: running.enter_context(_asking(folder, name)) for name in PEERS}
         return {kind: _compare(pinned, peers, kind, count) for kind in ("conjunction", "range")}
 
 
 def _write_tables(folder: Path, count: int) -> PinnedSnapshot:
-    """Make the statistics as a Parquet file, our table with an index of them, and a Hudi table."""
+    """Make the statistics as a Parquet file, and our table with an index of them."""
     bounds = made_up_bounds(count)
     pq.write_table(_statistics(bounds, count), folder / "statistics.parquet")
     link_tree(folder / "events", count)
-    hudi = SyntheticTable(folder / "hudi")
-    hudi.insert(f"city=c{number % PARTITIONS:03}" for number in range(count))
     return index_with(pruner.open_table(folder / "events"), bounds)
 
 
@@ -139,7 +113,7 @@ def _compare(pinned: PinnedSnapshot, peers: dict[str, Asked], kind: str, count: 
         taken[OURS].append(seconds)
         for name, peer in peers.items():
             waited, kept = peer.plan(question)
-            assert kept in (kept_by_us, NOT_TOLD) or not PEERS[name].alike, (name, kept, kept_by_us)
+            assert kept == kept_by_us, (name, kept, kept_by_us)
             taken[name].append(waited)
     # The first of each loads what the others find loaded.
     return {name: statistics.median(seconds[1:]) for name, seconds in taken.items()}
@@ -153,9 +127,9 @@ def _ours(pinned: PinnedSnapshot, kind: str, count: int) -> Iterator[tuple[int, 
             if kind == "conjunction"
             else f"event BETWEEN {values[0]} AND {values[1]}"
         )
-        started = time.perf_counter()
+        started = time.process_time()
         files = list(pinned.plan(text).files)
-        yield len(files), time.perf_counter() - started, question
+        yield len(files), time.process_time() - started, question
 
 
 class Asked:
@@ -185,35 +159,13 @@ class Asked:
 
 
 @contextmanager
-def _asking(peer: Peer, folder: Path, name: str) -> Iterator[Asked]:
-    command = [_python(peer), HERE / peer.script, folder / "statistics.parquet", _own_folder(folder, name)]
+def _asking(folder: Path, name: str) -> Iterator[Asked]:
+    script, needed = PEERS[name]
+    python = needed.python(cache_dir() / "peers")
+    command = [python, HERE / script, folder / "statistics.parquet", folder / name]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         asked = Asked(process, process.stdin, process.stdout)
         asked.wait()
         yield asked
-
-
-def _own_folder(folder: Path, name: str) -> Path:
-    """Where a peer may write; those that read what the benchmark wrote find it there."""
-    return folder if name in ("hudi-rs", "DataFusion") else folder / name
-
-
-def _python(peer: Peer) -> Path:
-    """The Python of an environment with the peer's packages, made on first use in the cache folder."""
-    target = cache_dir() / f"peer-{Path(peer.script).stem}-{fingerprint(*peer.packages)}"
-    if not target.is_dir():
-        say(f"Installing {', '.join(peer.packages)} into {target}")
-        with appearing(target) as scratch:
-            venv.create(scratch, with_pip=True, symlinks=True)
-            pip = [
-                scratch / "bin" / "python",
-                "-m",
-                "pip",
-                "--quiet",
-                "--disable-pip-version-check",
-                "install",
-            ]
-            subprocess.run([*pip, *peer.packages], check=True, stdin=subprocess.DEVNULL)
-    return target / "bin" / "python"

@@ -1,4 +1,5 @@
-"""What each peer's script runs: it prepares a table from statistics, then plans when it is told, and says how long.
+"""What each peer's script runs: it prepares a table from statistics, then plans when it is told, and says how long
+its processor took.
 
 It imports nothing but the standard library, because each peer runs in an environment of its own.
 """
@@ -15,9 +16,6 @@ from typing import Any
 CARRIER = "AA"
 """What the conjunction asks of the column `carrier`."""
 
-NOT_TOLD = -1
-"""Instead of a number of files where the peer does not say it."""
-
 Plans = Callable[[str, list[int]], int]
 """Plans a `conjunction` ([least]: carrier = 'AA' AND event > least) or a `range` ([low, high]: event BETWEEN low AND
 high), and returns the number of files to read.
@@ -30,9 +28,9 @@ def answer_questions(prepare: Callable[[Path, Path], Plans]) -> None:
     _say({"ready": True})
     for line in sys.stdin:
         kind, values = json.loads(line)
-        started = time.perf_counter()
+        started = time.process_time()
         kept = plan(kind, values)
-        _say({"seconds": time.perf_counter() - started, "kept": kept})
+        _say({"seconds": time.process_time() - started, "kept": kept})
 
 
 def _say(answer: dict[str, Any]) -> None:

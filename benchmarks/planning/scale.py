@@ -1,7 +1,8 @@
 """Plans over up to ten million made-up slices, each size in a process of its own: time, memory, and what grows.
 
 The snapshot is made beforehand and read from a file, so that what a process holds is what a table of that size takes.
-BENCH_MAX leaves out larger ones. Processor time, medians; each text is new.
+BENCH_MAX leaves out larger ones. Processor time, medians; each text is new. Beside a plan stands what NumPy takes to
+compare two columns of integers. A hundred million slices are a line through the two largest sizes, not measured.
 """
 
 from __future__ import annotations
@@ -49,27 +50,55 @@ INDEX_MEMORY = 4 << 30
 """The records of ten million slices are larger than what a table holds unless it is told to."""
 
 
+HEADINGS = {
+    "range, ms": 2,
+    "two columns compared, ms": 2,
+    "two conjuncts, ms": 2,
+    "first plan, s": 2,
+    f"after {CHANGED} changes, ms": 1,
+    "imports, MiB": 0,
+    "snapshot": 0,
+    "one column": 0,
+    "both": 0,
+}
+"""What is measured, and with how many decimals it is shown."""
+
+EXTRAPOLATED = 100_000_000
+
+
 def run(console: Console) -> None:
     """Measure each size in a process of its own."""
+    largest = int(os.environ.get("BENCH_MAX", str(SIZES[-1])))
+    console.print(table({count: measured(count) for count in SIZES if count <= largest}))
+
+
+def table(found: dict[int, list[float]]) -> Grid:
+    """The figures of each size, and those of a hundred million as a line through the last two."""
     grid = Grid(title=f"plans over made-up slices; processor time, medians of {RUNS} new texts; MiB resident")
-    times, memory = (
-        ("range, ms", "two conjuncts, ms", "first plan, s", f"after {CHANGED} changes, ms"),
-        ("imports", "snapshot", "one column", "both"),
-    )
-    for heading in ("slices", *times, *memory):
+    for heading in ("slices", *HEADINGS):
         grid.add_column(heading, justify="right")
-    for count in SIZES:
-        if count <= int(os.environ.get("BENCH_MAX", str(SIZES[-1]))):
-            with tempfile.TemporaryDirectory() as folder:
-                _write(Path(folder), count)
-                told = subprocess.run(
-                    [sys.executable, "-m", "benchmarks.planning.scale", folder, str(count)],
-                    check=True,
-                    capture_output=True,
-                    text=True,
-                )
-            grid.add_row(f"{count:,}", *json.loads(told.stdout))
-    console.print(grid)
+    rows = {f"{count:,}": figures for count, figures in found.items()}
+    if len(found) > 1:
+        rows[f"{EXTRAPOLATED:,}, extrapolated"] = extrapolated(found, EXTRAPOLATED)
+    for title, figures in rows.items():
+        shown = zip(figures, HEADINGS.values(), strict=True)
+        grid.add_row(title, *(f"{figure:,.{decimals}f}" for figure, decimals in shown))
+    return grid
+
+
+def extrapolated(found: dict[int, list[float]], count: int) -> list[float]:
+    """What a line through the two largest sizes says of another one."""
+    less, most = sorted(found)[-2:]
+    share = (count - less) / (most - less)
+    return [low + share * (high - low) for low, high in zip(found[less], found[most], strict=True)]
+
+
+def measured(count: int) -> list[float]:
+    """The figures of one size, as `HEADINGS` has them."""
+    with tempfile.TemporaryDirectory() as folder:
+        _write(Path(folder), count)
+        command = [sys.executable, "-m", "benchmarks.planning.scale", folder, str(count)]
+        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def _write(folder: Path, count: int) -> None:
@@ -129,7 +158,7 @@ def _index(folder: Path, snapshot: Snapshot, count: int) -> None:
     metadata.commit(lambda newest: newest.with_segments(entries))
 
 
-def _measure(folder: Path, count: int) -> list[str]:
+def _measure(folder: Path, count: int) -> list[float]:
     """Time and memory of this process: as the row of the table."""
     imported = _resident()
     metadata = MetadataTable(open_store(str(folder / "index")))
@@ -163,8 +192,20 @@ def _measure(folder: Path, count: int) -> list[str]:
         in_range()
 
     after = median(_seconds(follow) for _ in range(5))
-    times = (f"{1e3 * ranges:.2f}", f"{1e3 * both:.2f}", f"{first:.2f}", f"{1e3 * after:.1f}")
-    return [*times, *(f"{size:,.0f}" for size in sizes)]
+    times = (1e3 * ranges, 1e3 * _compared(count, middle), 1e3 * both, first, 1e3 * after)
+    return [*times, *sizes]
+
+
+def _compared(count: int, middle: int) -> float:
+    """Seconds in which NumPy compares the bounds of all slices with a range."""
+    low = np.arange(count, dtype=np.int64) * ROWS_PER_FILE
+    high = low + ROWS_PER_FILE - 1
+
+    def compare() -> None:
+        kept = np.flatnonzero((high >= middle - 1) & (low <= middle))
+        assert len(kept) == min(2, count)
+
+    return median(_seconds(compare) for _ in range(RUNS))
 
 
 def _changed(snapshot: Snapshot) -> Snapshot:

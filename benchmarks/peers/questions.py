@@ -1,0 +1,116 @@
+"""What is asked of the event lake, in SQL and as values, for readers that take no SQL.
+
+It imports nothing but the standard library, because each reader runs in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+TOP = 100
+FEW = 10
+RARE_TYPE = "ReleaseEvent"
+
+Rows = list[list[int]]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A kind of question: a statement with places for constants, and what it is about."""
+
+    title: str
+    sql: str
+
+
+_TOTALS = "SELECT count(*), sum(fare_cents) FROM {table}"
+
+WORKLOADS = {
+    "key": Workload("one key", "SELECT event_id, fare_cents FROM {table} WHERE key = {key}"),
+    "keys": Workload("1,000 keys", _TOTALS + " WHERE key IN ({keys})"),
+    "window": Workload("an hour", _TOTALS + " WHERE created_at >= {low} AND created_at < {high}"),
+    "two": Workload(
+        "a rare zone in a day",
+        _TOTALS + " WHERE zone = {zone} AND created_at >= {low} AND created_at < {high}",
+    ),
+    "top": Workload(
+        f"latest {TOP}",
+        f"SELECT event_id FROM {{table}} ORDER BY created_at DESC, event_id DESC LIMIT {TOP}",
+    ),
+    "count": Workload("count(*)", "SELECT count(*) FROM {table}"),
+    "limit": Workload(
+        f"any {FEW} of a rare type",
+        f"SELECT event_id FROM {{table}} WHERE type = '{RARE_TYPE}' LIMIT {FEW}",
+    ),
+    "join": Workload(
+        "join with 20 rows",
+        "SELECT count(*), sum(fare_cents) FROM {table} JOIN (VALUES {picks}) AS picks(pick) ON event_id = pick",
+    ),
+    "nothing": Workload("nothing prunable", _TOTALS + " WHERE fare_cents % 97 = {rest}"),
+}
+
+
+def statement(workload: str, values: dict[str, Any], table: str, instant: str = "TIMESTAMPTZ '{}+00'") -> str:
+    """The SQL of a question; `instant` is how the engine spells a moment."""
+    texts = {
+        "key": str(values.get("key")),
+        "keys": ", ".join(map(str, values.get("keys", []))),
+        "picks": ", ".join(f"({each})" for each in values.get("picks", [])),
+        "zone": str(values.get("zone")),
+        "rest": str(values.get("rest")),
+        "low": instant.format(shown(values.get("low", 0))),
+        "high": instant.format(shown(values.get("high", 0))),
+    }
+    return WORKLOADS[workload].sql.format(table=table, **texts)
+
+
+def shown(seconds: int) -> str:
+    """A moment without its zone, which is UTC."""
+    return f"{moment(seconds):%Y-%m-%d %H:%M:%S}"
+
+
+def moment(seconds: int) -> datetime:
+    """A moment by its seconds since 1970."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+class Reader(Protocol):
+    """A reader of one table."""
+
+    def open(self, location: str) -> None:
+        """Open the table, or open it anew after a commit."""
+        ...
+
+    def ask(self, workload: str, values: dict[str, Any]) -> Rows | None:
+        """The rows of the answer; None for what this way of reading has no answer to."""
+        ...
+
+
+def serve(make: Callable[[str, dict[str, Any]], Reader]) -> None:
+    """Answer line by line: `{"open": location}`, or `{"ask": workload, "values": …}`.
+
+    An answer has the seconds by the clock and of the processor, its children's included, and the rows.
+    """
+    reader = make(sys.argv[1], json.loads(sys.argv[2]))
+    answers = sys.stdout
+    sys.stdout = sys.stderr
+    print(json.dumps({"ready": True}), file=answers, flush=True)
+    for line in sys.stdin:
+        question = json.loads(line)
+        wall, processor = time.perf_counter(), time.process_time()
+        rows = None
+        try:
+            if "open" in question:
+                reader.open(question["open"])
+            else:
+                rows = reader.ask(question["ask"], question["values"])
+            told: dict[str, Any] = {"rows": rows}
+        except Exception as error:  # a reader may refuse a question: the page says so
+            told = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
+        told |= {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
+        print(json.dumps(told), file=answers, flush=True)
