@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import duckdb
+import numpy as np
 import pytest
 
 from pruner.errors import StorageError
-from pruner_duckdb.catalog.stores import grant, secret_sql
+from pruner_duckdb.catalog.stores import Grants, grant, secret_sql
 
 
 def test_options_become_a_secret_for_the_root_alone() -> None:
@@ -74,3 +78,31 @@ def test_a_reason_of_duckdb_s_is_quoted_whole() -> None:
         StorageError, match=r"\(automatically install the required extension 'httpfs'\): INSTALL"
     ):
         grant(ask, "t", "s3://lake/t", {"region": "eu-1"})
+
+
+def test_where_another_file_system_reads_a_store_httpfs_is_looked_for_once() -> None:
+    """DuckDB looks for its extension in the network each time that it is asked for a secret, which takes seconds."""
+    asked: list[str] = []
+    loaded = False
+
+    def ask(sql: str | duckdb.Statement, values: list[object]) -> tuple[object, ...]:
+        asked.append(str(sql).split(" (")[0].split(" pruner_")[0])
+        if "CREATE" in str(sql) and not loaded:
+            raise duckdb.IOException("automatically install the required extension 'httpfs'")
+        return (loaded,) if "duckdb_extensions" in str(sql) else (True,)
+
+    snapshot: Any = SimpleNamespace(root="s3://lake/t", has_base=np.zeros(0, np.bool_))
+    table: Any = SimpleNamespace(storage_options={"region": "x"})
+    other: Any = SimpleNamespace(root="s3://other/t", has_base=snapshot.has_base)
+    grants = Grants()
+    for _ in range(3):
+        grants.give(ask, "t", table, snapshot)
+    secret = "CREATE TEMPORARY SECRET IF NOT EXISTS"
+    assert asked.count(secret) == 1
+    # Another root is another question, and with the extension its secrets serve.
+    grants.give(ask, "u", table, other)
+    assert asked.count(secret) == 2
+    loaded = True
+    grants.give(ask, "t", table, snapshot)
+    grants.give(ask, "t", table, snapshot)
+    assert asked.count(secret) == 4

@@ -181,7 +181,8 @@ def test_for_a_partition_that_is_not_there_no_plan_is_made(
     assert rows == rows_of(plain.where(f"{present} AND id < 5"))
     assert len(rows) == 1
     (scan,) = new_scans(spark, before)
-    assert scan.plan is not None and scan.total == 2  # a partition that is there is planned for
+    assert scan.plan is not None
+    assert scan.total == 2
 
 
 def test_a_path_of_another_partition_that_hudi_cannot_parse_costs_no_query(

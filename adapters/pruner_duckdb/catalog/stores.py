@@ -35,9 +35,39 @@ _PARAMETERS = {
 _SCHEME = "s3"
 
 
-def grant(ask: Ask, name: str, root: str, options: Mapping[str, str], file: str | None = None) -> None:
+_HAS_HTTPFS = "SELECT count(*) > 0 FROM duckdb_extensions() WHERE extension_name = 'httpfs' AND loaded"
+
+
+class Grants:
+    """What one connection and its cursors may read."""
+
+    def __init__(self) -> None:
+        self._read_without: set[str] = set()
+
+    def give(self, ask: Ask, name: str, table: Table, snapshot: Snapshot) -> None:
+        """Let a session read the files of a snapshot: see `grant`.
+
+        Where a file system of the session's own reads a root, DuckDB is not asked for a secret before each statement:
+        for one it looks for its extension in the network first, which takes seconds where there is none.
+
+        Raises:
+            StorageError: this DuckDB cannot read such a store.
+        """
+        root = snapshot.root
+        if root in self._read_without and not ask(_HAS_HTTPFS, [])[0]:
+            return
+        if grant_to(ask, name, table, snapshot):
+            self._read_without.discard(root)
+        else:
+            self._read_without.add(root)
+
+
+def grant(ask: Ask, name: str, root: str, options: Mapping[str, str], file: str | None = None) -> bool:
     """Let a session read the files below a root; does nothing for local ones, nor where no options were given:
     then the session's own secrets serve.
+
+    Returns:
+        False where DuckDB has no secrets, and a file system of the session's own reads the root.
 
     Args:
         ask: runs a query in the session.
@@ -51,7 +81,7 @@ def grant(ask: Ask, name: str, root: str, options: Mapping[str, str], file: str 
     """
     scheme, separator, _ = root.partition("://")
     if not separator or not options:
-        return
+        return True
     if scheme != _SCHEME:
         raise StorageError(
             f"table {name}: DuckDB has no secret for the store of {root}; it can read s3:// and paths"
@@ -60,7 +90,7 @@ def grant(ask: Ask, name: str, root: str, options: Mapping[str, str], file: str 
         ask(secret_sql(root, options), [])
     except duckdb.Error as error:
         if _reads(ask, root, file):
-            return
+            return False
         reason = str(error).strip().split("\n", 1)[0].rstrip(": ")
         if reason.count("'") % 2:  # DuckDB 2.0 forgets to close one
             reason += "'"
@@ -68,9 +98,10 @@ def grant(ask: Ask, name: str, root: str, options: Mapping[str, str], file: str 
             f"table {name}: DuckDB cannot read {root} without its extension httpfs ({reason}): "
             "INSTALL httpfs where there is a network, or register a file system for s3:// with this connection"
         ) from None
+    return True
 
 
-def grant_to(ask: Ask, name: str, table: Table, snapshot: Snapshot) -> None:
+def grant_to(ask: Ask, name: str, table: Table, snapshot: Snapshot) -> bool:
     """Let a session read the files of a snapshot: see `grant`.
 
     Raises:
@@ -78,7 +109,7 @@ def grant_to(ask: Ask, name: str, table: Table, snapshot: Snapshot) -> None:
     """
     bases = np.flatnonzero(snapshot.has_base)
     file = snapshot.columns.column("base_file")[int(bases[0])].as_py() if len(bases) else None
-    grant(ask, name, snapshot.root, table.storage_options, file)
+    return grant(ask, name, snapshot.root, table.storage_options, file)
 
 
 def _reads(ask: Ask, root: str, file: str | None) -> bool:

@@ -14,7 +14,7 @@ from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
 from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned, failure, is_failure, of_references
-from pruner_duckdb.catalog.stores import grant_to
+from pruner_duckdb.catalog.stores import Grants
 from pruner_duckdb.decode.calls import MOMENTS
 from pruner_duckdb.plainly import FullScan
 from pruner_duckdb.read.native import FileColumns, described, folded
@@ -79,6 +79,7 @@ class Rewriter:
         self.parse = shadow.parse
         self._zone = "UTC"  # of the session that ran the last statement
         self._remembered = RememberedRewritings()
+        self._grants = Grants()
         self.meaning = Meaning(shadow, predicates)
         self._shortcuts = Shortcuts(shadow, predicates, self.meaning, self._drafted)
 
@@ -120,7 +121,7 @@ class Rewriter:
         if found is not None and not (statement.method.lazy and found[0].begins_by is not None):
             again, seen = found
             self._zone = seen.zone
-            _grant(statement.answer, seen)
+            self._grant(statement.answer, seen)
             for scan in again.scans:
                 scan.plan.count_again()
             return again
@@ -136,6 +137,10 @@ class Rewriter:
         if key and settled and not seen.passing and rewritten and rewritten.lasting:
             self._remembered.put(key, rewritten, seen)
         return rewritten
+
+    def _grant(self, ask: Ask, seen: Observations) -> None:
+        for known, snapshot in seen.snapshots:
+            self._grants.give(ask, known.name, known.table, snapshot.data)
 
     def _rewritten(
         self,
@@ -159,7 +164,7 @@ class Rewriter:
             if form.changes(_name_span(each)):
                 raise read_only(".".join(each.path))
         pinned = self._pin(chosen, seen)
-        _grant(seen.ask_session, seen)
+        self._grant(seen.ask_session, seen)
         select = select.with_columns(
             {
                 reference: each.shape.relation.columns
@@ -449,11 +454,6 @@ def _unpruned_for_good(rewritten: Rewritten) -> bool:
     """Tell whether a statement reads every file, for reasons that do not pass."""
     reasons = [scan.reason for scan in rewritten.scans]
     return all(reason not in (None, LEFT_OUT) and not is_failure(reason) for reason in reasons)
-
-
-def _grant(ask: Ask, seen: Observations) -> None:
-    for known, snapshot in seen.snapshots:
-        grant_to(ask, known.name, known.table, snapshot.data)
 
 
 def _stays_lazy(statement: Statement) -> bool:
