@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from benchmarks.planning.iceberg_tables import write_table
 from tests.support.paging import page_everything
 
 ENGINES = {"duckdb", "pyspark", "trino", "pandas", "polars"}
@@ -152,5 +153,25 @@ for predicate in sys.argv[2:]:
 def test_no_type_and_no_index_needs_pandas(typed: Path, table: str) -> None:
     """It takes a quarter of a second and 35 MB."""
     arguments = [sys.executable, "-c", ASK, typed / table, *ASKED[table]]
+    run = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert not run.returncode, run.stderr
+
+
+MANIFESTS = (
+    "id = 55",
+    "\"at\" < TIMESTAMPTZ '2024-01-01 00:00:20+00:00'",
+    "day = DATE '2024-01-05'",
+    "price > 180",
+    "amount = 5.05",
+    "name < 'customer-0000100'",
+    "city = 'city-003'",
+    "flag = 7 AND id < 50",
+)
+
+
+def test_a_plan_on_manifests_loads_neither_pandas_nor_fastavro(tmp_path: Path) -> None:
+    write_table(tmp_path / "t", 50)
+    code = f"{ASK}\nassert 'fastavro' not in sys.modules"
+    arguments = [sys.executable, "-c", code, tmp_path / "t", *MANIFESTS]
     run = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert not run.returncode, run.stderr
