@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, nulls, number_array, truth_array
+from pruner.arrow import arrow, binary_array, null_unless, nulls, number_array, text_array, truth_array
 from pruner.errors import IndexDefinitionError
 from pruner.evidence.sources import of_records
 from pruner.indexes.optional import RowIndexType
@@ -119,7 +119,7 @@ def records_of(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Tab
     columns: dict[str, Any] = {
         "trusted": yes,
         "row_count": number_array(rows[told], pa.int64()),
-        "type": arrow.repeat(arrow.scalar(str(about.type), pa.string()), count),
+        "type": _repeated(str(about.type), count),
         "absent": no,
         "null_count": number_array(null_counts[told], pa.int64(), ~nulls_known[told]),
         "nan_count": number_array(nan_counts[told], pa.int64(), ~nans_known[told]),
@@ -129,7 +129,7 @@ def records_of(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Tab
         "from_data": no,
         "in_range": yes,
         "partly_absent": no,
-        "parquet": arrow.repeat(arrow.scalar(found.parquet and found.parquet.text, pa.string()), count),
+        "parquet": _repeated(found.parquet and found.parquet.text, count),
     }
     for name, ends in (("min", found.low), ("max", found.high)):
         column = f"{name}_{kind}"
@@ -143,11 +143,48 @@ def records_of(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Tab
     return table.append_column(SLICE_COLUMN, number_array(told.astype(np.int32), pa.int32()))
 
 
+def _repeated(text: str | None, count: int) -> Any:
+    return nulls(count, pa.string()) if text is None else arrow.repeat(text_array([text])[0], count)
+
+
 def _column(values: list[Any], type_: pa.DataType) -> Any:
+    plain = _plain_column(values, type_)
+    if plain is not None:
+        return plain
     try:
         return arrow.array(values, type_)
     except (pa.ArrowException, OverflowError):
         return arrow.array([_fitting(value, type_) for value in values], type_)
+
+
+def _plain_column(values: list[Any], type_: pa.DataType) -> Any:
+    """A column of values that are all of its own type, or None; it needs no pandas, as a column of a list would."""
+    present = {*map(type, values)} - {type(None)}
+    known = np.array([value is not None for value in values], np.bool_)
+    types = pa.types
+    if present <= {int} and types.is_int64(type_):
+        if any(not -(2**63) <= value < 2**63 for value in values if value is not None):
+            return None
+        return number_array(np.array([value or 0 for value in values], np.int64), type_, ~known)
+    if present <= {float} and types.is_float64(type_):
+        return number_array(
+            np.array([0.0 if value is None else value for value in values], np.float64), type_, ~known
+        )
+    if present <= {bytes} and types.is_binary(type_):
+        return null_unless(truth_array(known), binary_array([value or b"" for value in values]))
+    if present <= {int} and types.is_decimal128(type_) and type_.scale == 0:
+        most = 10**type_.precision
+        if any(not -most < value < most for value in values if value is not None):
+            return None
+        return _decimals([value or 0 for value in values], type_, known)
+    return None
+
+
+def _decimals(values: list[int], type_: pa.DataType, known: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+    width = type_.bit_width // 8
+    stored = b"".join([value.to_bytes(width, "little", signed=True) for value in values])
+    whole = arrow.Array.from_buffers(type_, len(values), [None, arrow.py_buffer(stored)])
+    return null_unless(truth_array(known), whole)
 
 
 def _fitting(value: Any, type_: pa.DataType) -> Any:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from benchmarks.planning.iceberg_tables import write_table
 from tests.support.paging import page_everything
 
 ENGINES = {"duckdb", "pyspark", "trino", "pandas", "polars"}
@@ -172,3 +173,23 @@ def test_statements_in_duckdb_need_no_pandas(typed: Path) -> None:
     arguments = [sys.executable, "-c", STATEMENTS, typed / "stats", *ASKED["stats"]]
     run = subprocess.run(arguments, check=False, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+MANIFESTS = (
+    "id = 55",
+    "\"at\" < TIMESTAMPTZ '2024-01-01 00:00:20+00:00'",
+    "day = DATE '2024-01-05'",
+    "price > 180",
+    "amount = 5.05",
+    "name < 'customer-0000100'",
+    "city = 'city-003'",
+    "flag = 7 AND id < 50",
+)
+
+
+def test_a_plan_on_manifests_loads_neither_pandas_nor_fastavro(tmp_path: Path) -> None:
+    write_table(tmp_path / "t", 50)
+    code = f"{ASK}\nassert 'fastavro' not in sys.modules"
+    arguments = [sys.executable, "-c", code, tmp_path / "t", *MANIFESTS]
+    run = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert not run.returncode, run.stderr

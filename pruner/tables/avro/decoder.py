@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, number_array
+from pruner.arrow import arrow, null_unless, nulls, number_array, truth_array
 from pruner.tables.avro.columns import PADDING, NotColumnarError, numbers_at
 from pruner.tables.avro.container import MOST_BLOCK, blocks, number, read_header
 
@@ -79,17 +79,24 @@ class Column:
             raise NotColumnarError(f"a field is of type {self.kind}, which does not belong there")
         if self.kind == "number":
             return number_array(self.values, pa.int64(), () if mask is None else mask)
-        return pa.array(self.values, pa.bool_() if self.kind == "boolean" else pa.float64(), mask=mask)
+        if self.kind == "boolean":
+            whole = truth_array(self.values)
+            return whole if self.valid is None else null_unless(truth_array(self.valid), whole)
+        return number_array(self.values.astype(np.float64), pa.float64(), () if mask is None else mask)
 
     def _texts(self) -> Any:
         """The bytes between two values are a value of an array, too: every second one is kept."""
         if not self.count:
-            return pa.array([], pa.string() if self.kind == "string" else pa.binary())
+            return nulls(0, pa.string() if self.kind == "string" else pa.binary())
         offsets = np.stack([self.values, self.values + self.lengths], axis=1).reshape(-1)
         whole: Any = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), len(offsets) - 1, [None, arrow.py_buffer(offsets), self.data]
         )
-        places = arrow.array(np.arange(0, len(offsets), 2), mask=None if self.valid is None else ~self.valid)
+        places = number_array(
+            np.arange(0, len(offsets), 2, dtype=np.int64),
+            pa.int64(),
+            () if self.valid is None else ~self.valid,
+        )
         found = whole.take(places).cast(pa.binary())
         return found.cast(pa.string()) if self.kind == "string" else found
 

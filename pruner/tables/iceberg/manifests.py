@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, nulls, number_array
+from pruner.arrow import arrow, as_numpy, null_unless, nulls, number_array, positions, truth_array
 from pruner.errors import TableError
 from pruner.tables.avro.columns import NotColumnarError
 from pruner.tables.avro.container import schema_of
@@ -38,7 +38,8 @@ POSITION_DELETES, EQUALITY_DELETES = 1, 2
 _DELETED: Final = 2
 # Ids of fields: of a manifest list, and of data files.
 _KEY_METADATA_OF_LIST: Final = 519
-_LIST: Final = (500, 502, 517, 515, _KEY_METADATA_OF_LIST)
+_LINE: Final = (502, 517, 515, 501, 503)
+_LIST: Final = (500, *_LINE, _KEY_METADATA_OF_LIST)
 _FILE: Final = {
     134: "content",
     100: "path",
@@ -59,6 +60,8 @@ _FILE: Final = {
 _IDS: Final = {name: id_ for id_, name in _FILE.items()}
 _COUNTS: Final = ("null_counts", "nan_counts")
 _BOUNDS: Final = ("lower_bounds", "upper_bounds")
+METRICS: Final = (*_COUNTS, *_BOUNDS)
+"""Kinds of metrics of a manifest, as `Manifest.metrics` has them."""
 
 FILE_COLUMNS: Final = pa.schema(
     [
@@ -86,6 +89,9 @@ class ManifestFile:
     spec_id: int
     content: int
     sequence_number: int
+    length: int = 0
+    snapshot_id: int = 0
+    """That of the snapshot that added it."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ class Metrics:
     def of_field(self, field_id: int) -> tuple[np.ndarray[Any, np.dtype[np.int32]], Any]:
         """The files that have the metric of a field, and its values."""
         at = np.flatnonzero(self.ids == field_id)
-        return self.rows[at], self.values.take(pa.array(at))
+        return self.rows[at], self.values.take(positions(at))
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ def read_manifest_list(data: bytes, place: str) -> list[ManifestFile]:
             if _is_given(chunk, _KEY_METADATA_OF_LIST):
                 raise TableError(f"{place} names encrypted manifests, which this reader cannot read")
             paths: list[Any] = _required(chunk, 500, pa.string()).to_pylist()
-            numbers = (_numbers(chunk, each, chunk.count).tolist() for each in (502, 517, 515))
+            numbers = (_numbers(chunk, each, chunk.count).tolist() for each in _LINE)
             found += [ManifestFile(*row) for row in zip(paths, *numbers, strict=True)]
     strange = next((each.content for each in found if each.content not in (DATA, DELETES)), None)
     if strange is not None:
@@ -150,11 +156,11 @@ def joined(parts: Sequence[Manifest]) -> Manifest:
     """Return the files of some parts of a manifest as one."""
     if len(parts) == 1:
         return parts[0]
-    files = arrow.concat_tables([FILE_COLUMNS.empty_table(), *(each.files for each in parts)])
+    files = all_files(parts)
     counts = np.array([each.files.num_rows for each in parts], np.int64)
     starts = np.cumsum(counts) - counts
     metrics: dict[str, Metrics] = {}
-    for name in (*_COUNTS, *_BOUNDS):
+    for name in METRICS:
         some = [each.metrics[name] for each in parts]
         rows = [each.rows + start for each, start in zip(some, starts.tolist(), strict=True)]
         metrics[name] = Metrics(
@@ -167,6 +173,13 @@ def joined(parts: Sequence[Manifest]) -> Manifest:
     return Manifest(files, partitions, metrics)
 
 
+def all_files(parts: Sequence[Manifest]) -> pa.Table:
+    """The files of some manifests, or parts of one: columns as `FILE_COLUMNS`."""
+    fields: list[Any] = list(FILE_COLUMNS)
+    none = arrow.Table.from_arrays([nulls(0, each.type) for each in fields], schema=FILE_COLUMNS)
+    return arrow.concat_tables([none, *(each.files for each in parts)])
+
+
 def _concatenated(arrays: list[Any]) -> Any:
     """Arrays of one type, and of none where all values are null."""
     type_ = next((each.type for each in arrays if not pa.types.is_null(each.type)), pa.null())
@@ -174,7 +187,7 @@ def _concatenated(arrays: list[Any]) -> Any:
 
 
 def _nothing_of(metric: str) -> Any:
-    return arrow.array([], pa.int64() if metric in _COUNTS else pa.binary())
+    return nulls(0, pa.int64() if metric in _COUNTS else pa.binary())
 
 
 def _manifest(entries: Column, manifest: ManifestFile, place: str) -> Manifest:
@@ -197,7 +210,7 @@ def _manifest(entries: Column, manifest: ManifestFile, place: str) -> Manifest:
         "content": number_array(_numbers(files, 134, count).astype(np.int8), pa.int8()),
         "path": _required(files, 100, pa.string()),
         "format": _required(files, 101, pa.string()),
-        "spec_id": arrow.repeat(arrow.scalar(manifest.spec_id, pa.int32()), count),
+        "spec_id": number_array(np.full(count, manifest.spec_id, np.int32), pa.int32()),
         "sequence_number": number_array(_sequence_numbers(entries, status, manifest, place), pa.int64()),
         "rows": _required(files, 103, pa.int64()),
         "size": _required(files, 104, pa.int64()),
@@ -214,7 +227,7 @@ def _manifest(entries: Column, manifest: ManifestFile, place: str) -> Manifest:
             for id_, each in ((partition and partition.fields) or {}).items()
             if isinstance(id_, int)
         },
-        {name: _metrics(files, _IDS[name], name) for name in (*_COUNTS, *_BOUNDS)},
+        {name: _metrics(files, _IDS[name], name) for name in METRICS},
     )
 
 
@@ -260,7 +273,7 @@ def _metrics(files: Column, field_id: int, name: str) -> Metrics:
     keys: Any = found["key"].array()
     if keys.null_count:
         raise NotColumnarError(f"{name} have a key that is null")
-    ids = np.asarray(keys.cast(pa.int32()))
+    ids = as_numpy(keys.cast(pa.int32()))
     values: Any = found["value"].array()
     types = pa.types
     fits = (
@@ -278,14 +291,14 @@ def _lists(files: Column, field_id: int) -> Any:
     type_ = pa.list_(pa.int32())
     if column is None or column.kind == "null":
         return nulls(files.count, type_)
-    if column.items is None:
-        raise NotColumnarError("a list is none")
-    some: list[list[Any]] = [[] for _ in range(files.count)]
-    items: list[Any] = column.items.array().to_pylist()
-    for row, value in zip(column.rows.tolist(), items, strict=True):
-        some[row].append(value)
-    mask = None if column.valid is None else ~column.valid
-    return pa.array(some, type_, mask=mask)
+    if column.items is None or column.items.kind not in ("number", "null"):
+        raise NotColumnarError("a list is none, or not of numbers")
+    order = np.argsort(column.rows, kind="stable")
+    items = column.items.taken(order).array().cast(pa.int32())
+    ends = np.cumsum(np.bincount(column.rows, minlength=files.count))
+    offsets = arrow.py_buffer(np.concatenate([np.zeros(1), ends]).astype(np.int32))
+    whole = arrow.Array.from_buffers(type_, files.count, [None, offsets], children=[items])
+    return whole if column.valid is None else null_unless(truth_array(column.valid), whole)
 
 
 def _numbers(record: Column, field_id: int, count: int) -> NDArray[np.int64]:
@@ -347,5 +360,5 @@ def _list_records(schema_text: bytes) -> Records:
 @lru_cache(64)
 def _entry_records(schema_text: bytes) -> Records:
     pair = {"key": None, "value": None}
-    file = {id_: pair if name in (*_COUNTS, *_BOUNDS) else None for id_, name in _FILE.items()}
+    file = {id_: pair if name in METRICS else None for id_, name in _FILE.items()}
     return Records(schema_of(schema_text), {0: None, 3: None, 2: file})

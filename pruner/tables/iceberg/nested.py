@@ -51,11 +51,11 @@ _SHORT: Final = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
 class ByPartition:
     """What partition tuples say of columns that data files may lack.
 
-    `of_file` has the field ids of such columns for each file, by its URI; `values` gives a column's value of each
+    `of_file` makes the field ids of such columns for each file, by its URI; `values` gives a column's value of each
     partition, as the manifests store it.
     """
 
-    of_file: Mapping[str, frozenset[int]]
+    of_file: Callable[[], Mapping[str, frozenset[int]]]
     values: Callable[[int], Sequence[Any]]
 
 
@@ -94,6 +94,7 @@ class NestedNames:
         """`schema` is as the metadata has it; `mapping` is the table's for files without field ids."""
         self._options = options
         self._partitions = partitions
+        self._ids_of_file: Mapping[str, frozenset[int]] | None = None
         self._mapping = mapping
         self._types: dict[str, tuple[int, Any]] = {
             each["name"]: (int(each["id"]), each["type"]) for each in schema.fields
@@ -109,9 +110,11 @@ class NestedNames:
         result: list[HeldColumns] = []
         with self._lock:
             self._read(files)
+            if self._ids_of_file is None:
+                self._ids_of_file = self._partitions.of_file()
             for uri, _ in files:
                 schema = self._known[uri]
-                ids = self._partitions.of_file.get(uri, frozenset())
+                ids = self._ids_of_file.get(uri, frozenset())
                 key = id(schema), ids
                 if key not in found:
                     found[key] = self._held(self._file(schema), ids, uri, columns)

@@ -15,7 +15,7 @@ from pruner.storage.opening import is_alike_stored, normalize_uri, open_store
 from pruner.storage.store import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pruner.storage.store import ObjectInfo, Store
 
@@ -50,6 +50,23 @@ def place_of(location: str, root: str) -> str:
         if place is not None:
             return f"{place}/{name}"
     return _whole(location, root)
+
+
+def places_of(locations: Iterable[str], root: str) -> list[str]:
+    """Return where files of the metadata lie: see `place_of`."""
+    found: list[str] = []
+    known: dict[str, str] = {}
+    for location in locations:
+        folder, _, name = location.rpartition("/")
+        place = known.get(folder)
+        if place is None or name in _STEPS or "\0" in name or "?" in name:
+            found.append(place_of(location, root))
+            inside = _folder_of(folder, root)
+            if inside is not None:
+                known[folder] = inside
+        else:
+            found.append(f"{place}/{name}")
+    return found
 
 
 @lru_cache(_FOLDERS)

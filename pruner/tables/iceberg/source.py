@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import arrow, compute, number_array, text_array, truth_array
+from pruner.arrow import compute, number_array, text_array, truth_array
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.iceberg.deletes import DeletePlan, delete_files
-from pruner.tables.iceberg.manifests import DATA, FILE_COLUMNS, Manifest, read_manifest, read_manifest_list
+from pruner.tables.iceberg.manifests import DATA, Manifest, all_files, read_manifest, read_manifest_list
 from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
 from pruner.tables.iceberg.name_mapping import read_name_mapping
@@ -30,10 +30,12 @@ from pruner.tables.iceberg.places import (
     METADATA_FILE,
     newest_metadata,
     place_of,
+    places_of,
     read_file,
     table_of_metadata,
 )
 from pruner.tables.iceberg.row_deletes import ByValue, IcebergDeletes
+from pruner.tables.iceberg.saved_manifests import SavedManifests, saved_manifests
 from pruner.tables.iceberg.schema import iceberg_schema, is_bytes, leaves_by_id
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array, keys_of_paths
 from pruner.tables.source import WriteOnceSource
@@ -73,18 +75,18 @@ _VOID: Final = "void"
 
 @dataclass(frozen=True)
 class IcebergState:
-    """A snapshot of the table as its manifests have it, in their order; `manifests` are their paths."""
+    """A snapshot of the table as its manifests have it, in their order; `manifests` are their lines of the list."""
 
     metadata: TableMetadata
     snapshot: TableSnapshot | None
-    manifests: tuple[str, ...]
+    manifests: tuple[ManifestFile, ...]
     data: tuple[Manifest, ...]
     deletes: tuple[Manifest, ...]
 
     @cached_property
     def files(self) -> pa.Table:
         """All data files: columns as `FILE_COLUMNS`."""
-        return arrow.concat_tables([FILE_COLUMNS.empty_table(), *(each.files for each in self.data)])
+        return all_files(self.data)
 
     @cached_property
     def partitions(self) -> list[tuple[int, tuple[Any, ...]]]:
@@ -108,7 +110,8 @@ class IcebergSource(WriteOnceSource):
         self._lock = RLock()
         self._newest: tuple[str, ObjectInfo | None] | None = None
         self._metadata: TableMetadata | None = None
-        self._manifests: dict[str, Manifest] = {}
+        self._manifests: dict[ManifestFile, Manifest] = {}
+        self._saved = SavedManifests()
         self._snapshot: Snapshot | None = None
         self._shown: TableMetadata | None = None
         self._states: dict[str, IcebergState] = {}
@@ -132,11 +135,17 @@ class IcebergSource(WriteOnceSource):
             return f"iceberg-{metadata.table_uuid or metadata.location}"
 
     def saved(self, stored: str | None = None) -> SavedLook | None:
-        """Return None: manifests are what a look starts from."""
-        return None
+        """Return the decoded manifests of the last look: see `TableSource`."""
+        with self._lock:
+            state = None if self._snapshot is None else self._states.get(self._snapshot.id)
+            if state is None:
+                return None
+            return saved_manifests({each: self._manifests[each] for each in state.manifests}, stored)
 
     def resume(self, saved: SavedLook) -> None:
-        """Do nothing: no look is saved."""
+        """Take up manifests that another process decoded: see `TableSource`."""
+        with self._lock:
+            self._saved = SavedManifests(saved)
 
     def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
         """Read the manifests that came since the last look: see `TableSource`; no footer is ever read."""
@@ -193,8 +202,8 @@ class IcebergSource(WriteOnceSource):
     def _forget(self, past: Snapshot) -> None:
         """Let go of a past snapshot, and of the manifests that no other has."""
         self._states.pop(past.id, None)
-        used = {path for state in self._states.values() for path in state.manifests}
-        self._manifests = {path: found for path, found in self._manifests.items() if path in used}
+        used = {each for state in self._states.values() for each in state.manifests}
+        self._manifests = {each: found for each, found in self._manifests.items() if each in used}
 
     def _newer(self, file: str, known: TableMetadata) -> TableMetadata:
         """What another metadata file of this table says, which lies where the known ones lie."""
@@ -236,7 +245,8 @@ class IcebergSource(WriteOnceSource):
         self._states.clear()
         self._past.clear()
         found = self._made(metadata, metadata.current, None)
-        self._manifests = {path: self._manifests[path] for path in self._states[found.id].manifests}
+        self._manifests = {each: self._manifests[each] for each in self._states[found.id].manifests}
+        self._saved = SavedManifests()  # which takes as much memory as what was made of it
         return found
 
     def _as_of(self, metadata: TableMetadata, instant: str) -> TableSnapshot:
@@ -266,15 +276,19 @@ class IcebergSource(WriteOnceSource):
 
     def _state(self, metadata: TableMetadata, snapshot: TableSnapshot | None) -> IcebergState:
         listed = [] if snapshot is None else self._listed(snapshot)
-        missing = [each for each in listed if each.path not in self._manifests]
+        for each in listed:
+            saved = None if each in self._manifests else self._saved.manifest(each)
+            if saved is not None:
+                self._manifests[each] = saved
+        missing = [each for each in listed if each not in self._manifests]
         if missing:
             with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
                 # Threads read; to decode takes the interpreter, which one of them has at a time.
                 for each, stored in zip(missing, threads.map(self._stored, missing), strict=True):
-                    self._manifests[each.path] = read_manifest(stored, each, place_of(each.path, self.root))
-        data = tuple(self._manifests[each.path] for each in listed if each.content == DATA)
-        deletes = tuple(self._manifests[each.path] for each in listed if each.content != DATA)
-        return IcebergState(metadata, snapshot, tuple(each.path for each in listed), data, deletes)
+                    self._manifests[each] = read_manifest(stored, each, place_of(each.path, self.root))
+        data = tuple(self._manifests[each] for each in listed if each.content == DATA)
+        deletes = tuple(self._manifests[each] for each in listed if each.content != DATA)
+        return IcebergState(metadata, snapshot, tuple(listed), data, deletes)
 
     def _listed(self, snapshot: TableSnapshot) -> list[ManifestFile]:
         if snapshot.key_id is not None:
@@ -341,6 +355,8 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
     _require_parquet(files, root)
     codes, paths = _partition_paths(state)
     locations: Any = files.column("path").combine_chunks()
+    texts: list[str] = locations.to_pylist()
+    places = places_of(texts, root)
     # What files without field ids hold depends on the mapping.
     text = metadata.properties.get(NAME_MAPPING, "").encode()
     keys = list(keys_of_paths(locations, xxhash.xxh3_128_digest(text) if text else b""))
@@ -349,14 +365,14 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
     return Snapshot(
         id=_id(state, schema_id),
         schema=schema,
-        columns=_columns(files, root, codes),
+        columns=_columns(files, texts, places, codes),
         keys=key_array(b"".join(keys)),
         partitions=Partitions(text_array(paths)),
         root=root,
         deletes=_deletes(state, root, options),
         hides_nan=True,
         may_leave_files=metadata.format_version > 1,
-        nested=NestedNames(metadata.schema_of(schema_id), options, _by_partition(state, root), mapping),
+        nested=NestedNames(metadata.schema_of(schema_id), options, _by_partition(state, places), mapping),
         version=None if state.snapshot is None else f"{metadata.table_uuid} {state.snapshot.snapshot_id}",
         state=state,
     )
@@ -405,15 +421,17 @@ def _identities(metadata: TableMetadata) -> dict[int, dict[int, int]]:
     }
 
 
-def _by_partition(state: IcebergState, root: str) -> ByPartition:
+def _by_partition(state: IcebergState, places: Sequence[str]) -> ByPartition:
     """The columns whose values the partition of each file has, and these values."""
     identities = _identities(state.metadata)
     of_spec = {spec_id: frozenset(found) for spec_id, found in identities.items()}
     if not any(of_spec.values()):
-        return ByPartition({}, lambda _: [])
-    locations: list[Any] = state.files.column("path").to_pylist()
-    specs = (of_spec[spec_id] for spec_id, _ in state.partitions)
-    of_file = {place_of(path, root): ids for path, ids in zip(locations, specs, strict=True) if ids}
+        return ByPartition(dict, lambda _: [])
+
+    def of_file() -> dict[str, frozenset[int]]:
+        specs = (of_spec[spec_id] for spec_id, _ in state.partitions)
+        return {place: ids for place, ids in zip(places, specs, strict=True) if ids}
+
     distinct = list(dict.fromkeys(state.partitions))  # in the order of their ordinals
 
     def values(id_: int) -> list[Any]:
@@ -440,13 +458,14 @@ def _id(state: IcebergState, schema_id: int | None) -> str:
     return f"iceberg {metadata.table_uuid or metadata.location} {number} {schema} {mapping}"
 
 
-def _columns(files: pa.Table, root: str, codes: NDArray[np.int32]) -> pa.Table:
+def _columns(
+    files: pa.Table, locations: Sequence[str], places: Sequence[str], codes: NDArray[np.int32]
+) -> pa.Table:
     count = files.num_rows
-    locations: list[Any] = files.column("path").to_pylist()
     columns: dict[str, Any] = {
         "partition": number_array(codes, pa.int32()),
-        "file_id": text_array([str(path).rpartition("/")[2] for path in locations]),
-        "base_file": text_array([place_of(path, root) for path in locations]),
+        "file_id": text_array([each.rpartition("/")[2] for each in locations]),
+        "base_file": text_array(places),
         "base_size": files.column("size"),
         "base_version": pa.nulls(count, pa.string()),
         "base_instant": pa.nulls(count, pa.string()),

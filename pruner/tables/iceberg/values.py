@@ -15,7 +15,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, as_numpy, compute, nulls, number_array
+from pruner.arrow import arrow, as_numpy, compute, filled, null_unless, nulls, number_array, truth_array
 from pruner.errors import TableError
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _MOST_DECIMAL_BYTES: Final = 16
 _UUID_BYTES: Final = 16
+_NARROW: Final = 4
+"""Bytes of a value whose type was promoted since."""
+
 _EXACT: Final = Context(prec=60)
 
 
@@ -38,7 +41,7 @@ def decode_values(values: Any, type_: pa.DataType) -> Any:
     """
     types = pa.types
     if types.is_boolean(type_):
-        return _of_width(values, 1, lambda data: arrow.array(np.frombuffer(data, np.uint8) != 0), type_)
+        return _of_width(values, 1, lambda data: truth_array(np.frombuffer(data, np.uint8) != 0), type_)
     if types.is_int32(type_) or types.is_date32(type_):
         return _of_width(values, 4, lambda data: number_array(np.frombuffer(data, "<i4"), type_), type_)
     if types.is_int64(type_):
@@ -143,20 +146,25 @@ _DEFAULTS: Final = (
 
 def _of_width(values: Any, width: int, made: Callable[[Any], Any], type_: pa.DataType) -> Any:
     """The values of one width, as `made` reads them one behind the other; null for others."""
-    fits = compute.fill_null(compute.equal(compute.binary_length(values), width), False)
-    kept = values.filter(fits)
-    data = _bytes_of(kept)
+    fits = truth_array(_lengths(values) == width)
+    data = _bytes_of(values.filter(fits))
     return compute.replace_with_mask(nulls(len(values), type_), fits, made(data).cast(type_))
 
 
 def _promoted(values: Any, narrow: str, wide: str, type_: pa.DataType) -> Any:
     """Values of a type that can have been promoted: those of four bytes were written before."""
-    short = compute.fill_null(compute.equal(compute.binary_length(values), 4), False)
+    short = _lengths(values) == _NARROW
     found = _of_width(values, 8, lambda data: number_array(np.frombuffer(data, wide), type_), type_)
-    if not compute.any(short).as_py():
+    if not short.any():
         return found
-    old = np.frombuffer(_bytes_of(values.filter(short)), narrow)
-    return compute.replace_with_mask(found, short, number_array(old.astype(wide), type_))
+    chosen = truth_array(short)
+    old = np.frombuffer(_bytes_of(values.filter(chosen)), narrow)
+    return compute.replace_with_mask(found, chosen, number_array(old.astype(wide), type_))
+
+
+def _lengths(values: Any) -> NDArray[np.int64]:
+    """The bytes of each value; -1 where it is null."""
+    return as_numpy(filled(compute.binary_length(values), -1)).astype(np.int64)
 
 
 def _bytes_of(values: Any) -> Any:
@@ -188,17 +196,10 @@ def _text(value: bytes | None) -> str | None:
 
 def _decimals(values: Any, type_: Any) -> Any:
     """Big-endian two's complement in as few bytes as will do; null for what has more digits than the type."""
-    lengths: NDArray[np.int64] = as_numpy(compute.fill_null(compute.binary_length(values), 0)).astype(
-        np.int64
-    )
+    lengths = np.maximum(_lengths(values), 0)
     fits = (lengths > 0) & (lengths <= _MOST_DECIMAL_BYTES)
     wide = np.zeros((len(values), _MOST_DECIMAL_BYTES), np.uint8)
-    rows = values.to_pylist() if not fits.all() else None
-    kept = (
-        values
-        if rows is None
-        else arrow.array([row for row, fit in zip(rows, fits, strict=True) if fit], pa.binary())
-    )
+    kept = values if fits.all() else values.filter(truth_array(fits))
     data = np.frombuffer(_bytes_of(kept), np.uint8)
     some = lengths[fits]
     starts = np.cumsum(some) - some
@@ -219,7 +220,7 @@ def _decimals(values: Any, type_: Any) -> Any:
     except pa.ArrowInvalid:
         limit = Decimal((0, (1,), type_.precision - type_.scale))
         within = [value is not None and -limit < value < limit for value in found.to_pylist()]
-        return compute.if_else(arrow.array(within), found, None).cast(type_)
+        return null_unless(truth_array(within), found).cast(type_)
 
 
 def _validity(valid: NDArray[np.bool_]) -> Any:

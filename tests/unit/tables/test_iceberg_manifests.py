@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,16 @@ import fastavro
 import numpy as np
 import pytest
 
+import pruner
 from benchmarks.planning.iceberg_tables import append, write_table
 from pruner.errors import TableError
+from pruner.metadata.table import MetadataTable
+from pruner.storage.opening import open_store
 from pruner.tables.avro import decoder
 from pruner.tables.avro.container import schema_of
-from pruner.tables.iceberg import places, source
-from pruner.tables.iceberg.manifests import ManifestFile, read_manifest
+from pruner.tables.iceberg import places, saved_manifests, source
+from pruner.tables.iceberg.manifests import Manifest, ManifestFile, read_manifest
+from pruner.tables.source import SavedLook
 from tests.support.iceberg_manifests import (
     PARTITIONS,
     by_fastavro,
@@ -29,7 +34,7 @@ from tests.support.iceberg_manifests import (
     unpacked,
     written,
 )
-from tests.support.iceberg_tables import SPECS, IcebergLake, rows
+from tests.support.iceberg_tables import ROWS, SPECS, IcebergLake, rows
 
 ANY = ManifestFile("m.avro", 0, 0, 9)
 OLD = ManifestFile("m.avro", 0, 0, 0)
@@ -229,6 +234,112 @@ def test_a_look_reads_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     append(root, 2, 3)
     second = table.snapshot(first)
     assert (len(second), read) == (53, ["snap-2.avro", "a2.avro"])
+
+
+def _read_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the manifests and lists that are read from now on."""
+    read: list[str] = []
+
+    def counted(place: str, options: Mapping[str, str], most: int) -> bytes:
+        read.append(place.rpartition("/")[2])
+        return places.read_file(place, options, most)
+
+    monkeypatch.setattr(source, "read_file", counted)
+    return read
+
+
+def _said(table: source.IcebergSource) -> list[Any]:
+    """All that the manifests of a table's snapshot say."""
+    state = table.state_of(table.snapshot())
+    assert state is not None
+    return [of_manifest(each) for each in (*state.data, *state.deletes)]
+
+
+def test_another_process_decodes_new_manifests_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_manifests, "LEAST_FILES", 50)
+    root = tmp_path / "t"
+    write_table(root, 50)
+    first = source.IcebergSource(str(root))
+    assert first.saved() is None, "there was no look"
+    said = _said(first)
+    look = first.saved()
+    assert look is not None
+    assert first.saved(look.id) is None
+    read = _read_of(monkeypatch)
+    second = source.IcebergSource(str(root))
+    second.resume(look)
+    assert _said(second) == said
+    assert read == ["snap-1.avro"]
+    read.clear()
+    append(root, 2, 3)
+    third = source.IcebergSource(str(root))
+    third.resume(look)
+    assert sorted(_said(third), key=repr) == sorted(_said(source.IcebergSource(str(root))), key=repr)
+    assert read == ["snap-2.avro", "a2.avro", "snap-2.avro", "a2.avro", "m0.avro"]
+    newer = third.saved(look.id)
+    assert newer is not None
+    assert newer.table.num_rows == 2
+    # A look of another layout, or of another kind of table, is as good as none.
+    for strange in (
+        SavedLook("iceberg manifests 0 x", look.table),
+        SavedLook(look.id, look.table.drop(["files"])),
+    ):
+        read.clear()
+        other = source.IcebergSource(str(root))
+        other.resume(strange)
+        assert len(other.snapshot()) == 53
+        assert read == ["snap-2.avro", "a2.avro", "m0.avro"]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_saved_manifests_say_what_was_decoded(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_manifests, "LEAST_FILES", 0)
+    chance = random.Random(version)
+    made: dict[ManifestFile, Manifest] = {}
+    for number, count in enumerate((0, 1, 90)):
+        entries = [random_entry(chance, each) for each in range(count)]
+        data = written(entries, schema_of_version(version, PARTITIONS[: 3 * number]), block=2_000)
+        line = replace(OLD if version == 1 else ANY, path=f"{number}.avro", length=len(data), snapshot_id=7)
+        made[line] = read_manifest(data, line, line.path)
+    look = saved_manifests.saved_manifests(made, None)
+    assert look is not None
+    found = saved_manifests.SavedManifests(look)
+    for line, manifest in made.items():
+        again = found.manifest(line)
+        assert again is not None
+        assert of_manifest(again) == of_manifest(manifest)
+        # Where the list says anything else of a path, another file may lie there.
+        for name in ("spec_id", "content", "sequence_number", "length", "snapshot_id"):
+            assert found.manifest(replace(line, **{name: 77})) is None
+    for name in ("files", "partitions", "lower_bounds"):
+        place = look.table.column_names.index(name)
+        broken = look.table.set_column(place, look.table.schema.field(name), [[b"no stream"] * 3])
+        damaged = saved_manifests.SavedManifests(SavedLook(look.id, broken))
+        assert all(damaged.manifest(line) is None for line in made)
+
+
+def test_what_is_saved_beside_indexes_is_used_unless_it_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_manifests, "LEAST_FILES", 2)
+    made = IcebergLake(tmp_path).create("t", "months")
+    for start in range(0, 3 * ROWS, ROWS):
+        made.append(rows(made, range(start, start + ROWS)))
+    root, index = made.metadata_location, tmp_path / "index"
+    pruner.open_table(root, index_uri=str(index)).create_index("ids", "id", "bloom_filter")
+    read = _read_of(monkeypatch)
+    plan = pruner.open_table(root, index_uri=str(index)).plan("id = 30 AND number > 0")
+    assert [name for name in read if name.endswith(".avro")] == read[1:] == [read[1]], "the list alone"
+    saved = MetadataTable(open_store(str(index))).state().last_snapshot
+    assert saved is not None
+    assert saved.id.startswith("iceberg manifests ")
+    path = index / saved.segment.path
+    content = path.read_bytes()
+    path.write_bytes(content[:-40] + bytes([content[-40] ^ 1]) + content[-39:])
+    read.clear()
+    again = pruner.open_table(root, index_uri=str(index)).plan("id = 30 AND number > 0")
+    assert (again.kept, again.files) == (plan.kept, plan.files)
+    assert len(read) > 2, "the manifests are decoded"
 
 
 def test_a_short_name_is_one_of_the_enclosing_namespace() -> None:
