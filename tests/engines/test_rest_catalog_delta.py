@@ -1,4 +1,4 @@
-"""PyIceberg reads Delta tables through the catalog as Spark reads them, or is told by name why it cannot."""
+"""PyIceberg and stock Spark read Delta tables through the catalog as Spark reads their logs, or are told why not."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from pyiceberg.catalog import load_catalog
 
 import pruner
 from tests.support.delta_tables import BUILDERS, delta_states
+from tests.support.profiles import NAME, is_sampled
 from tests.support.service import running_service
+from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tests.support.delta_writer import DeltaState
     from tests.support.hudi_tables import AllTables
 
@@ -31,7 +35,7 @@ def _refusal(state: DeltaState) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def catalog(delta_tables: AllTables, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def url(delta_tables: AllTables, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     config = tmp_path_factory.mktemp("served") / "pruner.toml"
     config.write_text(
         "".join(
@@ -41,7 +45,12 @@ def catalog(delta_tables: AllTables, tmp_path_factory: pytest.TempPathFactory) -
         encoding="utf-8",
     )
     with running_service(config) as url:
-        yield load_catalog("lake", type="rest", uri=f"{url}/iceberg")
+        yield f"{url}/iceberg"
+
+
+@pytest.fixture(scope="module")
+def catalog(url: str) -> Any:
+    return load_catalog("lake", type="rest", uri=url)
 
 
 @pytest.mark.parametrize("name", BUILDERS)
@@ -67,6 +76,52 @@ def test_rows_are_those_that_spark_reads(catalog: Any, delta_tables: AllTables, 
 
 def _rows(table: pa.Table, columns: list[str]) -> list[str]:
     return sorted(repr([row[name] for name in columns]) for row in table.select(columns).to_pylist())
+
+
+@pytest.fixture(scope="module")
+def stock(spark: SparkSession, url: str, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    """A session that knows the catalog by its URL alone."""
+    session = iceberg_session(spark, tmp_path_factory.mktemp("warehouse"))
+    session.conf.set("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
+    session.conf.set("spark.sql.catalog.lake.type", "rest")
+    session.conf.set("spark.sql.catalog.lake.uri", url)
+    session.conf.set("spark.sql.catalog.lake.cache-enabled", "false")
+    return session
+
+
+def _by_arrow(value: Any) -> Any:
+    """A value of Spark's as Arrow gives it."""
+    if isinstance(value, tuple) and hasattr(value, "asDict"):
+        row: Any = value
+        return {name: _by_arrow(row[name]) for name in row.__fields__}
+    if isinstance(value, dict):
+        items: Any = value
+        return [(_by_arrow(key), _by_arrow(each)) for key, each in items.items()]
+    if isinstance(value, list):
+        several: Any = value
+        return [_by_arrow(each) for each in several]
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate(BUILDERS)), ids=list(BUILDERS))
+def test_stock_spark_reads_the_same(
+    stock: SparkSession, delta_tables: AllTables, number: int, name: str
+) -> None:
+    """`PRUNER_TEST_PROFILE=fuzz` reads all of them."""
+    if NAME in ("quick", "default") and not is_sampled(number, 4):
+        return
+    state = delta_states(delta_tables, name)[-1]
+    refusal = _refusal(state)
+    if refusal is not None:
+        with pytest.raises(Exception, match=refusal):
+            stock.table(f"lake.web.{name}")
+        return
+    found = stock.table(f"lake.web.{name}")
+    columns = found.columns
+    assert columns
+    assert sorted(repr([_by_arrow(each[name]) for name in columns]) for each in found.collect()) == _rows(
+        state.rows(), columns
+    )
 
 
 def test_files_that_the_log_rules_out_are_not_planned(catalog: Any, delta_tables: AllTables) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import requests
 from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog import load_catalog
 
 import pruner
 from pruner.service.rest_catalog import routes
 from tests.engines.test_iceberg_spark import equal_histories
+from tests.support.iceberg_rest import problems, refuses_all_writes
+from tests.support.patience import PATIENCE
 from tests.support.profiles import examples
 from tests.support.service import running_service
 from tools.spark_sessions import iceberg_session
@@ -210,6 +213,8 @@ def test_each_state_is_what_spark_reads_of_the_table_itself(
     assert 1 <= planned[-1] < total
     _older_states_are_read(ice, own, served)
     _python_reads_the_same(ice, own, url, name)
+    refuses_all_writes(ice, f"web.{name}", warehouse / "ns" / name)
+    _answers_are_as_specified(url, name)
 
 
 def _older_states_are_read(ice: SparkSession, own: str, served: str) -> None:
@@ -219,6 +224,19 @@ def _older_states_are_read(ice: SparkSession, own: str, served: str) -> None:
             statement = f"SELECT * FROM {{}} VERSION AS OF {version} WHERE {condition}"
             expected = _shown(ice.sql(statement.format(own)).collect())
             assert _shown(ice.sql(statement.format(served)).collect()) == expected, (version, condition)
+
+
+def _answers_are_as_specified(url: str, name: str) -> None:
+    place = f"{url}/v1/namespaces/web/tables/{name}"
+    for agent in ("iceberg-java", "PyIceberg/0.12.0"):
+        headers = {"User-Agent": agent}
+        assert (
+            problems("LoadTableResult", requests.get(place, headers=headers, timeout=PATIENCE).json()) == []
+        )
+        plan = requests.post(f"{place}/plan", json={}, headers=headers, timeout=PATIENCE).json()
+        assert problems("PlanTableScanResult", plan) == []
+        told = {at for each in plan["file-scan-tasks"] for at in each.get("delete-file-references", ())}
+        assert told == set(range(len(plan.get("delete-files", ()))))
 
 
 def _python_reads_the_same(ice: SparkSession, own: str, url: str, name: str) -> None:
@@ -239,6 +257,7 @@ def test_equality_deletes_go_with_each_task(ice: SparkSession, url: str, name: s
         if number:
             expected = _shown(ice.sql(f"SELECT * FROM ice.ns.{name}").collect())
             assert _shown(ice.sql(f"SELECT * FROM lake.web.{name}").collect()) == expected, number
+    _answers_are_as_specified(url, name)
     with pytest.raises(NotImplementedError, match="PyIceberg does not yet support equality deletes"):
         load_catalog("lake", type="rest", uri=url).load_table(f"web.{name}").scan().to_arrow()
 

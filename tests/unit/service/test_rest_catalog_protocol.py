@@ -23,6 +23,7 @@ from pyiceberg.table import StaticTable
 import pruner
 from pruner.service import Limits, Settings
 from pruner.service.rest_catalog import routes, tasks
+from pruner.service.rest_catalog.metadata import ServedTable, UnservedError
 from pruner.service.rest_catalog.routes import PLAN_SECONDS, Plans
 from tests.support.iceberg_rest import problems
 from tests.support.iceberg_tables import IcebergLake, rows
@@ -521,3 +522,73 @@ def test_stock_clients_still_read_every_row(lake: Lake) -> None:
     assert catalog.load_table("web.tree").scan().count() == 40
     assert catalog.load_table("web.grown").scan().to_arrow().num_rows == 44
     assert catalog.load_table("web.empty").scan().to_arrow().num_rows == 0
+
+
+# What clients rely on
+
+
+@pytest.mark.parametrize("table", ["tree", "grown"])
+def test_sizes_and_row_counts_are_those_of_the_files(lake: Lake, table: str) -> None:
+    """Clients count by them, and read footers by them; bounds, which could drop a file, are never sent."""
+    tasks_ = lake.plan(table).json()["file-scan-tasks"]
+    assert len(tasks_) >= 4
+    for each in tasks_:
+        file = each["data-file"]
+        path = Path(file["file-path"].removeprefix("file://").removeprefix("file:"))
+        assert file["file-size-in-bytes"] == path.stat().st_size
+        assert file["record-count"] == pq.read_metadata(path).num_rows
+        assert not {"lower-bounds", "upper-bounds", "null-value-counts", "value-counts"} & set(file)
+
+
+MISREAD: dict[str, tuple[pa.DataType, dict[str, Any]]] = {
+    "milliseconds": (pa.timestamp("ms"), {}),
+    "nanoseconds": (pa.timestamp("ns"), {}),
+    "int96": (pa.timestamp("us"), {"use_deprecated_int96_timestamps": True}),
+    "unsigned": (pa.uint32(), {}),
+    "unsigned_long": (pa.uint64(), {}),
+    "time_of_day": (pa.time64("us"), {}),
+    "in_a_list": (pa.list_(pa.timestamp("ms")), {}),
+    "in_a_struct": (pa.struct([("a", pa.uint32())]), {}),
+}
+
+
+@pytest.mark.parametrize("name", MISREAD)
+def test_a_column_that_a_client_misreads_is_left_out_with_the_reason(tmp_path: Path, name: str) -> None:
+    type_, options = MISREAD[name]
+    (tmp_path / "t").mkdir()
+    content = pa.table({"id": [1, 2], name: pa.array([None, None], type_)})
+    pq.write_table(content, tmp_path / "t" / "a.parquet", **options)
+    found = ServedTable("t", pruner.open_table(tmp_path / "t").snapshot(), 0)
+    assert [each["name"] for each in found.schema.fields] == ["id"]
+    told: dict[str, str] = found.metadata(python=False)["properties"]
+    assert told[f"pruner.left-out.{name}"]
+
+
+def test_a_table_of_such_columns_alone_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    pq.write_table(pa.table({"u": pa.array([1], pa.uint32())}), tmp_path / "t" / "a.parquet")
+    with pytest.raises(UnservedError, match="has no column that clients read rightly"):
+        ServedTable("t", pruner.open_table(tmp_path / "t").snapshot(), 0).check()
+
+
+def test_an_etag_is_another_one_as_soon_as_the_answer_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the table's state and of the configuration that goes with it."""
+    (tmp_path / "t").mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "t" / "a.parquet")
+    (tmp_path / "pruner.toml").write_text(f'[tables."web.t"]\nuri = "{tmp_path}/t"\n', encoding="utf-8")
+    with running_service(tmp_path / "pruner.toml") as url:
+        lake = Lake(f"{url}/iceberg", tmp_path, None)
+        place = "namespaces/web/tables/t"
+        tags = [lake.ask("GET", place).headers["ETag"]]
+        assert lake.ask("GET", place, headers={"If-None-Match": tags[0]}).status_code == 304
+        pq.write_table(pa.table({"id": [2]}), tmp_path / "t" / "b.parquet")
+        changed = lake.ask("GET", place, headers={"If-None-Match": tags[0]})
+        assert changed.status_code == 200
+        tags.append(changed.headers["ETag"])
+        monkeypatch.setattr(routes, "_SERVER_PLANS", {"scan-planning-mode": "client"})
+        configured = lake.ask("GET", place, headers={"If-None-Match": tags[1]})
+        assert configured.status_code == 200
+        tags.append(configured.headers["ETag"])
+        assert len(set(tags)) == 3
