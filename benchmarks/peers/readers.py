@@ -237,6 +237,7 @@ class Pruner:
         self._location = location
         self._connection = self._adapter.connect({"events": {"uri": location, "index_uri": self._index}})
         self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection.execute("SET parquet_metadata_cache = true")
 
     def ask(self, workload: str, values: dict[str, Any]) -> Rows | None:
         return _listed(self._connection.execute(statement(workload, values, "events")).fetchall())

@@ -135,7 +135,7 @@ def test_each_reader_answers_and_page_and_plot_are_made(tmp_path: Path) -> None:
         for each in CONTENDERS
         if each.kind != "hudi" and (each.reader != "duckdb" or each.kind == "parquet")
     ]
-    result = measure(FILES, rows=600, effort=Effort(1, 1, apart=False), contenders=here)
+    result = measure(FILES, rows=50, effort=Effort(1, 1, apart=False), contenders=here)
     assert [each.contender for each in result.measured] == here
     for each in result.measured:
         missing = {"top", "join"} if each.contender.reader == "pyiceberg" else set[str]()
@@ -176,3 +176,8 @@ def test_building_each_index_is_measured_beside_its_floor() -> None:
         assert min(each.build, each.floor, each.column_bytes, each.index_bytes) > 0
         assert len(each.profile) == speed.SHOWN
         assert 0 < sum(share for _, share in each.profile) <= 1
+
+
+def test_the_page_is_short_enough_to_be_read() -> None:
+    prose = [line for line in page.PAGE.read_text("utf-8").splitlines() if not line.startswith("|")]
+    assert sum(len(line.split()) for line in prose) <= 800
