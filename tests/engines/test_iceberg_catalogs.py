@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import pruner
 import pruner_duckdb
+import pruner_spark
 from pruner.catalog.config import load
 from pruner.catalog.names import Catalog
 from pruner.cli.app import app
@@ -28,6 +29,10 @@ from pruner.storage.opening import open_store
 from pruner.tables.iceberg.catalogs import store_options
 from tests.support.iceberg_tables import ROWS, IcebergLake, rows
 from tests.support.service import running_service
+from tools.spark_sessions import iceberg_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class _Rest(BaseHTTPRequestHandler):
@@ -92,7 +97,7 @@ def lake(tmp_path: Path) -> IcebergLake:
 
 @pytest.fixture
 def uri(lake: IcebergLake, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """How the name of a table begins, with a catalog that the environment names: of SQL, where no test asks for REST."""
+    """How the name of a table begins, with a catalog that the environment names: of SQL unless told otherwise."""
     kind = getattr(request, "param", "sql")
     with _rest(lake, {}) as url:
         monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", kind)
@@ -226,8 +231,25 @@ def test_the_command_line_takes_the_name(lake: IcebergLake, uri: str) -> None:
     assert (plan["kept"], plan["total"]) == (1, 3)
     assert "34" in said("query", "SELECT id FROM t WHERE number = 178", "--table", f"t={uri}/ns/t")
     made.append(rows(made, range(3 * ROWS, 4 * ROWS)))
-    assert "by_number" in said("refresh", f"{uri}/ns/t")
+    assert "1 file indexed, 3 were covered" in said("refresh", f"{uri}/ns/t")
     assert f"{lake.folder}/ns/t" in said("status", f"{uri}/ns/t")
+
+
+@pytest.mark.spark
+def test_spark_reads_the_newest_state_by_the_name(lake: IcebergLake, uri: str, spark: SparkSession) -> None:
+    session = iceberg_session(spark, lake.folder)
+    made = lake.catalog.create_table("ns.t", pa.schema([("id", pa.int64()), ("number", pa.int64())]))
+    for start in (0, 10, 20):
+        ids = range(start, start + 10)
+        made.append(pa.table({"id": ids, "number": [each * 10 for each in ids]}))
+        assert pruner_spark.read(session, f"{uri}/ns/t").count() == start + 10
+    # Of 155, which no row has, metrics would keep a file.
+    pruner.open_table(f"{uri}/ns/t").create_index("numbers", "number", "bloom_filter")
+    for number, expected, kept in ((150, [15], 1), (155, [], 0)):
+        found = pruner_spark.read(session, f"{uri}/ns/t").where(f"number = {number}").select("id").collect()
+        assert [row.id for row in found] == expected
+        plan = pruner_spark.last_plans(session)[-1]
+        assert (plan.kept, plan.plan is not None) == (kept, True)
 
 
 def test_whether_there_are_indexes_over_a_table_of_a_catalog(lake: IcebergLake, uri: str) -> None:
