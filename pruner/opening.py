@@ -11,7 +11,7 @@ from pruner.metadata.table import MetadataTable
 from pruner.storage.opening import normalize_uri, open_store
 from pruner.table import Table
 from pruner.tables.feed.place import FeedSettings
-from pruner.tables.iceberg.places import table_of_metadata
+from pruner.tables.iceberg.places import IN_CATALOG, is_of_catalog, table_of_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,8 @@ def open_places(  # noqa: PLR0913 - one parameter for each key of a table
     """Open a table of Hudi or Parquet files by its place alone, whatever `pruner.toml` says of it.
 
     Args:
-        uri: path or URI of the table's root, or several roots of one Parquet table.
+        uri: path or URI of the table's root, several roots of one Parquet table, or
+            `iceberg://catalog/namespace/table`.
         storage_options: options of the store (keys as `obstore` knows them).
         index_uri: location of the metadata table; by default `<first root>.pruner`. The root of an Iceberg table is its
             folder, whichever metadata file it is opened by.
@@ -56,6 +57,8 @@ def open_places(  # noqa: PLR0913 - one parameter for each key of a table
     options = dict(storage_options or {})
     followed = None if feed is None else FeedSettings(feed, confirm_after)
     source = open_table_source(roots, options, immutable=files is not None, feed=followed)
+    if is_of_catalog(normalize_uri(roots[0])):
+        options = dict(source.storage_options)
     place, metadata = _metadata(source.root, options, index_uri)
     used = {"hudi_indexes": hudi_indexes, "file_filters": file_filters}
     return Table(source, metadata, place, max_staleness, index_memory, **used)
@@ -70,8 +73,28 @@ def defines_indexes(
         FormatError: the metadata table is damaged, or a newer pruner wrote it.
         StorageError: the store refuses to be read, or a URI is not understood.
     """
-    _, metadata = _metadata(normalize_uri(uri), dict(storage_options or {}), index_uri)
+    root, options = normalize_uri(uri), dict(storage_options or {})
+    if is_of_catalog(root):
+        from pruner.tables.iceberg.catalogs import CatalogTable
+
+        found = CatalogTable(root, options).look()
+        root, options = found.root, dict(found.options)
+    _, metadata = _metadata(root, options, index_uri)
     return bool(metadata.state().definitions)
+
+
+def newest_metadata_of(uri: str, storage_options: Mapping[str, str] | None = None) -> str | None:
+    """Return the newest metadata file of a table in an Iceberg catalog; None of what is not named by one.
+
+    Raises:
+        TableError: the catalog has no such table.
+        StorageError: the catalog cannot be asked.
+    """
+    if not uri.casefold().startswith(IN_CATALOG):
+        return None
+    from pruner.tables.iceberg.catalogs import CatalogTable
+
+    return CatalogTable(normalize_uri(uri), storage_options).look().metadata
 
 
 def _metadata(root: str, options: dict[str, str], index_uri: str | None) -> tuple[str, MetadataTable]:

@@ -21,6 +21,7 @@ from pruner.planning.pinned import PinnedSnapshot
 from pruner.planning.python_engines import counted_by_reading
 from pruner.planning.views import Views
 from pruner.showing.progress import telling
+from pruner.tables.source import NamedSource
 
 if TYPE_CHECKING:
     from pruner.advice.forecast import SampleLimits
@@ -147,7 +148,10 @@ class Table:
         """
         plan = self.snapshot(as_of=as_of).plan(predicate, dialect=dialect, semantics=semantics)
         answer = plan.count()
-        return answer.value if answer.exact else counted_by_reading(self, predicate, plan.semantics, as_of)
+        if answer.exact:
+            return answer.value
+        by = self._source.opened_by if isinstance(self._source, NamedSource) else self.uri
+        return counted_by_reading(self, by, predicate, plan.semantics, as_of)
 
     def create_index(  # noqa: PLR0913 - one parameter for each clause of CREATE INDEX
         self,

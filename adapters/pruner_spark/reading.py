@@ -169,7 +169,7 @@ def _resolved(
             if version is not None and not (read_as.as_of_names and _is_name(as_of)):
                 as_of = version.rpartition(" ")[2]
         reader = reader.option(read_as.as_of_option, as_of)
-    first, *others = settings.uris
+    first, *others = settings.in_store()
     try:
         return reader.load([first, *others] if others else first)
     except Exception:

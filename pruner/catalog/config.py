@@ -311,7 +311,4 @@ def _of_a_catalog(name: str) -> str:
     namespace, dot, _ = name.rpartition(".")
     if not dot or not namespace.replace(".", "").replace("_", "").isalnum():
         return ""
-    return (
-        "; of a table in an Iceberg catalog give the metadata file, which pyiceberg names as "
-        f"catalog.load_table({name!r}).metadata_location"
-    )
+    return f"; a table of an Iceberg catalog is iceberg://catalog/{name.replace('.', '/')}"

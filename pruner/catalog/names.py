@@ -153,7 +153,7 @@ def open_table(  # noqa: PLR0913 - one parameter for each key of a table
 
     Args:
         uri: path or URI of the table's root, a glob that matches all of its files, several roots of one Parquet
-            table, or a name in `pruner.toml`.
+            table, a name in `pruner.toml`, or `iceberg://catalog/namespace/table` (docs/iceberg.md).
         storage_options: options of the store (keys as `obstore` knows them).
         index_uri: location of the metadata table; by default `<first root>.pruner`.
         max_staleness: age in seconds up to which a listing of the table may be reused; with 0, the default, each plan

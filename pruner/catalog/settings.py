@@ -77,6 +77,17 @@ class TableSettings:
             file_filters=self.file_filters,
         )
 
+    def in_store(self) -> tuple[str, ...]:
+        """Return the places by which an engine opens the table: of one in a catalog, the newest metadata file.
+
+        Raises:
+            TableError: the catalog has no such table.
+            StorageError: the catalog cannot be asked.
+        """
+        from pruner.opening import newest_metadata_of
+
+        return tuple(newest_metadata_of(uri, self.storage_options) or uri for uri in self.uris)
+
     def defines_indexes(self) -> bool:
         """Tell whether there is an index, be it over a table that cannot be opened: see `pruner.opening`."""
         from pruner.opening import defines_indexes

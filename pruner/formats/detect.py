@@ -12,6 +12,7 @@ from pruner.errors import PrunerError, TableError, first_line
 from pruner.formats.format import format_names, table_format
 from pruner.plugins import BrokenPluginError
 from pruner.storage.opening import is_within, normalize_uri
+from pruner.tables.iceberg.places import is_of_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -69,6 +70,9 @@ def _recognized(
     A Hudi table can have a log of Delta's for other readers, which is the same table, as of the last time that
     somebody wrote it down: it is what its user asks for, and Hudi's otherwise.
     """
+    named = list(filter(is_of_catalog, roots))
+    if named:
+        return table_format("iceberg"), named
     *others, last = map(table_format, format_names())
     claims = [(each, found) for each in others if (found := _roots_of(each, roots, storage_options))]
     if {each.name for each, _ in claims} == _KEPT_TOGETHER:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from pruner.errors import StorageError
 from pruner.storage.opening import open_store
+from pruner.tables.iceberg.places import is_of_catalog
 from pruner.tables.listing.foreign import is_of_iceberg
 
 if TYPE_CHECKING:
@@ -60,7 +61,14 @@ class IcebergFormat:
         """Open an Iceberg table: see `TableFormat`."""
         from pruner.tables.iceberg.source import IcebergSource
 
-        source = IcebergSource(roots[0], storage_options)
+        if is_of_catalog(roots[0]):
+            from pruner.tables.iceberg.catalogs import CatalogTable
+
+            named = CatalogTable(roots[0], storage_options)
+            found = named.look()
+            source = IcebergSource(found.root, found.options, named)
+        else:
+            source = IcebergSource(roots[0], storage_options)
         source.check()
         return source
 

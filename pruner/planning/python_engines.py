@@ -30,11 +30,14 @@ def scan_with(
     return scanner.scan(plan, columns, storage_options, into)
 
 
-def counted_by_reading(table: Any, predicate: str, semantics: Semantics, as_of: str | None = None) -> int:
+def counted_by_reading(
+    table: Any, opened_by: str, predicate: str, semantics: Semantics, as_of: str | None = None
+) -> int:
     """Count the rows of a table (`pruner.Table`) for which a predicate is true, by the engine in whose SQL it is.
 
     Args:
         table: the table.
+        opened_by: the place or name by which it can be opened again.
         predicate: SQL that was parsed as a predicate before.
         semantics: whose SQL it is, and in which time zone.
         as_of: the state of the past whose rows count; the newest unless given.
@@ -50,7 +53,7 @@ def counted_by_reading(table: Any, predicate: str, semantics: Semantics, as_of: 
             f"count in {semantics.engine}, or write the predicate in the SQL of DuckDB"
         )
     past = {
-        "uri": table.uri,
+        "uri": opened_by,
         "index_uri": table.index_uri,
         "storage_options": table.storage_options,
         "as_of": as_of,

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 OBJECT_SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "memory")
 """Schemes of the object stores; `s3a`, `s3n` and `gcs` are other spellings of the first two."""
 
+CATALOG_SCHEME = "iceberg"
+"""Scheme of what is no place but the name of a table in an Iceberg catalog."""
+
 _SPELLINGS = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 
@@ -32,11 +35,13 @@ def open_store(uri_or_path: str, options: Mapping[str, str] | None = None) -> St
             …); what is not given comes from the environment and the store's own credential chain.
 
     Raises:
-        StorageError: the URI or an option is not understood.
+        StorageError: the URI or an option is not understood, or names a table of a catalog.
     """
     uri = normalize_uri(uri_or_path)
     if uri.startswith("/"):
         return LocalStore(uri)
+    if uri.startswith(f"{CATALOG_SCHEME}://"):
+        raise StorageError(f"{uri} names a table of an Iceberg catalog: give the location of a folder")
     from pruner.storage.objects import ObjectStore  # obstore is not loaded for local tables
 
     return ObjectStore(uri, dict(options or {}))
@@ -44,6 +49,8 @@ def open_store(uri_or_path: str, options: Mapping[str, str] | None = None) -> St
 
 def normalize_uri(uri_or_path: str) -> str:
     """Return the one spelling of a place: an absolute path for local ones, else `scheme://bucket/path`.
+
+    Tables of Iceberg catalogs are spelled `iceberg://catalog/namespace/table`, though that is no place in a store.
 
     There is no slash at the end. `file://` URIs are percent-decoded (RFC 8089), local paths and object keys
     are taken as they stand. Symbolic links are not resolved.
@@ -97,7 +104,7 @@ def _local_path(path: str) -> str:
 
 
 def _object_uri(scheme: str, rest: str) -> str:
-    if scheme not in OBJECT_SCHEMES:
+    if scheme not in (*OBJECT_SCHEMES, CATALOG_SCHEME):
         known = ", ".join(f"{name}://" for name in ("file", *OBJECT_SCHEMES))
         raise StorageError(f"the scheme {scheme}:// is not supported: use a local path or one of {known}")
     authority, _, path = rest.partition("/")

@@ -33,6 +33,16 @@ class WatchableSource(Protocol):
         ...
 
 
+@runtime_checkable
+class NamedSource(Protocol):
+    """A source that its first root need not open again."""
+
+    @property
+    def opened_by(self) -> str:
+        """The place or name by which it is opened."""
+        ...
+
+
 class TableSource(Protocol):
     """A table of some format, looked at as often as wanted. Threads may share one."""
 

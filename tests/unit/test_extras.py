@@ -95,6 +95,7 @@ assert con.sql("SELECT b FROM lake WHERE a = 2").fetchall() == [("2",)]
         ("hudi", ["plan", "table", "--where", "a = 1"]),
         ("duckdb", ["query", "SELECT 1"]),
         ("uvicorn", ["serve"]),
+        ("pyiceberg", ["plan", "iceberg://lake/ns/t", "--where", "a = 1"]),
     ],
 )
 def test_what_is_missing_is_one_sentence(tmp_path: Path, extra: str, arguments: list[str]) -> None:
@@ -107,7 +108,7 @@ def test_what_is_missing_is_one_sentence(tmp_path: Path, extra: str, arguments: 
     code = f"import sys; sys.argv[1:] = {arguments!r}\nfrom pruner.cli import main; main()"
     ran = ran_without({extra}, code, tmp_path)
     assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
-    named = {"uvicorn": "service"}.get(extra, extra)
+    named = {"uvicorn": "service", "pyiceberg": "iceberg"}.get(extra, extra)
     assert (
         f"install the extra '{named}' of lake-pruner (in a checkout: pip install '.[{named}]')" in ran.stderr
     )

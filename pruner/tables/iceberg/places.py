@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pruner.errors import StorageError, TableError
-from pruner.storage.opening import is_alike_stored, normalize_uri, open_store
+from pruner.storage.opening import CATALOG_SCHEME, is_alike_stored, normalize_uri, open_store
 from pruner.storage.store import NotFoundError
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pruner.storage.store import ObjectInfo, Store
 
 METADATA: Final = "metadata"
+IN_CATALOG: Final = f"{CATALOG_SCHEME}://"
+"""What the name of a table in a catalog begins with."""
+
 HINT: Final = f"{METADATA}/version-hint.text"
 _LOCAL: Final = re.compile(r"file:(//(localhost)?)?(?=/)", re.IGNORECASE)
 _HADOOP_NAME: Final = re.compile(r"v(\d+)(\.gz)?\.metadata\.json(\.gz)?")
@@ -82,8 +85,7 @@ def _folder_of(folder: str, root: str) -> str | None:
 
 def _whole(location: str, root: str) -> str:
     try:
-        local = _LOCAL.match(location)
-        place = normalize_uri(location[local.end() :] if local else location)
+        place = spelled(location)
     except StorageError as error:
         raise TableError(
             f"the metadata of {root} names a file {location!r}, which is no place: {error}"
@@ -93,6 +95,21 @@ def _whole(location: str, root: str) -> str:
             f"the metadata of {root} names {location!r} in another kind of store, which is not read"
         )
     return place
+
+
+def spelled(location: str) -> str:
+    """Return a location of the metadata as `normalize_uri` spells it.
+
+    Raises:
+        StorageError: it is no place.
+    """
+    local = _LOCAL.match(location)
+    return normalize_uri(location[local.end() :] if local else location)
+
+
+def is_of_catalog(uri: str) -> bool:
+    """Tell whether a place, as `normalize_uri` spells it, names a table of a catalog."""
+    return uri.startswith(IN_CATALOG)
 
 
 def table_of_metadata(root: str) -> str:
@@ -130,8 +147,8 @@ def newest_metadata(store: Store) -> tuple[str, ObjectInfo]:
         text = store.get(HINT, _MOST_HINT).decode("ascii", "replace").strip()
     except NotFoundError:
         raise TableError(
-            f"{store.uri} is an Iceberg table whose newest metadata its catalog alone knows: open one state of the "
-            "table by its metadata file, which PyIceberg gives as catalog.load_table(…).metadata_location"
+            f"{store.uri} is an Iceberg table whose newest metadata its catalog alone knows: open it as "
+            "iceberg://catalog/namespace/table, or one state of it by its metadata file"
         ) from None
     version = int(text) if text.isdigit() else None
     found: dict[int, ObjectInfo] = {}

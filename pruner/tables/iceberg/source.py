@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.storage.store import ObjectInfo
+    from pruner.tables.iceberg.catalogs import CatalogTable
     from pruner.tables.iceberg.manifests import ManifestFile
     from pruner.tables.iceberg.metadata import TableMetadata, TableSnapshot
     from pruner.tables.iceberg.name_mapping import NameMapping
@@ -97,15 +98,23 @@ class IcebergState:
 class IcebergSource(WriteOnceSource):
     """An Iceberg table: see `pruner.tables.source.TableSource`.
 
-    `root` is a folder with a table that keeps its own versions, or a metadata file, which is one state for ever.
+    `root` is a folder with a table that keeps its own versions, or a metadata file, which is one state for ever. Of a
+    table `named` by a catalog, which says what its newest metadata is, it is the folder.
     """
 
     format = "iceberg"
 
-    def __init__(self, root: str, storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        storage_options: Mapping[str, str] | None = None,
+        named: CatalogTable | None = None,
+    ) -> None:
         self.root = root
         self.roots = (root,)
         self.storage_options = dict(storage_options or {})
+        self._named = named
+        self._place = ""
         self._fixed = METADATA_FILE.fullmatch(root.rpartition("/")[2]) is not None
         self._lock = RLock()
         self._newest: tuple[str, ObjectInfo | None] | None = None
@@ -127,6 +136,11 @@ class IcebergSource(WriteOnceSource):
         """
         with self._lock:
             self._now()
+
+    @property
+    def opened_by(self) -> str:
+        """The name in a catalog, or the root: see `pruner.tables.source.NamedSource`."""
+        return self.root if self._named is None else self._named.uri
 
     def identity(self) -> str:
         """Return what a table that was made anew at the same place has not: the id in its metadata."""
@@ -211,7 +225,8 @@ class IcebergSource(WriteOnceSource):
             raise TableError(f"{file[:100]!r} is no name of a metadata file")
         if self._told is not None and self._told[0] == file:
             return self._told[1]
-        folder = self.root.rpartition("/")[0] if self._fixed else f"{self.root}/{METADATA}"
+        of_known = self.root if self._fixed else self._place
+        folder = of_known.rpartition("/")[0] or f"{self.root}/{METADATA}"
         place = f"{folder}/{file}"
         found = self._checked(read_file(place, self.storage_options, MOST_BYTES), file)
         if known.table_uuid is None or found.table_uuid != known.table_uuid:
@@ -226,11 +241,27 @@ class IcebergSource(WriteOnceSource):
                 stored = read_file(self.root, self.storage_options, MOST_BYTES)
                 self._metadata = self._checked(stored, self.root.rpartition("/")[2])
             return self._metadata
+        if self._named is not None:
+            return self._named_now(self._named)
         store = open_store(self.root, self.storage_options)
         path, info = newest_metadata(store)
         if self._metadata is None or self._newest != (path, info):
             self._metadata = self._checked(store.get(path, MOST_BYTES), path)
             self._newest = (path, info)
+        return self._metadata
+
+    def _named_now(self, named: CatalogTable) -> TableMetadata:
+        """The metadata that the catalog says is the newest."""
+        found = named.look()
+        if found.root != self.root:
+            raise TableError(f"{named.uri} has moved from {self.root} to {found.root}: open it again")
+        if found.options != self.storage_options:
+            # What a catalog lends to read the store with is good for an hour, say.
+            self.storage_options.update(found.options)
+        if self._metadata is None or found.metadata != self._place:
+            stored = read_file(found.metadata, self.storage_options, MOST_BYTES)
+            self._metadata = self._checked(stored, found.metadata.rpartition("/")[2])
+            self._place = found.metadata
         return self._metadata
 
     def _checked(self, stored: bytes, name: str) -> TableMetadata:

@@ -186,9 +186,9 @@ def test_what_is_no_table_is_told_with_what_would_be(run: Run, flights: Path, tm
     )
     file = next(iter(flights.glob("*.parquet")))
     assert_refused(run("plan", file, "--where", "a = 1"), 1, f"{file} is a file: give the table's root")
-    named = "which pyiceberg names as catalog.load_table('ns.t').metadata_location"
+    named = "a table of an Iceberg catalog is iceberg://catalog/ns/t"
     assert_refused(run("plan", "ns.t", "--where", "a = 1"), 1, "unknown table 'ns.t'", named)
-    assert "pyiceberg" not in run("plan", "flihts", "--where", "a = 1").err
+    assert "Iceberg" not in run("plan", "flihts", "--where", "a = 1").err
 
 
 def test_a_wrong_configuration(run: Run, flights: Path, tmp_path: Path) -> None:

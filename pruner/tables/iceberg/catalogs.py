@@ -1,0 +1,204 @@
+"""Tables by the names that Iceberg catalogs know them by, `iceberg://catalog/namespace/table`: asked through PyIceberg.
+
+A catalog says which metadata file is a table's newest, where the table lies, and often with which credentials its store
+is read. Everything else is read as of any other table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pruner.errors import StorageError, TableError, first_line
+from pruner.extras import installing
+from pruner.tables.iceberg.places import IN_CATALOG, place_of, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+EXTRA: Final = "iceberg"
+_FEWEST_NAMES: Final = 2
+"""A namespace and a table."""
+
+_OPTIONS: Final = {
+    "s3": {
+        "aws_access_key_id": ("s3.access-key-id", "client.access-key-id"),
+        "aws_secret_access_key": ("s3.secret-access-key", "client.secret-access-key"),
+        "aws_session_token": ("s3.session-token", "client.session-token"),
+        "aws_region": ("s3.region", "client.region"),
+        "aws_endpoint": ("s3.endpoint",),
+        "aws_skip_signature": ("s3.anonymous",),
+        "aws_virtual_hosted_style_request": ("s3.force-virtual-addressing",),
+    },
+    "gs": {"bearer_token": ("gcs.oauth2.token",), "base_url": ("gcs.service.host",)},
+    "abfss": {
+        "account_name": ("adls.account-name",),
+        "azure_storage_account_key": ("adls.account-key",),
+        "azure_storage_sas_token": ("adls.sas-token",),
+        "azure_storage_tenant_id": ("adls.tenant-id",),
+        "azure_storage_client_id": ("adls.client-id",),
+        "azure_storage_client_secret": ("adls.client-secret",),
+        "azure_storage_token": ("adls.token",),
+        "azure_skip_signature": ("adls.anon",),
+    },
+}
+"""For each kind of store our options, and PyIceberg's properties that say the same, the first of which counts."""
+
+_NOT_HAD: Final = {
+    "s3": (
+        "s3.role-arn",
+        "client.role-arn",
+        "s3.profile-name",
+        "client.profile-name",
+        "s3.signer",
+        "s3.proxy-uri",
+    ),
+    "gs": (),
+    "abfss": ("adls.connection-string", "adls.account-host", "adls.blob-storage-authority"),
+}
+"""Properties without which a store is not read as the catalog means it, and for which there is no option here."""
+
+_KINDS: Final = {"s3": "s3", "gs": "gs", "az": "abfss", "abfs": "abfss", "abfss": "abfss"}
+
+
+@dataclass(frozen=True)
+class Pointed:
+    """What a catalog says of a table: its folder, its newest metadata file, and the options of its store."""
+
+    root: str
+    metadata: str
+    options: Mapping[str, str]
+
+
+class CatalogTable:
+    """A table of a catalog, which can be asked for as often as wanted.
+
+    `uri` is as `normalize_uri` spells it. `given` are options of the store, which come before the catalog's.
+    """
+
+    def __init__(self, uri: str, given: Mapping[str, str] | None = None) -> None:
+        self.uri = uri
+        self._given = dict(given or {})
+        self._catalog, *self._names = uri.removeprefix(IN_CATALOG).split("/")
+        if len(self._names) < _FEWEST_NAMES:
+            raise TableError(
+                f"{uri} names no table: write {IN_CATALOG}catalog/namespace/table, with as many namespaces as it has"
+            )
+        self._loaded: Any = None
+
+    def look(self) -> Pointed:
+        """Ask the catalog for the table as it is now.
+
+        Raises:
+            TableError: there is no such catalog or table, or PyIceberg is not installed.
+            StorageError: the catalog cannot be asked.
+        """
+        table = self._ask()
+        metadata = str(table.metadata_location or "")
+        if not metadata:
+            raise TableError(
+                f"the Iceberg catalog {self._catalog!r} names no metadata file of {self.uri}, as `pruner serve` does "
+                "not: name the table by the catalog that keeps it"
+            )
+        try:
+            root = spelled(str(table.metadata.location))
+        except StorageError as error:
+            raise TableError(f"{self.uri} lies in a store that is not read: {error}") from None
+        return Pointed(
+            root, place_of(metadata, root), self._given or store_options(root, table.io.properties)
+        )
+
+    def _ask(self) -> Any:
+        name = ".".join(self._names)
+        if self._loaded is None:
+            self._loaded = self._load()
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        try:
+            return self._loaded.load_table(tuple(self._names))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            raise TableError(
+                f"the Iceberg catalog {self._catalog!r} has no table {name}: check the names in {self.uri}"
+            ) from None
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _load(self) -> Any:
+        catalogs = _pyiceberg()
+        from pyiceberg.utils.config import Config
+
+        try:
+            # PyIceberg reads its configuration once, when it is imported, and a service may outlive that.
+            properties: Any = Config().get_catalog_config(self._catalog)
+        except Exception as error:
+            raise self._failed(error) from error
+        if properties is None:
+            variable = f"PYICEBERG_CATALOG__{self._catalog.upper().replace('-', '_')}__URI"
+            raise TableError(
+                f"PyIceberg's configuration has no catalog {self._catalog!r}: name it in .pyiceberg.yaml, or set "
+                f"{variable}"
+            )
+        try:
+            return catalogs.load_catalog(self._catalog, **properties)
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> TableError | StorageError:
+        """What is said of an error of PyIceberg's, or of a library below it."""
+        if isinstance(error, ImportError):
+            return TableError(
+                f"PyIceberg lacks a library for the catalog {self._catalog!r} ({first_line(error)}): install the extra "
+                "of pyiceberg for catalogs of this kind"
+            )
+        return StorageError(
+            f"the Iceberg catalog {self._catalog!r} cannot be asked for {self.uri}: {first_line(error)}"
+        )
+
+
+def store_options(root: str, properties: Mapping[str, Any]) -> dict[str, str]:
+    """The options of the store of a table, by the properties that PyIceberg has of it.
+
+    Raises:
+        TableError: there is a property that says how the store is reached, and no option that does.
+    """
+    kind = _KINDS.get(root.partition("://")[0])
+    if kind is None:
+        return {}
+    foreign = [name for name in _NOT_HAD[kind] if properties.get(name)]
+    if foreign:
+        raise TableError(
+            f"the Iceberg catalog of {root} sets {foreign[0]}, which is not supported here: give storage_options"
+        )
+    found = {
+        option: str(properties[name])
+        for option, names in _OPTIONS[kind].items()
+        for name in reversed(names)
+        if properties.get(name) is not None
+    }
+    account = f"adls.sas-token.{_account(root)}."
+    lent = [str(value) for name, value in properties.items() if f"{name}.".startswith(account)]
+    if kind == "abfss" and lent:
+        found["azure_storage_sas_token"] = lent[0]
+    plain = any(found.get(name, "").startswith("http://") for name in ("aws_endpoint", "base_url"))
+    return found | ({"allow_http": "true"} if plain else {})
+
+
+def _account(root: str) -> str:
+    """The account in the place of an Azure store, behind the container."""
+    return root.partition("://")[2].partition("/")[0].rpartition("@")[2].partition(".")[0]
+
+
+def _pyiceberg() -> ModuleType:
+    """PyIceberg's catalogs.
+
+    Raises:
+        TableError: it is not installed.
+    """
+    try:
+        import pyiceberg.catalog as catalogs
+    except ImportError as error:
+        raise TableError(
+            f"tables of Iceberg catalogs need PyIceberg ({error}): {installing(EXTRA)}"
+        ) from error
+    return catalogs
