@@ -11,7 +11,6 @@ from pyiceberg.catalog import load_catalog
 
 import pruner
 from tests.support.delta_tables import BUILDERS, delta_states
-from tests.support.profiles import NAME, is_sampled
 from tests.support.service import running_service
 from tools.spark_sessions import iceberg_session
 
@@ -103,13 +102,8 @@ def _by_arrow(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
 
 
-@pytest.mark.parametrize(("number", "name"), list(enumerate(BUILDERS)), ids=list(BUILDERS))
-def test_stock_spark_reads_the_same(
-    stock: SparkSession, delta_tables: AllTables, number: int, name: str
-) -> None:
-    """`PRUNER_TEST_PROFILE=fuzz` reads all of them."""
-    if NAME in ("quick", "default") and not is_sampled(number, 4):
-        return
+@pytest.mark.parametrize("name", BUILDERS)
+def test_stock_spark_reads_the_same(stock: SparkSession, delta_tables: AllTables, name: str) -> None:
     state = delta_states(delta_tables, name)[-1]
     refusal = _refusal(state)
     if refusal is not None:
