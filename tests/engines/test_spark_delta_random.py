@@ -171,7 +171,7 @@ def _check(kept: Kept, text: str, matching: set[str]) -> None:
         if scan.plan is not None:
             planned = {file for file, is_kept in zip(kept.files, scan.plan.kept_mask, strict=True) if is_kept}
             assert matching <= planned, f"{text} loses {sorted(matching - planned)}"
-            more = planned - kept.of_delta(text)
+            more = planned - left  # which are planned and listed by Delta
             more = more and more - _beyond(kept, text)
             assert not more, f"{text}: Delta itself leaves out {sorted(more)}"
 
