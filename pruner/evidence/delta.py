@@ -83,7 +83,9 @@ class DeltaStatistics(LoggedStatistics):
         told = found_of(table, about)
         low, high = bounds_of(told, about.type, was_float=about.recorded in self._widened)
         unknown: list[None] = [None] * len(told.rows)
-        statistics = FileStatistics(told.rows, told.nulls, unknown, low, high, _parquet_type(about.type))
+        statistics = FileStatistics(
+            told.rows, told.nulls, unknown, low, high, _parquet_type(about.type), _is_exact(about.type)
+        )
         return records_of(statistics, about, schema)
 
 
@@ -104,6 +106,16 @@ def _moved(records: pa.Table, rows: Rows, slices: Ordinals) -> pa.Table:
 
 def _no_slices() -> Any:
     return number_array(np.empty(0, np.int32), pa.int32())
+
+
+def _is_exact(type_: Any) -> bool:
+    """Whether equal bounds of a type are a value: those of texts that were cut are not equal any more (`bounds_of`).
+
+    Zeros of floats are equal and yet two values; moments are taken to be later than the log says.
+    """
+    types = pa.types
+    kinds = (types.is_integer, types.is_boolean, types.is_date, types.is_decimal, types.is_string)
+    return any(is_kind(type_) for is_kind in kinds)
 
 
 def _parquet_type(type_: Any) -> ParquetType | None:

@@ -42,7 +42,8 @@ class FileStatistics(NamedTuple):
     """What is known of one column in each file; None where nothing is.
 
     `low` and `high` bound every value but NULL and NaN, in the storage domain of the column's type. `parquet` is the
-    Parquet type by which every file holds the column, where the format leaves writers no choice.
+    Parquet type by which every file holds the column, where the format leaves writers no choice. With `equal_is_value`,
+    bounds that are equal are the one value that there is: none of them may have been cut.
     """
 
     rows: Sequence[Any]
@@ -51,6 +52,7 @@ class FileStatistics(NamedTuple):
     low: Sequence[Any]
     high: Sequence[Any]
     parquet: ParquetType | None = None
+    equal_is_value: bool = False
 
 
 class LoggedStatistics(ABC):
@@ -102,7 +104,7 @@ class LoggedStatistics(ABC):
 def records_of(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table:
     """Records of a `column_stats` index, of the files that say anything of the column: `__slice` tells which.
 
-    No bound is known to be a value: writers cut and round them.
+    No bound is known to be a value, for writers cut and round them; two that are equal may be: see `FileStatistics`.
     """
     rows, rows_known = _counts(found.rows)
     null_counts, nulls_known = _counts(found.nulls)
@@ -115,6 +117,11 @@ def records_of(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Tab
     kind = _kind_of(about.type)
     layout: Any = schema  # whose stubs leave types open
     count = len(told)
+    both = zip(found.low, found.high, strict=True)
+    equal = np.array(
+        [found.equal_is_value and low is not None and low == high for low, high in both], np.bool_
+    )
+    exact = truth_array(equal[told])
     no, yes = truth_array(np.zeros(count, np.bool_)), truth_array(np.ones(count, np.bool_))
     columns: dict[str, Any] = {
         "trusted": yes,
@@ -123,8 +130,8 @@ def records_of(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Tab
         "absent": no,
         "null_count": number_array(null_counts[told], pa.int64(), ~nulls_known[told]),
         "nan_count": number_array(nan_counts[told], pa.int64(), ~nans_known[told]),
-        "min_exact": no,
-        "max_exact": no,
+        "min_exact": exact,
+        "max_exact": exact,
         "calendar_open": no,
         "from_data": no,
         "in_range": yes,

@@ -160,6 +160,38 @@ def test_text_is_ordered_by_its_bytes(tmp_path: Path):
     ]
 
 
+CUT = "x" * 32
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "constant", "is_one"),
+    [
+        ("long", 7, "7", True),
+        ("date", "2024-01-02", "DATE '2024-01-02'", True),
+        ("decimal(9,2)", 1.25, "1.25", True),
+        ("decimal(38,0)", 10**37, str(10**37), False),
+        ("string", "a", "'a'", True),
+        ("string", "x" * 31, f"'{'x' * 31}'", True),
+        ("string", CUT, f"'{CUT}'", False),
+        ("timestamp_ntz", "2024-01-02T00:00:00.000", "TIMESTAMP '2024-01-02'", False),
+        ("double", 1.5, "1.5", False),
+    ],
+)
+def test_equal_bounds_are_one_value_where_nothing_was_cut(
+    tmp_path: Path, type_: str, value: Any, constant: str, *, is_one: bool
+):
+    table = DeltaLog(tmp_path / "t", (Column("c", type_), Column("d", "long")), features=("timestampNtz",))
+    bounds = {"c": value, "d": 1}
+    for nulls in (0, 1):
+        stats = {"numRecords": 2, "minValues": bounds, "maxValues": bounds, "nullCount": {"c": nulls, "d": 0}}
+        table.append(pa.table({"d": [1, 1]}), stats=stats)
+    opened = pruner.open_table(str(table.root))
+    one = 0 if is_one else 2
+    found = kept(opened, f"c = {constant}", f"c <> {constant}", f"c NOT IN ({constant})")
+    assert found == [2, one, one]
+    assert kept(opened, f"NOT (c IS NOT DISTINCT FROM {constant})") == [one or 1]
+
+
 def test_nan_hides_behind_any_bounds(tmp_path: Path):
     """Spark takes it for the greatest, other writers leave it out."""
     table = one_file(tmp_path, "double", 1.0, 2.0)
