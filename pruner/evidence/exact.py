@@ -110,7 +110,11 @@ class ExactFacts:
     def of(self, about: Field, semantics: Semantics) -> Facts | None:
         """What is known of one field as an engine reads it; None where nothing is."""
         if about.partition:
-            return self._of_paths(about, semantics)
+            of_paths = self._of_paths(about, semantics)
+            return self._of_both(of_paths, about, semantics) if about.in_file and of_paths else of_paths
+        return self._of_files(about, semantics)
+
+    def _of_files(self, about: Field, semantics: Semantics) -> Facts | None:
         known = [self._read_by(each, semantics) for each in self._exact(about)]
         if not known:
             return None
@@ -144,7 +148,9 @@ class ExactFacts:
         """The value in the path is that of every row."""
         partitions, row_counts = self._snapshot.partitions, self.row_counts
         values: Any = partitions.values.get(about.path)
-        if values is None or about.in_file or not partitions.trusts(about.path, semantics.traits):
+        shared = about.in_file and about.path in partitions.shared
+        alike = shared or partitions.trusts(about.path, semantics.traits)
+        if values is None or not alike:
             return None
         known = exact_of_values(values, about)
         if known is None or not is_written_one_way(about.type):
@@ -153,6 +159,16 @@ class ExactFacts:
         nulls = np.where(facts.null_counts > 0, row_counts, facts.null_counts)
         of_rows = Facts(nulls, facts.low, facts.high, facts.low_is_value, facts.high_is_value, facts.nan_free)
         return of_rows.only(self._snapshot.stands & (row_counts >= 0) & (facts.null_counts >= 0))
+
+    def _of_both(self, of_paths: Facts, about: Field, semantics: Semantics) -> Facts | None:
+        """Where files hold the column as well an engine shows the one or the other: where all are the same value."""
+        of_files = self._of_files(about, semantics)
+        if of_files is None or of_files.low.type != of_paths.low.type:
+            return None
+        same = (of_paths.null_counts == 0) & (of_files.null_counts == 0)
+        for mine, its in ((of_paths.low, of_files.low), (of_paths.high, of_files.high)):
+            same &= as_numpy(filled(compute.equal(mine, its), False))
+        return of_files.only(same & of_files.low_is_value & of_files.high_is_value)
 
 
 def _facts(known: ExactEvidence) -> Facts:

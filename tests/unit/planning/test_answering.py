@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pruner
@@ -415,3 +416,20 @@ def test_answers_are_about_what_an_engine_lists(days: pruner.Table) -> None:
     assert some.count_by("city").value == {"a": 15, "b": 15}
     assert some.top("x", 3, descending=True).ordinals.tolist() == [3]
     assert "the engine lists 3 files" in some.explain()
+
+
+def test_a_value_in_a_path_is_that_of_the_rows_where_files_have_it_as_well(tmp_path: Path) -> None:
+    """Engines show the one or the other: only where both are the same it is the value of every row."""
+    for name, values in (("g=1/a", [1, 1]), ("g=2/b", [1, 2]), ("g=3/c", [4, 4]), ("g=5/d", [5, None])):
+        path = tmp_path / f"{name}.parquet"
+        path.parent.mkdir()
+        pq.write_table(pa.table({"x": [1, 2], "g": pa.array(values, pa.int64())}), path)
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(str(tmp_path))
+    assert table.plan("true").count_by("g").value == {}
+    table.create_index("stats", on="*")
+    found = table.plan("true").count_by("g")
+    assert found.value == {1: 2}
+    assert [Path(file).stem for file in found.files] == ["b", "c", "d"]
+    assert table.plan("true").max("g").value == 1
+    assert len(table.plan("true").max("g").files) == 3
