@@ -24,8 +24,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pruner.arrow import as_numpy, compute
+from pruner.bounded_cache import BoundedCache
 from pruner.errors import PredicateError, PrunerError, SchemaError
-from pruner.service.bounded_cache import BoundedCache
 from pruner.service.guard import CATALOG, RefusedError, body_of, catalog_error
 from pruner.service.planning import UnknownTableError
 from pruner.service.rest_catalog.filters import Filter
@@ -137,7 +137,7 @@ class Plans:
     """Where the first pages of plans begin, by plan id. Threads may share it."""
 
     def __init__(self, limit_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._kept: BoundedCache[tuple[float, str, str]] = BoundedCache(limit_bytes)
+        self._kept: BoundedCache[str, tuple[float, str, str]] = BoundedCache(limit_bytes)
         self._clock = clock
 
     def keep(self, table: str, token: str) -> str:
