@@ -6,10 +6,9 @@ from pruner_duckdb.probing import installed_version as installed_version
 from pruner_duckdb.probing import probe as probe
 from pruner_duckdb.probing import self_test as self_test
 from pruner_duckdb.probing import tested_versions as tested_versions
-from pruner_duckdb.recording import record
+from pruner_duckdb.recording import record, sort_for
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.scans import Scan
-from pruner_duckdb.sorting import sort_for
 
 __all__ = [
     "Connection",

@@ -14,10 +14,8 @@ import duckdb
 
 from pruner.adapters import Newest
 from pruner.errors import PrunerError, TableError
-from pruner_duckdb.catalog.names import Path, TableNames
-from pruner_duckdb.catalog.tables import KnownTable, TableSpec, name_is_taken
+from pruner_duckdb.catalog.tables import KnownTable, Path, TableNames, TableSpec, name_is_taken
 from pruner_duckdb.catalog.views import Views
-from pruner_duckdb.filtering import read_by, with_condition
 from pruner_duckdb.native_scan.connecting import (
     NativeConnection,
     attach_native,
@@ -26,19 +24,25 @@ from pruner_duckdb.native_scan.connecting import (
     why_not_attached,
 )
 from pruner_duckdb.native_scan.library import NoExtensionError
-from pruner_duckdb.relation import LazyRelation
+from pruner_duckdb.relation import LazyRelation, read_by, with_condition
 from pruner_duckdb.rewrite.rewrite import Rewriter
 from pruner_duckdb.rewrite.statement import Statement
 from pruner_duckdb.scans import LOGGER, Scan
 from pruner_duckdb.session.scope import NO_VARIABLES, Scope
 from pruner_duckdb.session.session import session_state
-from pruner_duckdb.shadow.answers import CHANGING_NOTHING, FETCHING, SHOWING_CHANGES, Ask, Changes
-from pruner_duckdb.shadow.definitions import are_harmless
+from pruner_duckdb.shadow.answers import (
+    CHANGING_NOTHING,
+    FETCHING,
+    SHOWING_CHANGES,
+    Ask,
+    Changes,
+    are_harmless,
+)
 from pruner_duckdb.shadow.predicates import Predicates
 from pruner_duckdb.shadow.selftest import TESTED_VERSIONS, find_problem, plan_format_problem
 from pruner_duckdb.shadow.shadow import Shadow
 from pruner_duckdb.sql.engine_faults import EXPRESSIONS_ARE_TEXT, SHOWS_WHAT_WAS_DONE
-from pruner_duckdb.statements.runner import LearnedViews, Runner
+from pruner_duckdb.statements import LearnedViews, Runner
 from pruner_duckdb.types import quote
 
 KEPT_PLANS = 64

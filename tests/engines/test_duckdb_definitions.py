@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import pruner_duckdb
-from pruner_duckdb.shadow.definitions import are_harmless, defines_nothing
+from pruner_duckdb.shadow.answers import are_harmless, defines_nothing
 from tests.engines.duckdb_questions import Questions
 from tests.engines.duckdb_tables import FLIGHTS_FILES, indexed, write_flights
 

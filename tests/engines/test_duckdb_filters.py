@@ -12,9 +12,8 @@ import duckdb
 import pytest
 
 import pruner_duckdb
-from pruner_duckdb.catalog.pinned import Pinned
-from pruner_duckdb.catalog.tables import KnownTable
-from pruner_duckdb.filtering import read_by, with_condition
+from pruner_duckdb.catalog.tables import KnownTable, Pinned
+from pruner_duckdb.relation import read_by, with_condition
 from pruner_duckdb.shadow.shadow import Shadow
 from tests.engines.duckdb_tables import BEFORE_2, FLIGHTS_FILES, indexed, oracle, write_flights, write_tree
 

@@ -17,7 +17,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from pruner_duckdb.catalog.pinned import Pinned
+from pruner_duckdb.catalog.tables import Pinned
 from pruner_duckdb.decode.gets import whole_predicate
 from pruner_duckdb.rewrite.shortcuts import Shortcuts
 from pruner_duckdb.shadow.shadow import Relation, Shadow

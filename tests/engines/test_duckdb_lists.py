@@ -11,8 +11,7 @@ import duckdb
 import pytest
 
 import pruner_duckdb
-from pruner_duckdb.sql.any_of_list import AnyOfList
-from pruner_duckdb.sql.literals import MOST_LISTED, NoLiteral, sql_literal
+from pruner_duckdb.sql.literals import MOST_LISTED, AnyOfList, NoLiteral, sql_literal
 from tests.engines.duckdb_tables import indexed, write_tree
 from tests.support.duckdb_ways import is_native
 from tests.support.profiles import examples, seed

@@ -21,7 +21,7 @@ import pruner_duckdb
 from pruner.errors import TableError
 from pruner_duckdb.catalog.tables import KnownTable
 from pruner_duckdb.native_scan import answering, connecting, library
-from pruner_duckdb.native_scan.workers import PATIENCE
+from pruner_duckdb.native_scan.library import PATIENCE
 from tests.engines.duckdb_tables import Compared, indexed, oracle, write_airports, write_flights, write_tree
 from tests.engines.native_tables import NEEDS_EXTENSION, native
 

@@ -16,8 +16,7 @@ import duckdb
 import pytest
 
 from pruner.adapters import Newest
-from pruner_duckdb.catalog.names import TableNames
-from pruner_duckdb.catalog.tables import KnownTable
+from pruner_duckdb.catalog.tables import KnownTable, TableNames
 from pruner_duckdb.catalog.views import Views
 from pruner_duckdb.connection import KEPT_PLANS, Connection
 from pruner_duckdb.rewrite.rewrite import Rewriter
@@ -26,7 +25,7 @@ from pruner_duckdb.shadow import selftest
 from pruner_duckdb.shadow.answers import Changes
 from pruner_duckdb.shadow.predicates import Predicates
 from pruner_duckdb.shadow.shadow import Definitions, Shadow
-from pruner_duckdb.statements.runner import Runner
+from pruner_duckdb.statements import Runner
 from tests.engines.duckdb_tables import FLIGHTS_FILES, answer, indexed, write_flights
 
 UNKNOWN = "2.99.0"

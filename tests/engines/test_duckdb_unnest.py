@@ -15,7 +15,7 @@ from pruner.expr.nodes import TRUE
 from pruner_duckdb.decode.gets import scan_predicates
 from pruner_duckdb.decode.numbered import numbers_rows
 from pruner_duckdb.shadow.shadow import Relation, Shadow
-from pruner_duckdb.sql.trees import Node, nodes_below
+from pruner_duckdb.sql.queries import Node, nodes_below
 from tests.engines.duckdb_tables import BEFORE_2, Compared, indexed, oracle, write_tree
 
 

@@ -15,10 +15,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError
-from pruner_duckdb.sql.queries import NO_LOCATION, names_of_lambda
+from pruner_duckdb.sql.queries import NO_LOCATION, names_of_lambda, nodes_below
 from pruner_duckdb.sql.select import Span, splice
 from pruner_duckdb.sql.tokens import Token, depth_change, tokens
-from pruner_duckdb.sql.trees import nodes_below
 
 if TYPE_CHECKING:
     from pruner_duckdb.shadow.answers import Ask

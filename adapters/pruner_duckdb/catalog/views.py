@@ -39,7 +39,7 @@ from pruner_duckdb.sql.tokens import tokens
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
-    from pruner_duckdb.catalog.names import TableNames
+    from pruner_duckdb.catalog.tables import TableNames
 
 _DEEPEST = 16
 _LIST_VIEWS = (

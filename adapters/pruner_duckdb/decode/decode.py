@@ -31,10 +31,9 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.truth import chosen, is_false, is_predicate, is_true, same_truth
 from pruner_duckdb.decode import calls
-from pruner_duckdb.decode.calls import function_name, summary
-from pruner_duckdb.decode.constants import UndecodablePart, constant, is_lossless
+from pruner_duckdb.decode.calls import UndecodablePart, constant, function_name, is_lossless, summary
 from pruner_duckdb.sql.functions import ALLOWED_FUNCTIONS
-from pruner_duckdb.sql.trees import Node, nodes_below
+from pruner_duckdb.sql.queries import Node, nodes_below
 from pruner_duckdb.types import arrow_type
 
 ColumnOf: TypeAlias = Callable[[Node], "Column | None"]

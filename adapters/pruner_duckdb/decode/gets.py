@@ -12,7 +12,7 @@ from typing import Any
 from pruner.expr.nodes import TRUE, Column, Expr, disjunction
 from pruner_duckdb.decode.decode import Node, all_of, decode_expression, decode_table_filter
 from pruner_duckdb.decode.numbered import Conditions, Descent, takes_names
-from pruner_duckdb.sql.trees import is_node
+from pruner_duckdb.sql.queries import is_node
 
 
 class UnknownPlanFormat(Exception):  # noqa: N818 - never reaches a user

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pruner_duckdb.sql.trees import Node, nodes_below
+from pruner_duckdb.sql.queries import Node, nodes_below
 
 Position: TypeAlias = "int | None"
 

@@ -17,16 +17,15 @@ from pruner.expr.functions.now import is_moment
 from pruner.expr.nodes import TRUE, Column, Compare, Expr, In, Opaque, Operator, conjunction
 from pruner.expr.semantics import Semantics
 from pruner.expr.walk import nodes_of
-from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned
-from pruner_duckdb.decode.calls import function_name
-from pruner_duckdb.decode.constants import UndecodablePart, constants
+from pruner_duckdb.catalog.tables import SEMANTICS, Pinned
+from pruner_duckdb.decode.calls import UndecodablePart, constants, function_name
 from pruner_duckdb.decode.decode import all_of, decode_expression, decode_value
+from pruner_duckdb.native_scan.library import Numbers
 from pruner_duckdb.native_scan.serving import Told, pin, serving, whole_sql
-from pruner_duckdb.native_scan.workers import Numbers
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.session.session import MEANING_SETTINGS
 from pruner_duckdb.sql.engine_faults import nan_option
-from pruner_duckdb.sql.trees import Node, nodes_below
+from pruner_duckdb.sql.queries import Node, nodes_below
 
 if TYPE_CHECKING:
     from pruner import PinnedSnapshot

@@ -16,13 +16,11 @@ import duckdb
 from pruner.adapters import Newest
 from pruner.errors import PrunerError, TableError
 from pruner.expr.nodes import Column, IsNull
-from pruner_duckdb.catalog.pinned import SEMANTICS
 from pruner_duckdb.catalog.stores import grant_to
-from pruner_duckdb.catalog.tables import KnownTable, name_is_taken
+from pruner_duckdb.catalog.tables import SEMANTICS, KnownTable, name_is_taken
 from pruner_duckdb.native_scan.answering import TableAnswers
-from pruner_duckdb.native_scan.library import Library, NoExtensionError, load, reason_against
+from pruner_duckdb.native_scan.library import Library, NoExtensionError, Workers, load, reason_against
 from pruner_duckdb.native_scan.serving import not_served, pin
-from pruner_duckdb.native_scan.workers import Workers
 from pruner_duckdb.scans import LOGGER, Scan
 from pruner_duckdb.session.scope import called_as_by
 from pruner_duckdb.shadow.shadow import Shadow

@@ -11,7 +11,7 @@ import numpy as np
 
 from pruner.errors import TableError
 from pruner.expr.nodes import TRUE
-from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned
+from pruner_duckdb.catalog.tables import SEMANTICS, Pinned
 from pruner_duckdb.read.native import FileKinds, described, folded
 from pruner_duckdb.read.scan import Wanted, has_further_keys, is_one_scan
 from pruner_duckdb.types import file_name, is_remote, quote_text

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from pruner_duckdb.read.native import folded
 from pruner_duckdb.sql.functions import ROWWISE_FUNCTIONS
+from pruner_duckdb.sql.queries import Node, nodes_below
 from pruner_duckdb.sql.result_names import without_places
 from pruner_duckdb.sql.select import Reference, Select, Span
 from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
-from pruner_duckdb.sql.trees import Node, nodes_below
 
 _BEHIND_FROM = frozenset(
     [

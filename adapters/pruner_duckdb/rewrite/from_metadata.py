@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from pruner_duckdb.read.native import folded
 from pruner_duckdb.rewrite.blocks import Aggregate, Aggregation, Block, Extremes, FirstRows
+from pruner_duckdb.sql.queries import nodes_below
 from pruner_duckdb.sql.select import Select, Span, splice
-from pruner_duckdb.sql.trees import nodes_below
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:

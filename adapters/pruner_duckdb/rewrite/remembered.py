@@ -31,7 +31,7 @@ from pruner_duckdb.shadow.shadow import Relation
 if TYPE_CHECKING:
     from pruner import PinnedSnapshot
     from pruner_duckdb.catalog.tables import KnownTable
-    from pruner_duckdb.rewrite.rewritten import Rewritten
+    from pruner_duckdb.rewrite.statement import Rewritten
     from pruner_duckdb.session.scope import Method
 
 REMEMBERED_REWRITINGS = 128

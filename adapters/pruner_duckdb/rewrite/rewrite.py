@@ -13,21 +13,22 @@ from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
-from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned, failure, is_failure, of_references
 from pruner_duckdb.catalog.stores import Grants
+from pruner_duckdb.catalog.tables import SEMANTICS, Pinned, failure, is_failure, of_references
 from pruner_duckdb.decode.calls import MOMENTS
 from pruner_duckdb.plainly import FullScan
 from pruner_duckdb.read.native import FileColumns, described, folded
 from pruner_duckdb.read.reading import Sources
 from pruner_duckdb.read.scan import Wanted
 from pruner_duckdb.rewrite.blocks import may_have_blocks
+from pruner_duckdb.rewrite.errors import read_only
 from pruner_duckdb.rewrite.from_metadata import Shortcut, calls_of, without_covered
 from pruner_duckdb.rewrite.from_metadata import edits as answer_edits
 from pruner_duckdb.rewrite.markers import Markers
 from pruner_duckdb.rewrite.meaning import Meaning
 from pruner_duckdb.rewrite.remembered import Observations, RelationOf, RememberedRewritings, parameters_key
-from pruner_duckdb.rewrite.rewritten import Rewritten
 from pruner_duckdb.rewrite.shortcuts import Shortcuts
+from pruner_duckdb.rewrite.statement import Rewritten
 from pruner_duckdb.scans import LEFT_OUT, Scan
 from pruner_duckdb.session.session import (
     SessionState,
@@ -47,12 +48,11 @@ from pruner_duckdb.shadow.selftest import plan_format_problem
 from pruner_duckdb.shadow.shadow import NotPlanned, Relation, Shadow, readable_plans
 from pruner_duckdb.sql.engine_faults import READS_ROWS_LATE_OF_ONE_SCAN, RUNS_RELATIONS_WITH_PARAMETERS
 from pruner_duckdb.sql.forms import Form
-from pruner_duckdb.sql.refusals import read_only
 from pruner_duckdb.sql.select import Reference, Select, Span
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
-    from pruner_duckdb.catalog.names import TableNames
+    from pruner_duckdb.catalog.tables import TableNames
     from pruner_duckdb.read.shape import ScanShape
     from pruner_duckdb.rewrite.statement import Statement
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pruner.expr.nodes import TRUE, Expr
-from pruner_duckdb.catalog.pinned import Pinned, failure, of_references
+from pruner_duckdb.catalog.tables import Pinned, failure, of_references
 from pruner_duckdb.rewrite.blocks import Block, blocks
 from pruner_duckdb.rewrite.from_metadata import (
     DEFAULT_ORDER,

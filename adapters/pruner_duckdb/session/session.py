@@ -12,8 +12,7 @@ from typing import Any
 
 import duckdb
 
-from pruner_duckdb.shadow.answers import Ask
-from pruner_duckdb.shadow.definitions import EXTENSIONS
+from pruner_duckdb.shadow.answers import EXTENSIONS, Ask
 from pruner_duckdb.shadow.predicates import Unpruned
 from pruner_duckdb.shadow.shadow import (
     Definitions,
@@ -23,7 +22,7 @@ from pruner_duckdb.shadow.shadow import (
     readable_plans,
     setting_text,
 )
-from pruner_duckdb.sql.trees import nodes_below
+from pruner_duckdb.sql.queries import nodes_below
 from pruner_duckdb.types import quote, quote_text
 
 MEANING_SETTINGS = (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from pruner_duckdb.sql.functions import FOLDABLE
-from pruner_duckdb.sql.trees import Node, nodes_below
+from pruner_duckdb.sql.queries import Node, nodes_below
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from pruner_duckdb.decode.decode import all_of
 from pruner_duckdb.decode.gets import UnknownPlanFormat, scan_predicates, whole_predicate
 from pruner_duckdb.shadow.macros import NO_MACROS, Macros
 from pruner_duckdb.shadow.shadow import LruCache, NotPlanned, Relation, Shadow, with_typical_integers
-from pruner_duckdb.sql.any_of_list import AnyOfList
 from pruner_duckdb.sql.engine_faults import fault
 from pruner_duckdb.sql.functions import FOLDABLE, VALUE_BLIND
-from pruner_duckdb.sql.literals import NoLiteral, sql_literal
+from pruner_duckdb.sql.literals import AnyOfList, NoLiteral, sql_literal
 from pruner_duckdb.sql.select import Parameter, Reference, Select, Span, outermost, splice
 from pruner_duckdb.types import quote
 

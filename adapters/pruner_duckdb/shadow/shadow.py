@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import duckdb
 
-from pruner_duckdb.shadow.definitions import EXTENSIONS
+from pruner_duckdb.shadow.answers import EXTENSIONS
 from pruner_duckdb.sql.extents import add_lengths, has_lengths
 from pruner_duckdb.sql.functions import FOLDABLE, repeatable_functions
 from pruner_duckdb.sql.result_names import CALLS, aliases

@@ -7,8 +7,8 @@ from typing import Final
 
 import duckdb
 
+from pruner_duckdb.sql.queries import Node, nodes_below
 from pruner_duckdb.sql.tokens import Token, depth_change, tokens
-from pruner_duckdb.sql.trees import Node, nodes_below
 
 _IS_1: Final = duckdb.__version__.startswith(("0.", "1."))
 _CASTS_BY_UTC: Final = _IS_1

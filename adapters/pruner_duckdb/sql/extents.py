@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pruner_duckdb.sql.queries import Node, nodes_below
 from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens, with_plain_spaces
-from pruner_duckdb.sql.trees import Node, nodes_below
 from pruner_duckdb.types import quote_text
 
 LENGTH = "query_location_length"

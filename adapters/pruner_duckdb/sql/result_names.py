@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any, cast
 
-from pruner_duckdb.sql.queries import READ
+from pruner_duckdb.sql.queries import READ, nodes_below
 from pruner_duckdb.sql.select import Node, Span, splice
 from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
-from pruner_duckdb.sql.trees import nodes_below
 from pruner_duckdb.types import quote
 
 _AFTER_ITEM = re.compile(

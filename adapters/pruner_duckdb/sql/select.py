@@ -13,20 +13,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
-from pruner_duckdb.sql.any_of_list import AnyOfList, take_any_lists
 from pruner_duckdb.sql.extents import add_lengths, has_lengths
 from pruner_duckdb.sql.functions import SESSION_VALUES
+from pruner_duckdb.sql.literals import AnyOfList, take_any_lists
 from pruner_duckdb.sql.queries import (
     NO_LOCATION,
     READ,
+    Node,
     is_of_any_row,
     names_of_lambda,
+    nodes_below,
     path_of_call,
     scope_of_child,
     shows_table,
     tables_in_scope,
 )
-from pruner_duckdb.sql.trees import Node, nodes_below
 
 # How a statement spells the name of a table.
 

@@ -21,25 +21,22 @@ from pruner_duckdb.catalog.views import Views, is_create_view
 from pruner_duckdb.plainly import VALUE_ERRORS, AccessPath, FullScan, full_scans_after
 from pruner_duckdb.read.reading import Sources
 from pruner_duckdb.relation import LazyRelation
+from pruner_duckdb.rewrite.errors import refusal, told
 from pruner_duckdb.rewrite.markers import without_gone
 from pruner_duckdb.rewrite.rewrite import Rewriter
-from pruner_duckdb.rewrite.rewritten import Rewritten
-from pruner_duckdb.rewrite.statement import Statement
-from pruner_duckdb.rewrite.told import told
+from pruner_duckdb.rewrite.statement import Rewritten, Statement
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.session.scope import Method, Scope
 from pruner_duckdb.session.session import session_state
 from pruner_duckdb.shadow.answers import Answers, Changes
 from pruner_duckdb.shadow.predicates import Parameters
-from pruner_duckdb.sql.refusals import refusal
 from pruner_duckdb.sql.select import NotSelect, Span, splice
 from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
 from pruner_duckdb.types import quote, quote_text
 
 if TYPE_CHECKING:
     from pruner import Table
-    from pruner_duckdb.catalog.names import TableNames
-    from pruner_duckdb.catalog.tables import KnownTable
+    from pruner_duckdb.catalog.tables import KnownTable, TableNames
     from pruner_duckdb.shadow.shadow import Shadow
 
 # PREPARE, EXECUTE and DEALLOCATE of statements over tables of pruner: their text is kept, never a list of files.

@@ -1,1 +1,0 @@
-"""One statement on its way to DuckDB, run as the caller would."""
