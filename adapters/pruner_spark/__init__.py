@@ -4,7 +4,7 @@ from pruner_spark.connect import connect_read
 from pruner_spark.reading import last_plans, prune, read, read_with_keys, register
 from pruner_spark.relations.scans import Scan
 from pruner_spark.sorting import sort_for
-from pruner_spark.statements.sql import sql
+from pruner_spark.statements import sql
 
 __all__ = [
     "Scan",

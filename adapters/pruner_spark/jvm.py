@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError
-from pruner_spark.relations.planner import Planner, sentence
+from pruner_spark.relations.relation import Planner, sentence
 from pruner_spark.relations.scans import ScanLog
 from pruner_spark.session import SessionState
 

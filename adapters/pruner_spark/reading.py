@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pruner.catalog.names import settings_in_place
 from pruner.errors import PrunerError, StorageError, TableError
 from pruner.expr.nodes import TRUE, Expr
-from pruner_spark.formats import HUDI, spark_format
+from pruner_spark.formats import HUDI, spark_format, table_behind
 from pruner_spark.jvm import java_side
 from pruner_spark.key_lists import require_alike, rows_with
-from pruner_spark.leaves import table_behind
 from pruner_spark.tables import opened
 from pruner_spark.wrapping import PLANNING_SECONDS, Chooser, Wrapper
 

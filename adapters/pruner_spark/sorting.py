@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pruner import Table
 from pruner.catalog.names import settings_in_place
 from pruner.maintenance.ordering import order_by
+from pruner_spark.formats import leaves_of, table_behind
 from pruner_spark.jvm import java_side
-from pruner_spark.leaves import leaves_of, table_behind
 from pruner_spark.tables import opened
 
 if TYPE_CHECKING:

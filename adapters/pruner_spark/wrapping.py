@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
-from pruner_spark.formats import CATALOG_INDEX, READ_OPTIMIZED, NotPrunableError, format_of
+from pruner_spark.formats import (
+    CATALOG_INDEX,
+    READ_OPTIMIZED,
+    Leaf,
+    NotPrunableError,
+    format_of,
+    leaves_of,
+    told_leaves,
+)
 from pruner_spark.jvm import java_session, session_id
-from pruner_spark.leaves import Leaf, leaves_of, told_leaves
 from pruner_spark.relations.agreement import spark_columns
-from pruner_spark.relations.planner import sentence
-from pruner_spark.relations.relation import PrunedRelation, Shape
+from pruner_spark.relations.relation import PrunedRelation, Shape, sentence
 from pruner_spark.relations.scans import Scan
 from pruner_spark.tables import identity, opened
 

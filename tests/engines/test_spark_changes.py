@@ -10,7 +10,7 @@ import pytest
 
 import pruner
 import pruner_spark
-from pruner_spark.statements import subqueries
+from pruner_spark import statements as merging
 from tests.engines.spark_tables import new_scans, rows_of, unordered
 from tests.support.hudi_writer import HudiWriter, trips
 from tests.support.spark import spark_snapshot
@@ -121,7 +121,7 @@ def test_what_a_subquery_cannot_say_is_left_to_spark(
             (74, "MOST_LISTED", "v", 2),
         ):
             with monkeypatch.context() as patch:
-                patch.setattr(subqueries, name, 1)
+                patch.setattr(merging, name, 1)
                 pruner_spark.sql(spark, listed.format(number, key))
             changed = spark_snapshot(spark, path).where(f"seats = {number}")
             assert sorted(row.id for row in changed.collect()) == [3, 14]

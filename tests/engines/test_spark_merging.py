@@ -11,7 +11,7 @@ import pytest
 import pruner
 import pruner_spark
 from pruner_spark import key_lists
-from pruner_spark.statements import merging
+from pruner_spark import statements as merging
 from tests.engines.spark_tables import new_scans, rows_of, unordered
 from tests.support.hudi_writer import HudiWriter, trips
 from tests.support.spark import spark_snapshot

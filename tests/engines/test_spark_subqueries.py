@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pruner_spark.jvm import java_session, java_side
-from pruner_spark.statements.subqueries import answered
+from pruner_spark.statements import answered
 from tests.engines.spark_tables import rows_of, unordered
 
 if TYPE_CHECKING:

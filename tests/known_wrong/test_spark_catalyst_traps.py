@@ -16,7 +16,7 @@ import pytest
 
 from pruner.expr.nodes import Compare, Opaque
 from pruner.expr.show import show
-from pruner_spark.catalyst.nodes import Nodes
+from pruner_spark.catalyst.decode import Nodes
 from pruner_spark.catalyst.source import Source
 from pruner_spark.session import SessionState
 from tests.support.catalyst import matching_and_kept, settings

@@ -17,7 +17,7 @@ import pruner.spark.iceberg.IcebergTables;
 import pruner.spark.indexes.SliceKeys;
 import scala.collection.Iterator;
 
-/** What `pruner_spark.leaves` reads of a leaf that scans files. */
+/** What `pruner_spark.formats` reads of a leaf that scans files. */
 public final class Description {
   private static final String[] OPTIONS = {
     "datetimeRebaseMode", "int96RebaseMode", "as.of.instant", "hoodie.enable.data.skipping"

@@ -1,1 +1,0 @@
-"""SQL statements: sources and subqueries of statements that write, and MERGE INTO."""
