@@ -1,14 +1,136 @@
-"""Values of Trino's expressions with their types, and what comparing them with constants means."""
+r"""Comparisons as Trino means them: of values with constants, and of text whose type has a length.
+
+Comparisons of text columns whose type has a length: Trino cuts what files hold, and pads CHAR.
+
+A `varchar(n)` column reads the first n characters of each value; a `char(n)` column reads them without the spaces at
+the end and compares as if spaces followed without end, so that 'a\x1f' comes before 'a'. The statements made here are
+about what the files hold. Sources: Trino's `ValueDecoders`, `Chars.compareChars`; trinodb/trino#30187.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pruner.expr.nodes import Compare, Expr, In, Literal, Operator
-from pruner_trino.text import compare_text, text_in
-from pruner_trino.types import TrinoType
-from pruner_trino.values import NotUnderstood
+import pyarrow as pa
+
+from pruner.expr.exact.patterns import split_pattern
+from pruner.expr.nodes import (
+    Compare,
+    Expr,
+    In,
+    Like,
+    Literal,
+    Not,
+    Opaque,
+    Operator,
+    conjunction,
+    disjunction,
+)
+from pruner_trino.values import NotUnderstood, TrinoType
+
+_STRING = pa.string()
+_FIRST_PRINTABLE = " "
+
+
+def compare_text(column: Expr, kind: TrinoType, operator: Operator, text: str) -> Expr:
+    """Return `column operator text` as a statement about the values in files.
+
+    Args:
+        column: the column, as it stands in the files.
+        kind: its type in Trino, a text.
+        operator: the comparison.
+        text: a value of that type; of `char(n)` without the spaces at the end.
+
+    Raises:
+        NotUnderstood: the order of such a text is not certain.
+    """
+    if kind.name == "char":
+        return _compare_char(column, operator, text)
+    if _is_stored_as_is(text, kind):
+        return Compare(operator, column, Literal(text, _STRING))
+    # Whatever starts with the text is cut to just it.
+    return _split(
+        operator, below=Compare(Operator.LT, column, Literal(text, _STRING)), equal=_starts(column, text)
+    )
+
+
+def _is_stored_as_is(text: str, kind: TrinoType) -> bool:
+    """Tell whether a value is neither padded nor what longer values in files may be cut to."""
+    return kind.name == "varchar" and (kind.length is None or len(text) < kind.length)
+
+
+def text_in(column: Expr, kind: TrinoType, texts: Sequence[str]) -> Expr:
+    """Return `column IN (texts)` as a statement about the values in files."""
+    plain = [text for text in texts if _is_stored_as_is(text, kind)]
+    others = [text for text in texts if not _is_stored_as_is(text, kind)]
+    listed: tuple[Expr, ...] = (In(column, tuple(Literal(text, _STRING) for text in plain)),) if plain else ()
+    return disjunction((*listed, *(compare_text(column, kind, Operator.EQ, text) for text in others)))
+
+
+def text_like(column: Expr, kind: TrinoType, pattern: str, escape: str | None) -> Expr:
+    """Return `column LIKE pattern [ESCAPE escape]` as a statement about the values in files.
+
+    Raises:
+        NotUnderstood: the values that match are not certain.
+    """
+    split = split_pattern(pattern, escape)
+    if kind.length is None or split is None:
+        return Like(column, pattern, escape)
+    if kind.name == "char":
+        # LIKE sees the padding, which files may not have.
+        starts = split.prefix.rstrip(" ")
+        return conjunction((_starts(column, starts), _padded(column, f"LIKE {pattern!r}")))
+    if len(split.prefix) > kind.length:
+        raise NotUnderstood("a pattern that is longer than the column's values")
+    if split.is_text:
+        return compare_text(column, kind, Operator.EQ, split.prefix)
+    return Like(column, pattern, escape)
+
+
+def _compare_char(column: Expr, operator: Operator, text: str) -> Expr:
+    """Values that do not start with the text are ordered as their bytes are; of the others only the very text is
+    certain.
+    """
+    literal = Literal(text, _STRING)
+    starts, padded = _starts(column, text), _padded(column, f"{operator.value} {text!r}")
+    same = Compare(Operator.EQ, column, literal)
+    if operator in (Operator.EQ, Operator.NE):
+        equal = disjunction((same, conjunction((starts, padded))))
+        return equal if operator is Operator.EQ else Not(equal)
+    if any(character < _FIRST_PRINTABLE for character in text):
+        raise NotUnderstood("an order of CHAR values by characters below the space")
+    below = Compare(Operator.LT, column, literal)
+    longer = conjunction((starts, Not(same), padded))
+    return _split(
+        operator, below=disjunction((below, longer)), equal=disjunction((same, conjunction((starts, padded))))
+    )
+
+
+def _split(operator: Operator, *, below: Expr, equal: Expr) -> Expr:
+    """A comparison out of what is below and what is equal."""
+    match operator:
+        case Operator.EQ:
+            return equal
+        case Operator.NE:
+            return Not(equal)
+        case Operator.LT:
+            return below
+        case Operator.GE:
+            return Not(below)
+        case Operator.LE:
+            return disjunction((below, equal))
+        case Operator.GT:
+            return Not(disjunction((below, equal)))
+
+
+def _starts(column: Expr, text: str) -> Expr:
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return Like(column, f"{escaped}%", None if escaped == text else "\\")
+
+
+def _padded(column: Expr, text: str) -> Opaque:
+    return Opaque((), f"padded {text[:60]}", "CHAR values are padded where they are read")
 
 
 @dataclass(frozen=True, slots=True)

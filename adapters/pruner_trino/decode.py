@@ -1,16 +1,163 @@
-"""Trino's predicate of a scan, as the plugin sends it, in the common expression form."""
+"""Trino's predicate of a scan, domains and filter, in the common expression form.
+
+Trino's domains, sets of values that a column may have, as predicates of the expression form.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from pruner.errors import PredicateError
-from pruner.expr.nodes import FALSE, TRUE, Expr, conjunction
+from pruner.expr.exact.clock import day_number
+from pruner.expr.nodes import FALSE, TRUE, Expr, IsNull, Literal, Not, Operator, conjunction, disjunction
 from pruner.expr.semantics import Semantics
-from pruner_trino.domains import column_domain
+from pruner_trino.comparing import Part, compare, equals_any
 from pruner_trino.expressions import Expressions
-from pruner_trino.messages import ColumnDomain, Content, TupleDomain, read_content, survey
-from pruner_trino.values import NotUnderstood
+from pruner_trino.messages import (
+    AllValues,
+    ColumnDomain,
+    Content,
+    DiscreteValues,
+    NoValues,
+    OpaqueValues,
+    Range,
+    RangeValues,
+    TupleDomain,
+    Values,
+    read_content,
+    survey,
+)
+from pruner_trino.values import NotUnderstood, TrinoType, literal
+
+
+def column_domain(column: Part, values: Values, *, null_allowed: bool) -> Expr:
+    """Return the predicate that a column's values lie in a domain.
+
+    Raises:
+        NotUnderstood: the domain, or a value in it, has no counterpart in the expression form.
+    """
+    if isinstance(values, OpaqueValues):
+        raise NotUnderstood(values.text[:200])
+    kind = column.known
+    inside = _inside(column, values, kind)
+    if not null_allowed:
+        return Not(IsNull(column.expr)) if inside is None else inside
+    if inside is None:
+        return TRUE
+    null = IsNull(column.expr)
+    return null if inside == FALSE else disjunction((null, inside))
+
+
+def _inside(column: Part, values: Values, kind: TrinoType) -> Expr | None:
+    """What is said of values that are not NULL; None if every one is inside."""
+    match values:
+        case AllValues():
+            return None
+        case NoValues():
+            return FALSE
+        case RangeValues(ranges):
+            return _in_ranges(column, [_Span.of(each, kind) for each in ranges])
+        case DiscreteValues(inclusive, listed):
+            found = equals_any(column, [_value(value, kind) for value in listed])
+            return found if inclusive else Not(found)
+        case OpaqueValues():
+            raise AssertionError("opaque values are refused before")
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """One end of a range; its value is no NULL and no NaN."""
+
+    value: Literal
+    inclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A range with its values decoded; both ends of one that holds a single value are the same object."""
+
+    low: _End | None
+    high: _End | None
+
+    @classmethod
+    def of(cls, given: Range, kind: TrinoType) -> _Span:
+        low = None if given.low is None else _End(_value(given.low.value, kind), given.low.inclusive)
+        if given.low == given.high and low is not None and low.inclusive:
+            return cls(low, low)
+        high = None if given.high is None else _End(_value(given.high.value, kind), given.high.inclusive)
+        return cls(low, high)
+
+    @property
+    def only_value(self) -> Literal | None:
+        """The literal of a range that holds one value; None for others."""
+        return self.low.value if self.low is not None and self.low is self.high else None
+
+
+def _value(value: Any, kind: TrinoType) -> Literal:
+    found = literal(value, kind)
+    if found.value is None or (isinstance(found.value, float) and math.isnan(found.value)):
+        raise NotUnderstood("a domain with NULL or NaN among its values")
+    return found
+
+
+def _in_ranges(column: Part, spans: Sequence[_Span]) -> Expr | None:
+    """One of the ranges holds.
+
+    Ranges that are open at both ends are all values but some, and there NaN, which is in no range, may be wanted: they
+    become the denial of what lies between, which is true of NaN.
+    """
+    if not spans:
+        return FALSE
+    if spans[0].low is None and spans[-1].high is None:
+        gaps = [_between(before, after) for before, after in pairwise(spans)]
+        if not gaps:
+            return None
+        if all(gap is not None for gap in gaps):
+            return Not(_in_some(column, [gap for gap in gaps if gap is not None]))
+        if column.known.has_nan:
+            raise NotUnderstood("ranges that are not in order")
+    return _in_some(column, spans)
+
+
+def _between(before: _Span, after: _Span) -> _Span | None:
+    """The gap between two ranges that follow each other; None where they overlap or are in another order."""
+    low, high = before.high, after.low
+    if low is None or high is None or low.value.type != high.value.type:
+        return None
+    start, end = _order(low.value), _order(high.value)
+    first = start if before.low is None else _order(before.low.value)
+    touching = start == end and not low.inclusive and not high.inclusive
+    if first > start or not (start < end or touching):
+        return None
+    if touching:
+        point = _End(low.value, inclusive=True)
+        return _Span(point, point)
+    return _Span(_End(low.value, not low.inclusive), _End(high.value, not high.inclusive))
+
+
+def _order(found: Literal) -> Any:
+    """What the values of one type are ordered by; days that Python's dates do not reach are numbers."""
+    return day_number(found.value) if isinstance(found.value, datetime.date) else found.value
+
+
+def _in_some(column: Part, spans: Sequence[_Span]) -> Expr:
+    points = [point for span in spans if (point := span.only_value) is not None]
+    ranges = [_in_range(column, span) for span in spans if span.only_value is None]
+    return disjunction((*((equals_any(column, points),) if points else ()), *ranges))
+
+
+def _in_range(column: Part, span: _Span) -> Expr:
+    ends: list[Expr] = []
+    if span.low is not None:
+        ends.append(compare(Operator.GE if span.low.inclusive else Operator.GT, column, span.low.value))
+    if span.high is not None:
+        ends.append(compare(Operator.LE if span.high.inclusive else Operator.LT, column, span.high.value))
+    return conjunction(tuple(ends)) if ends else Not(IsNull(column.expr))
 
 
 def decode_request(content: bytes, semantics: Semantics) -> Expr:

@@ -29,7 +29,7 @@ from pruner.expr.nodes import (
     conjunction,
 )
 from pruner_trino import functions
-from pruner_trino.comparing import Part, compare, equals_any
+from pruner_trino.comparing import Part, compare, equals_any, text_like
 from pruner_trino.messages import (
     CallNode,
     ColumnNode,
@@ -40,9 +40,7 @@ from pruner_trino.messages import (
     ScanColumn,
     survey,
 )
-from pruner_trino.text import text_like
-from pruner_trino.types import BIGINT, BOOLEAN, TrinoType, trino_type
-from pruner_trino.values import NotUnderstood, literal
+from pruner_trino.values import BIGINT, BOOLEAN, NotUnderstood, TrinoType, literal, trino_type
 
 DEEPEST = 100
 """Levels of an expression; deeper ones are opaque."""

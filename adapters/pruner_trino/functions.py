@@ -17,8 +17,7 @@ from pruner.expr.functions.registry import form_name, names_of
 from pruner.expr.nodes import Call, Expr, Like, Literal
 from pruner.expr.values import Interval
 from pruner_trino.comparing import Part
-from pruner_trino.types import BIGINT, BOOLEAN, TrinoType
-from pruner_trino.values import NotUnderstood
+from pruner_trino.values import BIGINT, BOOLEAN, NotUnderstood, TrinoType
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "integer", "bigint"})
 _MOMENTS: Final = frozenset({"date", "timestamp"})
