@@ -1,6 +1,8 @@
-"""What other distributions bring, by entry points: found and loaded in this one place.
+"""What other distributions bring, by entry points, and what to install where an optional part is missing.
 
 Whatever is wrong with an entry becomes one sentence that names the package at fault.
+
+What to install where an optional part is missing, in one wording for every message.
 """
 
 from __future__ import annotations
@@ -13,10 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pruner.errors import PrunerError
-from pruner.extras import installing
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
+
+DISTRIBUTION = "lake-pruner"
+DUCKDB_EXTRA = "duckdb"
+SPARK_EXTRA = "spark"
+
+
+def installing(extra: str, distribution: str = DISTRIBUTION) -> str:
+    """How to install an extra. No message names a bare `pip install`: the package need not be on the user's index."""
+    return f"install the extra {extra!r} of {distribution} (in a checkout: pip install '.[{extra}]')"
 
 
 class Group(Enum):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import as_numpy, positions
+from pruner.arrow import MANY_RECORDS, as_numpy, give_back_memory, positions
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
 from pruner.evidence.join import Part, Placement, newest_of_each_slice, placed, with_slices
@@ -27,7 +27,6 @@ from pruner.indexes.optional import (
     SelectiveIndexType,
 )
 from pruner.indexes.registry import index_type
-from pruner.memory import MANY_RECORDS, give_back_memory
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:

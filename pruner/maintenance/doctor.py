@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.errors import PrunerError, cause
-from pruner.extras import DISTRIBUTION
 from pruner.maintenance.uncovered import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
+from pruner.plugins import DISTRIBUTION
 from pruner.showing.words import counted, drop_command, no_more
 from pruner.storage.files import open_for_arrow
 from pruner.tables.parquet.other_files import other_files

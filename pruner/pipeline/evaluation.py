@@ -20,7 +20,7 @@ from pruner.expr.functions.function import ANYWHERE, Argument
 from pruner.expr.functions.registry import row_for
 from pruner.expr.nodes import Call, Column, Expr, Literal
 from pruner.expr.types import integer_range, is_string, unit_of
-from pruner.extras import DUCKDB_EXTRA, installing
+from pruner.plugins import DUCKDB_EXTRA, installing
 
 if TYPE_CHECKING:
     from pruner.expr.functions.function import Evaluation

@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from pruner.arrow import compute
 from pruner.errors import PrunerError, StorageError
-from pruner.extras import DISTRIBUTION, SPARK_EXTRA, installing
 from pruner.metadata import receipts
 from pruner.metadata.receipts import Receipt
 from pruner.metadata.segments import read_segment
@@ -31,6 +30,7 @@ from pruner.pipeline.batches import BATCH_SLICES
 from pruner.pipeline.requests import table_bytes
 from pruner.pipeline.slices import CHUNK_SLICES, cut, sizes_of
 from pruner.pipeline.spark_worker import RESULT_COLUMNS, SparkJob, run_parts
+from pruner.plugins import DISTRIBUTION, SPARK_EXTRA, installing
 from pruner.storage.local import STAGING
 from pruner.version import __version__
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prometheus_client import multiprocess as counters
 
 from pruner.errors import PrunerError
-from pruner.extras import installing
+from pruner.plugins import installing
 from pruner.service.app import create_app
 from pruner.service.metrics import SHARED_FOLDER
 from pruner.service.served import Served, Upkeep

@@ -11,7 +11,7 @@ import typer
 
 from pruner.cli.output import write_line
 from pruner.errors import PrunerError
-from pruner.extras import installing
+from pruner.plugins import installing
 from pruner.showing.words import counted
 
 HostOption = Annotated[str, typer.Option("--host", help="Address to listen on.")]

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from pruner.arrow import text_array
+from pruner.arrow import MANY_SLICES, give_back_memory, text_array
 from pruner.errors import StorageError, TableError
-from pruner.memory import MANY_SLICES, give_back_memory
 from pruner.showing.words import FILE_GROUP
 from pruner.storage.opening import open_store
 from pruner.tables.hudi.avro_schema import arrow_schema, converted_by_hudi_rs

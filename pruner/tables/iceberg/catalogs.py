@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pruner.errors import StorageError, TableError, first_line
-from pruner.extras import installing
+from pruner.plugins import installing
 from pruner.tables.iceberg.places import IN_CATALOG, place_of, spelled
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner import memory
+from pruner import arrow
 from pruner.evidence import loading
 
 
@@ -21,7 +21,7 @@ def test_memory_is_given_back_after_records_were_loaded(
 
     def give() -> None:
         given.append(1)
-        memory.give_back_memory()
+        arrow.give_back_memory()
 
     monkeypatch.setattr(loading, "MANY_RECORDS", many)
     monkeypatch.setattr(loading, "give_back_memory", give)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pruner import memory
+from pruner import arrow
 from pruner.tables.hudi import source as hudi
 from tests.support.hudi_synthetic import SyntheticTable
 
@@ -19,7 +19,7 @@ def test_memory_is_given_back_after_a_large_listing(
 
     def give() -> None:
         given.append(1)
-        memory.give_back_memory()
+        arrow.give_back_memory()
 
     monkeypatch.setattr(hudi, "MANY_SLICES", many)
     monkeypatch.setattr(hudi, "give_back_memory", give)

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pruner.errors import TableError
-from pruner.extras import installing
+from pruner.plugins import installing
 
 if TYPE_CHECKING:
     from types import ModuleType
