@@ -19,7 +19,7 @@ from pruner.version import __version__
 
 if TYPE_CHECKING:
     from pruner.advice.forecast import SampleLimits
-    from pruner.advice.found import Advice
+    from pruner.advice.proposals import Advice
     from pruner.catalog.names import open_table
     from pruner.catalog.notify import notify
     from pruner.ddl import sql
@@ -88,7 +88,7 @@ __all__ = [
 
 _HOMES = {
     "pruner.advice.forecast": ("SampleLimits",),
-    "pruner.advice.found": ("Advice",),
+    "pruner.advice.proposals": ("Advice",),
     "pruner.catalog.names": ("open_table",),
     "pruner.catalog.notify": ("notify",),
     "pruner.maintenance.compaction": ("CompactResult",),

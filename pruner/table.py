@@ -24,9 +24,8 @@ from pruner.showing.progress import telling
 from pruner.tables.source import NamedSource
 
 if TYPE_CHECKING:
-    from pruner.advice.forecast import SampleLimits
-    from pruner.advice.found import Advice
-    from pruner.advice.pace import Pace
+    from pruner.advice.forecast import Pace, SampleLimits
+    from pruner.advice.proposals import Advice
     from pruner.expr.nodes import Expr
     from pruner.expr.semantics import Semantics
     from pruner.maintenance.build import Indexing, RefreshResult
@@ -362,7 +361,7 @@ class Table:
             TableError: the listing cannot be read completely.
         """
         from pruner.advice.advisor import Advisor
-        from pruner.advice.pace import Pace
+        from pruner.advice.forecast import Pace
 
         pace = budget if isinstance(budget, Pace) else Pace(budget)
         view = self._views.current()

@@ -15,10 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.advice.forecast import Estimator, SampleLimits, sampled
-from pruner.advice.found import Advice, Forecast, LayoutProposal
-from pruner.advice.pace import CHOICE, LAYOUTS, ROWS, Pace
-from pruner.advice.proposals import PROPOSED, chosen, columns_left, cost_of, described, merged, possible
+from pruner.advice.forecast import CHOICE, LAYOUTS, ROWS, Estimator, Pace, SampleLimits, sampled
+from pruner.advice.proposals import (
+    PROPOSED,
+    Advice,
+    Forecast,
+    LayoutProposal,
+    chosen,
+    columns_left,
+    cost_of,
+    described,
+    merged,
+    possible,
+)
 from pruner.advice.questions import asked, is_askable, suggested, unanswerable
 from pruner.advice.trials import RANGES, Candidate, Trial, recorded, subset
 from pruner.arrow import compute

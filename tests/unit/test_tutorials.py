@@ -62,7 +62,7 @@ def run_sh(text: str) -> str:
 @pytest.fixture(autouse=True)
 def _in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a page shows is what a machine prints on which time is never short."""
-    monkeypatch.setattr("pruner.advice.pace.Pace.is_over", lambda *_: False)
+    monkeypatch.setattr("pruner.advice.forecast.Pace.is_over", lambda *_: False)
 
 
 @pytest.mark.load

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from pruner.advice.pace import STATEMENTS as READ
-from pruner.advice.pace import Pace
+from pruner.advice.forecast import STATEMENTS as READ
+from pruner.advice.forecast import Pace
 from pruner.cli.commands.queries import MISSING_TABLE, duckdb_adapter, mentioned
 from pruner.cli.options import (
     DialectOption,
@@ -30,7 +30,7 @@ from pruner.showing.words import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pruner.advice.found import Advice
+    from pruner.advice.proposals import Advice
     from pruner.catalog.names import Catalog
     from pruner.planning.plan import Plan
     from pruner.table import Table

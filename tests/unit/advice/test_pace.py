@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner.advice.pace import DATA, LAYOUTS, ROWS, Pace
+from pruner.advice.forecast import DATA, LAYOUTS, ROWS, Pace
 
 
 class Clock:
