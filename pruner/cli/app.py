@@ -9,20 +9,7 @@ from typing import Annotated
 import typer
 
 from pruner import __version__
-from pruner.cli.commands import (
-    advising,
-    demo,
-    doctor,
-    errors,
-    indexes,
-    inspecting,
-    notify,
-    plans,
-    queries,
-    serve,
-    trino_plugin,
-    upkeep,
-)
+from pruner.cli.commands import advising, demo, errors, indexes, inspecting, plans, queries, serve, upkeep
 from pruner.cli.failures import PrunerGroup
 
 # What `pruner COMMAND --help` shows below the options: examples, and the syntax of statements.
@@ -123,10 +110,10 @@ for name, command in {
     "advise": advising.advise,
     "map": inspecting.map_,
     "inspect": inspecting.inspect,
-    "doctor": doctor.doctor,
-    "trino-plugin": trino_plugin.trino_plugin,
+    "doctor": upkeep.doctor,
+    "trino-plugin": serve.trino_plugin,
     "errors": errors.errors,
-    "notify": notify.notify,
+    "notify": serve.notify,
     "verify": upkeep.verify,
     "compact": upkeep.compact,
     "vacuum": upkeep.vacuum,

@@ -1,14 +1,24 @@
-"""What commands print: JSON for programs, columns for people."""
+"""What commands print: JSON for programs, columns for people, rows as CSV or Parquet.
+
+The rows of a query as CSV or Parquet on standard output, a part at a time.
+"""
 
 from __future__ import annotations
 
+import csv
+import re
 import sys
+import warnings
 from datetime import timedelta
 from itertools import chain, islice
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from pruner.errors import StorageError
+import typer
+
+from pruner.errors import PrunerError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -90,3 +100,97 @@ def printable(text: str) -> str:
 def megabytes(size: int) -> str:
     """A size in bytes as people read it."""
     return f"{size / 1e6:,.2f} MB"
+
+
+BATCH_ROWS = 65_536
+"""Rows of a batch that is written to a Parquet file at once."""
+
+_PLAIN = (str, float, NoneType)
+"""Types of values that the writer of CSV spells by itself as they should be."""
+
+
+_INTERVAL = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|\bINTERVAL\b""")
+"""In a type of DuckDB; names of fields and values of enumerations are quoted."""
+
+
+def only_select(connection: Any, text: str) -> str | None:
+    """The one statement of a text if it is a SELECT, without semicolon; None for anything else."""
+    statements = connection.extract_statements(text)
+    if [each.type.name for each in statements] != ["SELECT"]:
+        return None
+    return str(statements[0].query).rstrip().rstrip(";")
+
+
+def with_spelled_intervals(select: str, types: Sequence[str]) -> str | None:
+    """A query that gives intervals as DuckDB writes them; None where there is none.
+
+    DuckDB's client makes a time span of each, in which a month is 30 days.
+
+    Args:
+        select: one SELECT.
+        types: of its columns.
+    """
+    as_text = [_INTERVAL.sub(lambda found: found[1] or "VARCHAR", each) for each in types]
+    if as_text == list(types):
+        return None
+    columns = ", ".join(f"CAST(#{place} AS {kind})" for place, kind in enumerate(as_text, 1))
+    return f"SELECT {columns} FROM (\n{select}\n)"
+
+
+def write_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows as RFC 4180 has it, with a line of names; NULL is an empty field, and values are by `value_text`."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow([value if isinstance(value, _PLAIN) else value_text(value) for value in row])
+
+
+def write_parquet(connection: Any, are_uuids: Sequence[bool]) -> None:
+    """Write the result of a DuckDB connection as a Parquet file, with DuckDB's types.
+
+    Args:
+        connection: has run the query.
+        are_uuids: of each column whether it holds UUIDs, which DuckDB hands over as text.
+
+    Raises:
+        BadParameter: standard output is a terminal.
+        PrunerError: a column has a type that Parquet files do not hold.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if sys.stdout.isatty():
+        raise typer.BadParameter(
+            "a Parquet file cannot be shown on a terminal: redirect it with > FILE", param_hint="--output"
+        )
+    # DuckDB 1.5 has the one, 2.0 the other.
+    reading = getattr(connection, "to_arrow_reader", None) or connection.fetch_record_batch
+    with warnings.catch_warnings():
+        # It advises a relation, which would let the query see variables of this program.
+        warnings.simplefilter("ignore", UserWarning)
+        batches: pa.RecordBatchReader = reading(BATCH_ROWS)
+    schema: Any = batches.schema
+    for at, is_uuid in enumerate(are_uuids):
+        if is_uuid:
+            schema = schema.set(at, schema.field(at).with_type(pa.uuid()))
+    try:
+        writer: Any = pq.ParquetWriter(sys.stdout.buffer, schema)
+    except pa.ArrowNotImplementedError as error:
+        raise PrunerError(f"no Parquet file can hold these columns; cast them to VARCHAR: {error}") from error
+    with writer:
+        batch: Any
+        for batch in batches:
+            columns: list[Any] = [
+                _uuids(column) if is_uuid else column
+                for column, is_uuid in zip(batch.columns, are_uuids, strict=True)
+            ]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+
+
+def _uuids(texts: Any) -> Any:
+    """UUIDs of their texts."""
+    import pyarrow as pa
+
+    extension: Any = pa.ExtensionArray
+    values = [None if text is None else UUID(text).bytes for text in texts.to_pylist()]
+    return extension.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))

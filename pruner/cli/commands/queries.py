@@ -18,8 +18,17 @@ from pruner.cli.options import (
     given_text,
     pairs,
 )
-from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
-from pruner.cli.rows import only_select, with_spelled_intervals, write_csv, write_parquet
+from pruner.cli.output import (
+    megabytes,
+    only_select,
+    print_columns,
+    print_json,
+    printable,
+    with_spelled_intervals,
+    write_csv,
+    write_line,
+    write_parquet,
+)
 from pruner.errors import PredicateError, PrunerError
 from pruner.showing.words import counted
 
