@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING
 
 from pruner.catalog.names import Catalog, TableLike
 from pruner.ddl.execute import SqlResult, execute
-from pruner.ddl.parser import parse_statement
-from pruner.ddl.statements import CreateIndex, DropIndex, IndexedItem, RefreshIndex, ShowIndexes, Statement
+from pruner.ddl.parser import (
+    CreateIndex,
+    DropIndex,
+    IndexedItem,
+    RefreshIndex,
+    ShowIndexes,
+    Statement,
+    parse_statement,
+)
 from pruner.ddl.tokens import StatementError
 
 if TYPE_CHECKING:

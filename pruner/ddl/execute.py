@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from pruner.ddl.statements import (
+from pruner.ddl.parser import (
     ALL_COLUMNS,
     CreateIndex,
     DropIndex,

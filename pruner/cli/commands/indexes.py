@@ -240,8 +240,7 @@ def sql(
 ) -> None:
     """Create, drop, refresh or show indexes."""
     from pruner.ddl.execute import execute
-    from pruner.ddl.parser import parse_statements
-    from pruner.ddl.statements import DropIndex, ShowIndexes
+    from pruner.ddl.parser import DropIndex, ShowIndexes, parse_statements
 
     parsed = parse_statements(given_text(statement, "statement", "STATEMENT"))
     if dry_run and any(isinstance(each, (DropIndex, ShowIndexes)) for each in parsed):
