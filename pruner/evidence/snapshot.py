@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from pruner.evidence.carry_over import CarryOver, Joined, Unrecorded, has_grown, only_new, part_of
 from pruner.evidence.loading import IndexLoader, usable_type
-from pruner.evidence.partitions import partition_evidence
 from pruner.evidence.restricted import either, from_before, limited, since_schema_change
-from pruner.evidence.sources import Sources, of_paths
+from pruner.evidence.sources import Sources, of_paths, partition_evidence
 from pruner.expr.engines import Origin
 from pruner.indexes.optional import ExactIndexType
 from pruner.showing.words import counted
