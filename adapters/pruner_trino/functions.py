@@ -39,7 +39,7 @@ _OF_DECIMALS: Final = frozenset({"$add", "$subtract", "$multiply", "$negate"})
 """Arithmetic of which statistics of a decimal column say something."""
 _OF_ANY: Final = frozenset({"$coalesce", "$nullif"})
 _OF_BYTES: Final = frozenset({"md5", "sha256", "to_hex"})
-"""Functions of bytes, which are known as those of a text (`pruner.expr.functions.named`)."""
+"""Functions of bytes, which are known as those of a text (`pruner.expr.functions.registry`)."""
 
 NAMES: Final = (
     _OF_INTEGERS | _OF_DOUBLES | _OF_TEXTS | _OF_MOMENTS | _OF_BYTES | {"to_utf8", "date_add", "starts_with"}

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import pyarrow as pa
 
 from pruner.expr.exact.clock import date_of, day_number
-from pruner.expr.exact.floats import Width, nearest
+from pruner.expr.exact.numeric import Width, nearest
 from pruner.expr.nodes import Literal
 from pruner.expr.types import Unit, decimal_digits, integer_range, is_instant, timestamp
 from pruner.expr.values import Interval

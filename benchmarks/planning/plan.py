@@ -24,7 +24,7 @@ from benchmarks.lakes.records import ROWS_PER_FILE
 from benchmarks.timing import medians
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.binding.bind import bind
-from pruner.expr.bound.short_ranges import conditions
+from pruner.expr.bound.value_lists import conditions
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
 from pruner.metadata.segment_cache import SegmentCache

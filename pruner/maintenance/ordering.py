@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pruner.errors import IndexDefinitionError
-from pruner.expr.derived.in_queries import in_duckdb
-from pruner.expr.derived.in_spark import NotInSpark, in_spark
+from pruner.expr.derived.in_sql import NotInSpark, in_duckdb, in_spark
 from pruner.expr.engines import SqlEngine
 from pruner.maintenance.expressions import field_of
 

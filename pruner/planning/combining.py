@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pruner.expr.bound.short_ranges import ValuesOfRange
+from pruner.expr.bound.value_lists import ValuesOfRange
 from pruner.expr.show import describe
 from pruner.showing.words import counted
 from pruner.verdict import Outcome

@@ -18,8 +18,14 @@ from pruner.evidence.file_filters import MOST_VALUES
 from pruner.evidence.file_filters import NAME as FILE_FILTERS
 from pruner.evidence.file_filters import USING as FILE_FILTERS_USING
 from pruner.evidence.sources import Focus
-from pruner.expr.bound.fields import grouped, leaves, only_field, single_field_parts, unknowns
-from pruner.expr.bound.nans import with_nans_decided
+from pruner.expr.bound.fields import (
+    grouped,
+    leaves,
+    only_field,
+    single_field_parts,
+    unknowns,
+    with_nans_decided,
+)
 from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundIsNull,
@@ -30,8 +36,7 @@ from pruner.expr.bound.predicates import (
     Unknown,
     UnknownKind,
 )
-from pruner.expr.bound.short_ranges import conditions, listed, with_lists
-from pruner.expr.bound.spans import with_spans
+from pruner.expr.bound.value_lists import conditions, listed, with_lists, with_spans
 from pruner.expr.nodes import Constant
 from pruner.expr.show import describe
 from pruner.planning import row_level

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pruner.expr.functions.named import named
+from pruner.expr.functions.registry import named
 from pruner.expr.nodes import Call, IsNull
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate

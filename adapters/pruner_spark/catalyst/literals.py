@@ -17,7 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pruner.expr.exact.clock import date_of, day_number
-from pruner.expr.exact.floats import Width, nearest
+from pruner.expr.exact.numeric import Width, nearest
 from pruner.expr.nodes import Literal
 from pruner.expr.types import is_instant, is_string, is_temporal
 from pruner.expr.values import Interval, LiteralValue

@@ -1,4 +1,4 @@
-"""Catalyst's functions that only indexes over expressions answer, by the names of `pruner.expr.functions.named`.
+"""Catalyst's functions that only indexes over expressions answer, by the names of `pruner.expr.functions.registry`.
 
 The analyzer and the optimizer write some of them anew: `right`, `split_part` and `nullif` come as what they are made
 of. Each is built for the types of which the registry speaks.

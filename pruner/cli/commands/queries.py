@@ -138,7 +138,7 @@ def _run(connection: QueryConnection, select: str, tables: Iterable[Table]) -> t
     Returns:
         the scans of the attempt that missed the column: they read nothing.
     """
-    from pruner.expr.derived.in_queries import with_expressions  # slow, and --help does without
+    from pruner.expr.derived.in_sql import with_expressions  # slow, and --help does without
 
     try:
         eval(_RUN, {"__connection": connection, "__statement": select})

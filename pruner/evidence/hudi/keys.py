@@ -17,8 +17,8 @@ import pyarrow as pa
 from pruner.arrow import compute
 from pruner.errors import FormatError, SchemaError, StorageError
 from pruner.evidence.sources import Source
-from pruner.expr.bound.equalities import required_values, values_of
 from pruner.expr.bound.predicates import InLeaf, Point
+from pruner.expr.bound.value_lists import required_values, values_of
 from pruner.tables.hudi.metadata.indexes import BLOOM_FILTERS, RECORD_INDEX
 from pruner.tables.hudi.metadata.locations import RECORD_KEY, text_of
 from pruner.verdict import Outcome

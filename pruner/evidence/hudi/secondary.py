@@ -17,8 +17,8 @@ from pruner.arrow import compute
 from pruner.errors import FormatError, StorageError
 from pruner.evidence.hudi.keys import MOST_KEYS, OTHER_SNAPSHOT, KeyLookup
 from pruner.evidence.sources import Sources
-from pruner.expr.bound.equalities import required_values
 from pruner.expr.bound.predicates import InLeaf, Point
+from pruner.expr.bound.value_lists import required_values
 from pruner.tables.hudi.metadata.indexes import COLUMN_STATS, SECONDARY
 
 if TYPE_CHECKING:

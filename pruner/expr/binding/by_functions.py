@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pruner.expr.bound.combine import same
-from pruner.expr.bound.leaves import compare_leaf, in_leaf
+from pruner.expr.bound.combine import compare_leaf, in_leaf, same
 from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundIsNull,

@@ -16,8 +16,7 @@ from pruner.expr.exact.casts import Undo, safe_range, undo_cast
 from pruner.expr.exact.clock import nanoseconds
 from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, Use, whole
 from pruner.expr.functions.moments import in_zone_of
-from pruner.expr.functions.named import named
-from pruner.expr.functions.registry import FUNCTIONS, called, cast_of_column
+from pruner.expr.functions.registry import FUNCTIONS, called, cast_of_column, named
 from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
 from pruner.expr.parquet_reading import as_read
 from pruner.expr.show import show, shown_function

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import pyarrow as pa
 
-from pruner.expr.bound.combine import all_of, any_of, guarded
-from pruner.expr.bound.leaves import compare_leaf, in_leaf, recurring_leaf
+from pruner.expr.bound.combine import all_of, any_of, compare_leaf, guarded, in_leaf, recurring_leaf
 from pruner.expr.bound.predicates import BoundExpr, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf
 from pruner.expr.exact.patterns import successor
 from pruner.expr.functions.inverse import Cycle, Cycles, NotInvertible, Periods, Piece, Pieces, Texts

@@ -49,7 +49,7 @@ class CompareLeaf:
     """`field operator point`, null where the field is null.
 
     `nan` tells what the comparison comes to on NaN where that is not what the operator says, because a condition beside
-    it decides it (`pruner.expr.bound.nans`).
+    it decides it (`pruner.expr.bound.fields`).
     """
 
     field: Field

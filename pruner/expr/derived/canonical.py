@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from pruner.expr.exact.clock import nanoseconds
 from pruner.expr.functions.function import DUCKDB, SPARK, TRINO, Argument, Evaluation
-from pruner.expr.functions.named import named
-from pruner.expr.functions.registry import FUNCTIONS, REGISTRY_VERSION, cast_of_index, row_for
+from pruner.expr.functions.registry import FUNCTIONS, REGISTRY_VERSION, cast_of_index, named, row_for
 from pruner.expr.identifier import render_column_path
 from pruner.expr.nodes import And, Call, Column, Compare, Expr, IsNull, Literal, Not, Opaque, Operator, Or
 from pruner.expr.types import integer_range, is_instant, is_string, is_temporal, timestamp, unit_of

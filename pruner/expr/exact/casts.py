@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from pruner.expr.bound.predicates import Point, StorageValue
 from pruner.expr.exact.clock import DAY, nanoseconds
-from pruner.expr.exact.floats import Width, around, nearest, span
-from pruner.expr.exact.numeric import CAST_SLACK, preimage
+from pruner.expr.exact.numeric import CAST_SLACK, Width, around, nearest, preimage, span
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import (
     decimal_digits,

@@ -15,10 +15,14 @@ import pyarrow as pa
 
 from pruner.expr.bound.predicates import AlwaysNull, Coerced, NotComparable, Point
 from pruner.expr.engines import Mixing, TextCoercion, Times
-from pruner.expr.exact.clock import nanoseconds, parse_time
-from pruner.expr.exact.floats import Width, around, nearest
-from pruner.expr.exact.numeric import CAST_SLACK, DECIMAL_DIGITS, coerce_number, hull
-from pruner.expr.exact.temporal import coerce_iso_text, coerce_session_timestamp, coerce_temporal
+from pruner.expr.exact.clock import (
+    coerce_iso_text,
+    coerce_session_timestamp,
+    coerce_temporal,
+    nanoseconds,
+    parse_time,
+)
+from pruner.expr.exact.numeric import CAST_SLACK, DECIMAL_DIGITS, Width, around, coerce_number, hull, nearest
 from pruner.expr.nodes import Call, Literal
 from pruner.expr.semantics import BINARY_COLLATION, Semantics
 from pruner.expr.types import (

@@ -15,9 +15,8 @@ import pyarrow as pa
 from pruner.expr.bound.predicates import Point
 from pruner.expr.exact.clock import DAY as DAY_NANOSECONDS
 from pruner.expr.exact.clock import SETTLED_FROM, SETTLED_TO, fixed_offset, is_known_zone
-from pruner.expr.functions.calendar import DAY, FIRST, FIXED_UNITS, LAST, midnight
 from pruner.expr.functions.inverse import Cycle, Cycles, NotInvertible, Periods, holds, whole_number
-from pruner.expr.functions.walls import scale_of, wall_of
+from pruner.expr.functions.walls import DAY, FIRST, FIXED_UNITS, LAST, midnight, scale_of, wall_of
 from pruner.expr.nodes import Operator
 from pruner.expr.types import integer_range, is_instant
 

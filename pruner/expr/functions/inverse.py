@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pruner.expr.bound.predicates import Point
-from pruner.expr.exact.floats import first_where
+from pruner.expr.exact.numeric import first_where
 from pruner.expr.nodes import Operator
 
 if TYPE_CHECKING:

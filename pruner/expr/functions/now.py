@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from pruner.expr.bound.predicates import Coerced, NotComparable, Point
-from pruner.expr.exact.clock import DAY, SECOND, instants_of_wall, walls_of_instant
-from pruner.expr.exact.temporal import coerce_temporal
-from pruner.expr.functions.calendar import DAY as MICROSECONDS_OF_DAY
-from pruner.expr.functions.calendar import FIRST, LAST, TRUNCATED_TO, shifted, start_of
+from pruner.expr.exact.clock import DAY, SECOND, coerce_temporal, instants_of_wall, walls_of_instant
 from pruner.expr.functions.moments import is_certain_zone
 from pruner.expr.functions.registry import FUNCTIONS
+from pruner.expr.functions.walls import DAY as MICROSECONDS_OF_DAY
+from pruner.expr.functions.walls import FIRST, LAST, TRUNCATED_TO, shifted, start_of
 from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.types import is_instant, is_temporal, timestamp
 from pruner.expr.values import Interval

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.functions import cycles, moments, rising, shapes, written
+from pruner.expr.functions import cycles, moments, rising, shapes
 from pruner.expr.functions.function import (
     BIGINT,
     DATE,
@@ -466,7 +466,7 @@ _WRITTEN: Final = (
         preimages=(
             Preimage(
                 title="strftime",
-                rule=written.by_pattern,
+                rule=moments.by_pattern,
                 domain="dates, timestamps, instants by the session's zone; years 1000 to 9999",
                 compared={
                     DUCKDB: "strftime(x, '%Y-%m-%d'), and so on in that order",
@@ -482,7 +482,7 @@ _WRITTEN: Final = (
         casts=(Cast(pa.types.is_date, is_string),),
         preimages=(
             Preimage(
-                rule=written.date_as_text,
+                rule=moments.date_as_text,
                 domain="dates; years 1000 to 9999",
                 compared={DUCKDB: "x::VARCHAR"},
                 missing={SPARK: NOT_YET, TRINO: NOT_YET},

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from pruner.expr.bound.predicates import Point
 from pruner.expr.exact.clock import nanoseconds
-from pruner.expr.functions.calendar import DAY, FIRST, LAST, date_at, start_of
 from pruner.expr.functions.inverse import NotInvertible
+from pruner.expr.functions.walls import DAY, FIRST, LAST, date_at, start_of
 from pruner.expr.nodes import Operator
 from pruner.expr.types import integer_range, is_string, unit_of
 

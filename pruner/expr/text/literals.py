@@ -25,8 +25,7 @@ from pruner.expr.exact.clock import (
     parse_iso,
     parse_time,
 )
-from pruner.expr.exact.floats import Width, nearest
-from pruner.expr.exact.numeric import DECIMAL_DIGITS, cast_to_floating
+from pruner.expr.exact.numeric import DECIMAL_DIGITS, Width, cast_to_floating, nearest
 from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import (

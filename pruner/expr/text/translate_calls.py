@@ -20,7 +20,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pruner.expr.build import any_of
-from pruner.expr.constants import of_one_type
 from pruner.expr.engines import SqlEngine
 from pruner.expr.exact.patterns import literal_beginning, literal_pattern
 from pruner.expr.functions.now import CURRENT_DATE, CURRENT_WALL, NOW
@@ -42,7 +41,7 @@ from pruner.expr.nodes import (
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner.expr.text.literals import in_one_type
 from pruner.expr.text.translate_duckdb import duckdb_form, moved
-from pruner.expr.truth import chosen, is_predicate
+from pruner.expr.truth import chosen, is_predicate, of_one_type
 from pruner.expr.types import timestamp
 from pruner.expr.values import Interval
 

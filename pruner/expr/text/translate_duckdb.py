@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from pruner.expr.exact.clock import PER_SECOND, day_number, instants_of_wall
 from pruner.expr.exact.patterns import literal_beginning, literal_pattern
-from pruner.expr.functions.calendar import DAY, FIRST, LAST, SECOND, shifted
+from pruner.expr.functions.walls import DAY, FIRST, LAST, SECOND, shifted
 from pruner.expr.nodes import Call, Expr, Like, Literal, conjunction
 from pruner.expr.types import is_instant, is_naive_timestamp, timestamp, unit_of
 from pruner.expr.values import Interval

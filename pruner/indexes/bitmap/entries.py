@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
-from pruner.expr.bound.nans import nan_makes_true
+from pruner.expr.bound.fields import nan_makes_true
 from pruner.expr.bound.predicates import (
     CompareLeaf,
     InLeaf,

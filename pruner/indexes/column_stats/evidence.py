@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import numpy as np
 import pyarrow as pa
 
-from pruner.expr.bound.nans import nan_makes_true
+from pruner.expr.bound.fields import nan_makes_true
 from pruner.expr.bound.predicates import (
     CompareLeaf,
     InLeaf,

@@ -95,7 +95,7 @@ def is_answerable(
 
 
 def _are_widened(leaf: ValueLeaf) -> bool:
-    """Tell whether every point spans what may be rounded to the literal, as `pruner.expr.exact.temporal` makes them.
+    """Tell whether every point spans what may be rounded to the literal, as `pruner.expr.exact.clock` makes them.
 
     Values in such a span count as less, equal and greater at once, so neither the leaf nor its NOT loses a row.
     """

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pruner.expr.bound.predicates import CompareLeaf, NotNullLeaf, Point
-from pruner.expr.exact.floats import Width, around, nearest
+from pruner.expr.exact.numeric import Width, around, nearest
 from pruner.expr.types import decimal_digits, integer_range
 from tests.support.profiles import examples
 from tests.unit.expr.duckdb_oracle import bound, check

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.expr.exact.floats import Width, around, first_where, nearest, next_above, next_below, span
+from pruner.expr.exact.numeric import Width, around, first_where, nearest, next_above, next_below, span
 
 SINGLES = st.floats(width=32, allow_nan=False)
 DOUBLES = st.floats(allow_nan=False)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pruner.expr.derived.canonical import Canonical, canonical
-from pruner.expr.derived.in_spark import NotInSpark, in_spark
+from pruner.expr.derived.in_sql import NotInSpark, in_spark
 from pruner.expr.derived.indexed import derived_field
 from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.semantics import Semantics

@@ -7,7 +7,7 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from pruner.expr.bound.leaves import in_leaf
+from pruner.expr.bound.combine import in_leaf
 from pruner.expr.bound.predicates import InLeaf, NotNullLeaf, Point
 from pruner.schema import Field
 

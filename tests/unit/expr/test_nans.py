@@ -14,7 +14,7 @@ import pytest
 
 import pruner
 from pruner import Semantics
-from pruner.expr.bound.nans import nan_makes_true, with_nans_decided
+from pruner.expr.bound.fields import nan_makes_true, with_nans_decided
 from pruner.expr.bound.predicates import BoundAnd, BoundNot, BoundOr, CompareLeaf, InLeaf, Point
 from pruner.expr.engines import NanOrder
 from pruner.expr.nodes import Operator

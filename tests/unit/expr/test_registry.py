@@ -10,8 +10,7 @@ import pytest
 
 from pruner.expr.engines import SqlEngine
 from pruner.expr.functions.function import Evaluation, Function, Preimage
-from pruner.expr.functions.named import named
-from pruner.expr.functions.registry import FUNCTIONS, cast_of_column, cast_of_index
+from pruner.expr.functions.registry import FUNCTIONS, cast_of_column, cast_of_index, named
 from pruner.expr.nodes import Call, Column
 
 ROWS = list(FUNCTIONS.values())

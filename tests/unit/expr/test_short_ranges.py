@@ -23,7 +23,7 @@ from pruner.expr.bound.predicates import (
     Same,
     Unknown,
 )
-from pruner.expr.bound.short_ranges import ValuesOfRange, conditions, listed, with_lists
+from pruner.expr.bound.value_lists import ValuesOfRange, conditions, listed, with_lists
 from pruner.expr.nodes import Operator
 from pruner.schema import Field
 from tests.support.profiles import examples

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner.expr.bound import spans
+from pruner.expr.bound import value_lists
 from pruner.expr.bound.predicates import BoundAnd, BoundNot, BoundOr, CompareLeaf, InLeaf, Point
-from pruner.expr.bound.spans import FEWEST
-from pruner.expr.bound.spans import with_spans as with_spans_unless
+from pruner.expr.bound.value_lists import FEWEST
+from pruner.expr.bound.value_lists import with_spans as with_spans_unless
 from pruner.expr.nodes import Operator
 from pruner.schema import Field
 
@@ -119,7 +119,7 @@ def test_files_are_those_of_ranges_asked_one_by_one(
             kept = {Path(each).name for each in plan.files}
             assert holding <= kept
             with monkeypatch.context() as single:
-                single.setattr(spans, "FEWEST", 1 << 30)
+                single.setattr(value_lists, "FEWEST", 1 << 30)
                 assert kept == {Path(each).name for each in table.plan(form).files}
             if using == "column_stats":
                 assert len(kept) == overlapping

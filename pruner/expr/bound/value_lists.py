@@ -1,9 +1,17 @@
-"""Short ranges as lists of values: `500 <= k AND k <= 502` is `k IN (500, 501, 502)` where k is an integer.
+"""Predicates as lists of values: short ranges, many ranges of one field, and equalities of a column.
 
 Engines make ranges of lists of neighbours, and people write them. What looks values up one by one knows nothing of a
 range, and can look up the values in it. The list is put beside the range as another form of it (`Same`), and only
 where a predicate is asked whether the range can be true: under a NOT that is where it is written as `k < 500 OR
 k > 502`. So nothing that is known of the range by itself gets lost.
+
+Which values a predicate lets a column have, where it names them one by one.
+
+Many ranges of one field as one list: `k BETWEEN 1 AND 5 OR k BETWEEN 9 AND 12 OR …`.
+
+A join hands over its keys so, as hundreds of ranges. Each of them would be asked for by itself, and a list is asked for
+at once: a point of a list is an interval of values some of which count as equal. So the list is true wherever one of
+the ranges is, and says nothing of where they are false or NULL.
 """
 
 from __future__ import annotations
@@ -13,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.bound.leaves import in_leaf
+from pruner.expr.bound.combine import in_leaf, negation
 from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundIsNull,
@@ -27,7 +35,15 @@ from pruner.expr.bound.predicates import (
     Unknown,
 )
 from pruner.expr.nodes import Constant, Operator
+from pruner.expr.semantics import BINARY_COLLATION
 from pruner.expr.types import integer_range
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pruner.expr.bound.predicates import BoundExpr, Leaf
+    from pruner.expr.semantics import Semantics
+    from pruner.schema import Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -229,3 +245,131 @@ def _is_counted(type_: pa.DataType) -> bool:
         or types.is_timestamp(type_)
         or types.is_time(type_)
     )
+
+
+MOST_LISTED: Final = 1_000
+"""Values of a range that are named one by one."""
+
+
+def required_values(predicate: BoundExpr, semantics: Semantics) -> Iterator[tuple[Field, list[int | bytes]]]:
+    """Yield each column that must have one of some values wherever a predicate is true, and these values.
+
+    Integers and text alone are taken, by engines that compare text byte by byte.
+    """
+    yield from _required(with_lists(predicate, lambda _: MOST_LISTED), semantics)
+
+
+def _required(predicate: BoundExpr, semantics: Semantics) -> Iterator[tuple[Field, list[int | bytes]]]:
+    match predicate:
+        case BoundAnd(operands):
+            for operand in operands:
+                yield from _required(operand, semantics)
+        case BoundNot(BoundOr(operands) | Same(operands)):
+            for operand in operands:
+                yield from _required(negation(operand), semantics)
+        case BoundNot(CompareLeaf(field, Operator.NE, point)):
+            yield from _required(CompareLeaf(field, Operator.EQ, point), semantics)
+        case BoundOr(operands):
+            yield from _of_alternatives(operands, semantics)
+        case CompareLeaf() | InLeaf():
+            values = values_of(predicate, semantics)
+            if values is not None:
+                yield predicate.field, values
+        case _:
+            pass
+
+
+def _of_alternatives(
+    operands: Sequence[BoundExpr], semantics: Semantics
+) -> Iterator[tuple[Field, list[int | bytes]]]:
+    found = [list(_required(operand, semantics)) for operand in operands]
+    if all(len(each) == 1 for each in found):
+        fields = {each[0][0] for each in found}
+        if len(fields) == 1:
+            yield fields.pop(), [value for each in found for value in each[0][1]]
+
+
+def values_of(leaf: Leaf, semantics: Semantics) -> list[int | bytes] | None:
+    """The values of which a column has one where a leaf is true; None where that is not known."""
+    type_ = leaf.field.type
+    text = pa.types.is_string(type_) or pa.types.is_large_string(type_)
+    if not (text and semantics.collation == BINARY_COLLATION) and not pa.types.is_signed_integer(type_):
+        return None
+    match leaf:
+        case CompareLeaf(operator=Operator.EQ, point=point):
+            return _single([point])
+        case InLeaf(points=points):
+            return _single(points)
+        case _:
+            return None
+
+
+def _single(points: Sequence[Point]) -> list[int | bytes] | None:
+    found: list[int | bytes] = []
+    for point in points:
+        low, high = point.low, point.high
+        if (
+            point.nan
+            or not isinstance(low, int | bytes)
+            or isinstance(low, bool)
+            or type(low) is not type(high)
+        ):
+            return None
+        if low == high:
+            found.append(low)
+        elif not (point.exact and _is_empty(low, high)):
+            return None
+    return found
+
+
+def _is_empty(low: int | bytes, high: object) -> bool:
+    """Tell whether no value lies between the ends of a literal that no value equals."""
+    return isinstance(low, int) and isinstance(high, int) and low > high
+
+
+FEWEST: Final = 8
+"""Fewer ranges are asked for one by one, which also tells where all rows match."""
+
+
+def with_spans(predicate: BoundExpr, longest: Callable[[Field], int]) -> BoundExpr:
+    """A predicate with lists in the place of many ranges, to be asked where it can be true.
+
+    Args:
+        predicate: the predicate.
+        longest: how many values of a range of a field are looked up one by one at most. If any are, ranges stay.
+    """
+    if type(predicate) is BoundAnd:
+        return BoundAnd(tuple(with_spans(each, longest) for each in predicate.operands))
+    if type(predicate) is not BoundOr or len(predicate.operands) < FEWEST:
+        return predicate
+    found: list[Point] = []
+    about: Field | None = None
+    for operand in predicate.operands:
+        points = _points(operand)
+        if points is None or (about is not None and points[0] != about):
+            return predicate
+        about = points[0]
+        found += points[1]
+    if about is None or not _is_never_rounded(about.type) or longest(about):
+        return predicate
+    return InLeaf(about, tuple(found))
+
+
+def _points(operand: BoundExpr) -> tuple[Field, list[Point]] | None:
+    """The intervals of which a value is in one where a range or list is true; None for anything else."""
+    match operand:
+        case InLeaf(field, points, False):
+            return field, list(points)
+        case BoundAnd((CompareLeaf(field, Operator.GE, low), CompareLeaf(other, Operator.LE, high))):
+            if isinstance(operand, Same) or field != other or low.nan or high.nan:
+                return None
+            if low.low is None or high.high is None or low.low > high.high:  # pyright: ignore[reportOperatorIssue]
+                return None
+            return field, [Point(low.low, high.high, exact=False)]
+        case _:
+            return None
+
+
+def _is_never_rounded(type_: pa.DataType) -> bool:
+    """Tell whether no engine rounds values of a type: an interval would be taken for one that allows for it."""
+    return pa.types.is_integer(type_) or pa.types.is_decimal(type_) or pa.types.is_date(type_)

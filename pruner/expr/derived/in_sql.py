@@ -1,6 +1,11 @@
-"""Queries in DuckDB's SQL that name an index as a column: the index's expression is put in its place.
+"""Indexes over expressions in SQL: in DuckDB's queries and in Spark's ORDER BY.
 
 The expression is that of its records: of an instant, what the clock shows in UTC, whatever the session's zone is.
+
+Expressions of indexes in Spark's SQL, to order rows by: where an index has no value, the order has none.
+
+Instants are read by the session's clock. The index is in UTC, so that the order is another one than that of its
+values; but rows of one value lie together here, too, but for the hours at which a clock changes.
 """
 
 from __future__ import annotations
@@ -12,9 +17,10 @@ from sqlglot import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from pruner.expr.derived.canonical import parsed
+from pruner.expr.derived.canonical import parsed, shown
 from pruner.expr.functions.function import DUCKDB
 from pruner.expr.functions.registry import FUNCTIONS
+from pruner.expr.functions.shapes import in_letters
 from pruner.expr.nodes import Call, Column, Expr, Literal
 from pruner.expr.types import is_instant
 
@@ -140,3 +146,45 @@ def _is_item(tokens: Sequence[Token], first: int, last: int) -> bool:
 
 def _text(tokens: Sequence[Token], at: int) -> str:
     return tokens[at].text.upper() if 0 <= at < len(tokens) else ""
+
+
+class NotInSpark(Exception):  # noqa: N818 - callers make a sentence of it
+    """A function that Spark has no spelling for here; `str()` says which."""
+
+
+def in_spark(field: Field) -> str:
+    """The expression of an index.
+
+    Raises:
+        NotInSpark: it has a function that is not known there.
+    """
+    return _spark_sql(parsed(field.expression or ""))
+
+
+def _spark_sql(node: Expr) -> str:
+    match node:
+        case Column(path):
+            return ".".join("`" + part.replace("`", "``") + "`" for part in path)
+        case Literal(str() as value):
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case Literal(float() as value):
+            return f"double('{value!r}')"
+        case Literal(value):
+            return f"({value})"
+        case Call("format", (moment, Literal(str() as pattern))):
+            letters = in_letters(pattern)
+            quote = '"' if "'" in letters else "'"
+            return FUNCTIONS["format"].in_spark.format(_spark_sql(moment), f"{quote}{letters}{quote}")
+        case Call("whole", (Call("floor" | "ceil" as name, (operand,)),)):
+            return f"{name}({_spark_sql(operand)})"
+        case Call("json field", (operand, Literal(str() as field))):
+            return f"get_json_object({_spark_sql(operand)}, '$.{field}')"
+        case Call("round", arguments):
+            return f"round({', '.join(map(_spark_sql, arguments))})"
+        case Call("if", (condition, value, *others)):
+            last = "".join(f" ELSE {_spark_sql(each)}" for each in others)
+            return f"(CASE WHEN {_spark_sql(condition)} THEN {_spark_sql(value)}{last} END)"
+        case Call(name, arguments) if name in FUNCTIONS and FUNCTIONS[name].in_spark:
+            return FUNCTIONS[name].in_spark.format(*map(_spark_sql, arguments))
+        case _:
+            raise NotInSpark(f"{shown(node)} has no spelling in Spark here")
