@@ -195,8 +195,7 @@ class Table:
             SchemaError: no such column.
             StorageError: the metadata table cannot be written.
         """
-        from pruner.maintenance.build import is_forced
-        from pruner.maintenance.standing import what_stands
+        from pruner.maintenance.build import is_forced, what_stands
 
         runner_for(run)  # what cannot run must not leave a definition behind
         given = {key: str(value) for key, value in (options or {}).items()}
@@ -250,7 +249,7 @@ class Table:
             StorageError: the metadata table cannot be written.
             PrunerError: Spark's executors lack something, or the Spark job failed.
         """
-        from pruner.maintenance.standing import what_stands
+        from pruner.maintenance.build import what_stands
 
         partitions = [partition] if isinstance(partition, str) else list(partition)
         with what_stands(self._metadata), telling(progress, "indexing") as told:
@@ -336,7 +335,7 @@ class Table:
         found = drawn.table(self.uri, [columns] if isinstance(columns, str) else list(columns))
         if not history or view.state is None:
             return found
-        from pruner.maintenance.history import coverage_over_time
+        from pruner.maintenance.status import coverage_over_time
 
         told = coverage_over_time(self._metadata, view.snapshot, view.state, self._segments)
         return replace(found, history=told)
@@ -380,7 +379,7 @@ class Table:
                 indexed. This checks the promise `files="immutable"`. In a table without that promise such a change is
                 no fault.
         """
-        from pruner.maintenance.verification import changed_files, partition_stats_problems
+        from pruner.maintenance.compaction import changed_files, partition_stats_problems
 
         faults = [*self._metadata.verify(), *partition_stats_problems(self._metadata)]
         if files and not faults:

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pruner
-from pruner.maintenance.map_page import map_page
+from pruner.maintenance.mapping import map_page
 from pruner.version import __version__
 from tools.browser import browser
 from tools.pictures import DOCS, FILES, flights

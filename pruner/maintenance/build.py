@@ -3,34 +3,38 @@
 A refresh takes a snapshot, finds for each definition the slices without a record, has the kernel run over them and the
 segments written, and commits once. Nothing is visible before the commit; what a killed build had finished is
 committed by the next refresh.
+
+What stands of a build that ended early: said in a note of the exception, and no empty index is left behind.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from pruner.errors import ConflictError, IndexDefinitionError, TableError
+from pruner.errors import ConflictError, IndexDefinitionError, PrunerError, TableError
 from pruner.expr.identifier import render_column_path
 from pruner.indexes.registry import index_type
 from pruner.maintenance.columns import ALL_COLUMNS, chosen, fields_of, gained
 from pruner.maintenance.commit import Publisher
 from pruner.maintenance.estimate import SMALL_TABLE_BYTES, IndexEstimate, estimate
-from pruner.maintenance.expressions import why_outdated
-from pruner.maintenance.standing import what_stands
-from pruner.maintenance.where import check_where, slices_where
+from pruner.maintenance.expressions import check_where, slices_where, why_outdated
+from pruner.metadata import receipts
 from pruner.metadata.coverage import locate
 from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
 from pruner.pipeline.batches import BuildJob, Target, work_table
 from pruner.pipeline.requests import BuildRequest, Failure
-from pruner.showing.words import FILE
+from pruner.showing.words import FILE, are, counted
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from numpy.typing import NDArray
 
     from pruner.indexes.base import IndexType
@@ -43,6 +47,52 @@ if TYPE_CHECKING:
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
+
+
+@contextmanager
+def what_stands(metadata: MetadataTable, created: IndexDefinition | None = None) -> Generator[None]:
+    """Note what stands when a build is interrupted or fails.
+
+    Args:
+        metadata: the metadata table.
+        created: the index that is defined for this build: it is dropped again unless something of it was finished.
+    """
+    try:
+        yield
+    except IndexDefinitionError:
+        raise  # a refusal: nothing was begun
+    except (KeyboardInterrupt, PrunerError) as ended:
+        try:
+            note = _of_new_index(metadata, created) if created is not None else _of_refresh(metadata)
+        except PrunerError:
+            note = "what stands cannot be read now: see pruner status"
+        if note is not None:
+            ended.add_note(note)
+        raise
+
+
+def _of_refresh(metadata: MetadataTable) -> str | None:
+    waiting = sum(receipt.indexed for receipt in receipts.receipts(metadata.store))
+    if not waiting:
+        return None
+    return f"{counted(waiting, 'record')} {are(waiting)} finished: the next refresh takes them up"
+
+
+def _of_new_index(metadata: MetadataTable, definition: IndexDefinition) -> str:
+    name, state = definition.name, metadata.state()
+    if all(each.uuid != definition.uuid for each in state.definitions):
+        return f"index {name} was not created"
+    if state.segments_of(definition):
+        return f"index {name} was created"
+    finished = (entry for receipt in receipts.receipts(metadata.store) for entry in receipt.records)
+    if any(entry.definition == definition.uuid for entry in finished):
+        return f"index {name} is defined: refresh it to go on, or drop it"
+    try:
+        metadata.commit(lambda newest: newest.without_definition(definition))
+    except PrunerError:
+        return f"index {name} is defined and has no records: refresh it, or drop it"
+    return f"index {name} was not created"
+
 
 FORCE = "force"
 """Option of every index: create it however large it will be."""

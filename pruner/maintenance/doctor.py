@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.errors import PrunerError, cause
-from pruner.maintenance.uncovered import REASONS, REFUSED
+from pruner.maintenance.status import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
 from pruner.plugins import DISTRIBUTION
 from pruner.showing.words import counted, drop_command, no_more

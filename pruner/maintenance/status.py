@@ -1,4 +1,12 @@
-"""How far each index covers the table as it stands now."""
+"""How far each index covers the table, now and over time, and why slices are not covered.
+
+Why slices are not covered by an index: what is known of the files that they consist of.
+
+Coverage over time: what the log of a metadata table tells of how its indexes kept up with the table.
+
+With most commits a writer leaves the table as it saw it, so each can be measured against the table of its time. What a
+`vacuum` has deleted cannot be told any more.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +18,18 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import compute
-from pruner.errors import PrunerError
+from pruner.errors import FormatError, PrunerError, StorageError
 from pruner.evidence.loading import usable_type
 from pruner.expr.identifier import render_column_path
 from pruner.indexes.optional import RefusingIndexType
 from pruner.maintenance.columns import fields_of, gained, gone, left_out
-from pruner.maintenance.expressions import why_outdated
-from pruner.maintenance.uncovered import why_uncovered
-from pruner.maintenance.where import slices_where
-from pruner.metadata.segments import SLICE_COLUMN
+from pruner.maintenance.expressions import slices_where, why_outdated
+from pruner.metadata import log
+from pruner.metadata.segments import SLICE_COLUMN, batch_table
 from pruner.showing.words import FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,9 +37,92 @@ if TYPE_CHECKING:
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.segment_cache import Keyed, SegmentCache
     from pruner.metadata.state import SegmentEntry, State
+    from pruner.metadata.table import MetadataTable
     from pruner.planning.pinned import View
     from pruner.planning.usage import Usage
     from pruner.tables.snapshot import Snapshot
+
+NEW = "new"
+REWRITTEN = "rewritten"
+TOUCHED = "touched"
+LOGS = "logs"
+REFUSED = "refused"
+FAILED = "failed"
+
+REASONS = {
+    NEW: "not indexed yet",
+    REWRITTEN: "rewritten since",
+    TOUCHED: "touched since, and not known again",
+    LOGS: "with other log files since",
+    REFUSED: "refused by the index",
+    FAILED: "that failed",
+}
+"""Each reason, and what it says of slices."""
+
+
+def why_uncovered(
+    lacking: NDArray[np.bool_],
+    refused: NDArray[np.bool_],
+    entries: tuple[SegmentEntry, ...],
+    state: State,
+    snapshot: Snapshot,
+    segments: SegmentCache,
+) -> dict[str, int]:
+    """Count slices that an index does not cover by the reason, one of `REASONS`.
+
+    Args:
+        lacking: these slices.
+        refused: those of which a record says that they could not be indexed.
+        entries: the segments of the index.
+        state: the state that they are of.
+        snapshot: the table.
+        segments: reads the slice batches.
+
+    Raises:
+        FormatError, StorageError: a batch cannot be read.
+    """
+    batches = [segments.entry(state, each) for each in dict.fromkeys(entry.batch or "" for entry in entries)]
+    tried = np.zeros(len(snapshot), np.bool_)
+    for batch in batches:
+        located = segments.located_in(batch, snapshot)
+        tried[located[located >= 0]] = True
+    counts: Counter[str] = Counter()
+    counts[REFUSED] = int(np.count_nonzero(lacking & refused))
+    counts[FAILED] = int(np.count_nonzero(lacking & ~refused & tried))
+    others = batch_table(snapshot, np.flatnonzero(lacking & ~refused & ~tried))
+    counts.update(_by_file(others, map(segments.read, batches)))
+    return {reason: counts[reason] for reason in REASONS if counts[reason]}
+
+
+def _by_file(slices: pa.Table, batches: Iterable[pa.Table]) -> list[str]:
+    """The reason of each slice, of which no state was recorded that it has now."""
+    if not slices.num_rows:
+        return []
+    versions: dict[str, tuple[int, str]] = {}
+    groups: set[tuple[str, str]] = set()
+    for batch in batches:
+        for row in batch.to_pylist():
+            groups.add((row["partition_path"], row["file_id"]))
+            versions[row["base_file"]] = (row["base_size"], row["base_version"])
+    return [_reason(row, versions.get(row["base_file"]), groups) for row in slices.to_pylist()]
+
+
+def _reason(row: dict[str, Any], recorded: tuple[int, str] | None, groups: set[tuple[str, str]]) -> str:
+    known_group = row["base_instant"] is not None and (row["partition_path"], row["file_id"]) in groups
+    if recorded is None or row["base_file"] is None:
+        return REWRITTEN if known_group and row["base_file"] is not None else LOGS if known_group else NEW
+    now = (row["base_size"], row["base_version"])
+    if row["base_instant"] is not None:
+        # Hudi never writes under a file name twice, so the log files are what is new.
+        return LOGS if now == recorded else REWRITTEN
+    return TOUCHED if _but_for_change_time(now) == _but_for_change_time(recorded) else REWRITTEN
+
+
+def _but_for_change_time(version: tuple[int, str]) -> tuple[object, ...]:
+    """Size, modification time and inode of a local file; all that is known of an object."""
+    size, text = version
+    times = text.split("-")
+    return (size, times[0], times[2]) if len(times) == 3 else version
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,3 +374,73 @@ def _refused(
         found[ordinals[here]] = True
         reasons.update(text for text in refused.filter(pa.array(here)).column(reason).to_pylist() if text)
     return found
+
+
+COMMITS = 24
+"""Commits at most that are looked at: the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageAt:
+    """Coverage after one commit: `covered` says for each index of that time of how many of the `slices` it had records.
+
+    `version` is the number of the log entry and `at` its time, ISO 8601 in UTC; both are None of the table as it stands
+    now. Slices are those that an index may cover.
+    """
+
+    version: int | None
+    at: str | None
+    slices: int
+    covered: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Slices:
+    """See `pruner.metadata.segment_cache.Keyed`."""
+
+    keys: pa.Array[Any]
+
+
+def coverage_over_time(
+    metadata: MetadataTable, snapshot: Snapshot, state: State, segments: SegmentCache
+) -> tuple[CoverageAt, ...]:
+    """Coverage after each of the newest commits that can still be told, oldest first, and as the table stands now.
+
+    Args:
+        metadata: the metadata table, whose log is read.
+        snapshot: the table as it stands.
+        state: the newest state.
+        segments: reads records.
+
+    Raises:
+        FormatError, StorageError: the log cannot be listed.
+    """
+    found: list[CoverageAt] = []
+    for version, _ in log.entries(metadata.store)[-COMMITS:]:
+        try:
+            committed, _ = log.read(metadata.store, version)
+            at = _after(committed, metadata, segments)
+        except (FormatError, StorageError):
+            continue  # damaged, or out of use for so long that a vacuum took it
+        if at is not None:
+            found.append(at)
+    slices = _Slices(snapshot.keys.filter(pa.array(snapshot.coverable)))
+    return (*found, CoverageAt(None, None, len(slices.keys), _covered(state, slices, segments)))
+
+
+def _after(state: State, metadata: MetadataTable, segments: SegmentCache) -> CoverageAt | None:
+    """Coverage after one commit; None where its writer left no snapshot."""
+    if state.last_snapshot is None:
+        return None
+    seen = metadata.read_saved(state.last_snapshot)
+    if "unsettled" in seen.column_names:
+        seen = seen.filter(compute.invert(seen.column("unsettled")))
+    slices = _Slices(seen.column("slice_key").combine_chunks())
+    return CoverageAt(state.version, state.created_at, len(slices.keys), _covered(state, slices, segments))
+
+
+def _covered(state: State, slices: _Slices, segments: SegmentCache) -> dict[str, int]:
+    return {
+        each.name: int(np.count_nonzero(recorded_slices(each, state, slices, segments)))
+        for each in state.definitions
+    }

@@ -20,8 +20,8 @@ from pyarrow import csv, feather, orc
 import pruner
 from pruner.expr.semantics import Semantics
 from pruner.indexes.bitmap import BITMAP
-from pruner.indexes.keys import place, split, stem
 from pruner.indexes.row_sets import rows_of
+from pruner.maintenance.inspection import place, split, stem
 from pruner.pipeline.footers import FileReader
 from pruner.schema import Field
 from tests.support.hudi_tables import HudiTables

@@ -106,7 +106,7 @@ def _stoppable() -> Generator[None]:
 
 def print_indexes(found: TableStatus) -> None:
     """Write a table of the indexes, and a line for whatever is to be said of one."""
-    from pruner.maintenance.uncovered import REASONS  # with what works on arrays, which --help does without
+    from pruner.maintenance.status import REASONS  # with what works on arrays, which --help does without
 
     header = ("index", "type", "columns", "covered", "of", "segments", "bytes", "refreshed")
     if found.indexes:

@@ -101,7 +101,7 @@ def map_(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Draw coverage, and the ranges of columns over the files."""
-    from pruner.maintenance.map_page import map_lines, map_page
+    from pruner.maintenance.mapping import map_lines, map_page
 
     found = table.map(column or (), history=history)
     if html is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pruner
-from pruner.maintenance.map_page import _share, map_lines, map_page
+from pruner.maintenance.mapping import _share, map_lines, map_page
 from tests.support.pages import Page, assert_stands_for_itself
 from tests.support.parquet_tables import write_file
 

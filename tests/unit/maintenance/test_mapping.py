@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pruner
-from pruner.maintenance.map_page import map_lines, map_page
-from pruner.maintenance.mapping import DrawnRange, _holding
+from pruner.maintenance.mapping import DrawnRange, _holding, map_lines, map_page
 from tests.support.pages import Page, assert_stands_for_itself
 from tests.support.parquet_tables import write_file
 
