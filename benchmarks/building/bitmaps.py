@@ -31,8 +31,8 @@ from pruner.expr.binding.bind import bind
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
 from pruner.indexes.bitmap import BITMAP
-from pruner.indexes.bitmap.blobs import checksum, encode
 from pruner.indexes.bitmap.index import DEFAULT_CARDINALITY
+from pruner.indexes.bitmap.packing import checksum, encode
 from pruner.indexes.bitmap.record import SLICE, VALUE, distinct_values, record_schema
 from pruner.pipeline.footers import FileReader
 from pruner.planning.plan import Plan

@@ -20,11 +20,10 @@ import xxhash
 
 from pruner.errors import StorageError
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf
-from pruner.indexes.columns.reading import Recorded, is_read
+from pruner.indexes.columns.reading import Recorded, is_read, why_unknown
 from pruner.indexes.columns.sought import SoughtValues
 from pruner.indexes.columns.split_blocks import BLOCK_BYTES, WORDS, masks_of
 from pruner.indexes.columns.trust import filters_are_believed
-from pruner.indexes.columns.unknown import why_unknown
 from pruner.pipeline.footers import FileReader
 from pruner.storage.files import read_ranges
 from pruner.tables.footers.filters import HEADER_BYTES, FilterPlace, filter_place

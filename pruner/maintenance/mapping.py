@@ -16,7 +16,7 @@ import numpy as np
 from pruner.errors import IndexDefinitionError, PrunerError
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.identifier import parse_column_path, render_column_path
-from pruner.indexes.ranges import RANGED_TYPES, RangingEvidence
+from pruner.indexes.optional_evidence import RANGED_TYPES, RangingEvidence
 from pruner.indexes.registry import evidence_of_values, index_type
 from pruner.maintenance.sampling import evenly
 from pruner.maintenance.status import CoverageAt, answering_slices
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.indexes.ranges import Ranges
+    from pruner.indexes.optional_evidence import Ranges
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import State
     from pruner.schema import Field

@@ -17,9 +17,8 @@ from pruner.expr.derived.canonical import parsed
 from pruner.expr.derived.made import Made, Source
 from pruner.expr.functions.registry import REGISTRY_VERSION
 from pruner.indexes.base import ChunkStatistics, LeafColumn, UndecodableError
-from pruner.indexes.columns.reading import reading_of
+from pruner.indexes.columns.reading import reading_of, why_unknown
 from pruner.indexes.columns.trust import zone_is_open
-from pruner.indexes.columns.unknown import why_unknown
 from pruner.pipeline.evaluation import evaluate, evaluator, plain_text
 
 if TYPE_CHECKING:

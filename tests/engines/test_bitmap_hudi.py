@@ -112,6 +112,6 @@ def test_java_reads_the_bitmaps(spark: SparkSession, tmp_path: Path) -> None:
 def _blob(positions: list[int]) -> bytes:
     from array import array
 
-    from pruner.indexes.bitmap.blobs import encode
+    from pruner.indexes.bitmap.packing import encode
 
     return encode(array("I", positions))

@@ -19,8 +19,7 @@ from pruner.arrow import arrow
 from pruner.indexes.columns.canonical import hash_of, hash_values
 from pruner.indexes.columns.split_blocks import WORDS, block_of, blocks_for, filter_of, masks_of
 from pruner.indexes.optional import RecordPart
-from pruner.indexes.record_index.keys import SegmentKeys
-from pruner.indexes.record_index.packing import order_of, packed
+from pruner.indexes.record_index.packing import SegmentKeys, order_of, packed
 from pruner.indexes.record_index.record import RECORD_SCHEMA
 from tests.support import profiles
 

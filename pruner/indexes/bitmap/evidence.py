@@ -18,8 +18,8 @@ from pyroaring import BitMap64
 
 from pruner.arrow import as_numpy, from_storage
 from pruner.errors import FormatError, StorageError
-from pruner.indexes.bitmap.blobs import decoded
-from pruner.indexes.bitmap.entries import LeafEntries
+from pruner.indexes.bitmap.packing import decoded
+from pruner.indexes.bitmap.values import LeafEntries
 from pruner.indexes.columns.reading import UnreadSlices, may_overflow
 from pruner.indexes.row_sets import Entries, Rows, all_rows
 

@@ -20,11 +20,10 @@ from pruner.arrow import as_numpy, nulls, positions
 from pruner.errors import FormatError, StorageError
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf, PrefixLeaf
 from pruner.expr.exact.patterns import successor
-from pruner.indexes.bitmap.blobs import decoded
-from pruner.indexes.bitmap.entries import LeafEntries
+from pruner.indexes.bitmap.packing import decoded
 from pruner.indexes.bitmap.paged import table_values
 from pruner.indexes.bitmap.record import NAN, VALUE, stored_type
-from pruner.indexes.bitmap.values import value_list
+from pruner.indexes.bitmap.values import LeafEntries, value_list
 from pruner.indexes.row_sets import Rows, all_rows
 from pruner.metadata.segments import SLICE_COLUMN
 

@@ -17,8 +17,8 @@ from pruner.indexes.bitmap.focused import WaitingBitmap
 from pruner.indexes.bitmap.load import load_postings
 from pruner.indexes.bitmap.paged import load_paged
 from pruner.indexes.bitmap.record import SLICE, VALUE, record_slice
-from pruner.indexes.columns.equality import require_in_files
 from pruner.indexes.columns.kinds import is_binary, kind_of
+from pruner.indexes.columns.trust import require_in_files
 from pruner.metadata.pages import PageLayout, page_starts
 from pruner.metadata.segments import SLICE_COLUMN
 

@@ -19,8 +19,7 @@ from pruner.arrow import as_numpy, compute, filled, nulls, positions, truth_arra
 from pruner.indexes.bitmap.record import NAN, NULL, SLICE, VALUE, stored_type
 from pruner.indexes.bitmap.values import ValueList, value_list
 from pruner.indexes.columns.kinds import Conversion, conversion, kind_of, parse_type
-from pruner.indexes.columns.reading import RecordedTypes, recorded_types
-from pruner.indexes.columns.unknown import partly_absent
+from pruner.indexes.columns.reading import RecordedTypes, partly_absent, recorded_types
 from pruner.metadata.segments import SLICE_COLUMN
 from pruner.showing.words import counted, not_indexed
 

@@ -16,13 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pruner.indexes.base import UndecodableError
-from pruner.indexes.bitmap.blobs import checksum
-from pruner.indexes.bitmap.packing import pack_rows
-from pruner.indexes.columns.equality import unknown_calendar, why_not_equal
+from pruner.indexes.bitmap.packing import checksum, pack_rows
 from pruner.indexes.columns.kinds import Kind, conversion, kind_of
 from pruner.indexes.columns.ordering import decimal_words
-from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
-from pruner.indexes.columns.unknown import why_unknown
+from pruner.indexes.columns.reading import READING_COLUMNS, reading_of, why_unknown
+from pruner.indexes.columns.trust import unknown_calendar, why_not_equal
 from pruner.indexes.row_sets import MOST_ROWS
 
 if TYPE_CHECKING:

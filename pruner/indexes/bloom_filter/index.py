@@ -8,8 +8,7 @@ import numpy as np
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.indexes.bloom_filter.load import NO_GROUP, load_parts
-from pruner.indexes.bloom_filter.record import record_slice
-from pruner.indexes.bloom_filter.stripes import is_stripe, striped
+from pruner.indexes.bloom_filter.record import is_stripe, record_slice, striped
 from pruner.indexes.columns.hashed import require_hashable
 from pruner.indexes.columns.sought import SoughtValues
 from pruner.indexes.optional import RecordPart

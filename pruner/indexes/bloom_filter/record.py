@@ -1,16 +1,25 @@
-"""What a bloom filter index records of one slice: a filter of the hashes of its values, and how they may be read."""
+"""What a bloom filter index records of one slice, and how the filters of many slices are stored.
+
+How the filters of many slices are stored: cut into stripes, so that a look-up reads a little of each.
+
+A record is either `whole`, with its filter in the column `filter`, or it has its blocks in the columns `bits_000`,
+`bits_001`, …, of which column j of n holds the blocks from j/n to (j+1)/n of the filter, however large the filter is. A
+hash chooses its block in proportion, so all slices have it in one of two neighbouring columns. Each of these columns
+stands in one piece in the segment (ADR 22). Filters with fewer blocks than there are stripes stay whole.
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import as_numpy, filled, number_array
 from pruner.indexes.columns.canonical import hash_values
 from pruner.indexes.columns.hashed import COMMON_COLUMNS, one_row, record_values
-from pruner.indexes.columns.split_blocks import blocks_for, filter_of
+from pruner.indexes.columns.split_blocks import BLOCK_BYTES, blocks_for, filter_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,3 +84,150 @@ def _distinct(parts: list[Hashes]) -> Hashes:
     # `np.unique` goes through a table of hashes of its own: four to twenty times as long.
     ascending = np.sort(np.concatenate([*parts, np.empty(0, np.uint64)]))
     return ascending[np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)]]
+
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
+    Blocks = NDArray[np.uint64]
+
+FILTER: Final = "filter"
+STRIPES: Final = "stripes"
+BLOCKS: Final = "blocks"
+
+MOST_STRIPES: Final = 256
+"""A column of a Parquet file costs about 150 bytes of its footer, which the first look-up reads."""
+
+STRIPE_BYTES: Final = 1 << 15
+"""Stripes are not made shorter than this."""
+
+SMALL_SHARE: Final = 1 / 32
+"""Share of all bytes that may belong to filters that are smaller than the number of stripes, and stay whole."""
+
+_PREFIX = "bits_"
+
+
+def stripe_name(number: int) -> str:
+    """The column of a stripe."""
+    return f"{_PREFIX}{number:03}"
+
+
+def is_stripe(column: str) -> bool:
+    """Tell whether a column holds a stripe."""
+    return column.startswith(_PREFIX)
+
+
+def stripe_of(blocks: Integers, sizes: Integers, stripes: int) -> Integers:
+    """The stripe in which a block of each filter stands; `sizes` are the numbers of blocks of the filters."""
+    return ((blocks + 1) * stripes - 1) // sizes
+
+
+def stripe_start(number: Any, sizes: Integers, stripes: int) -> Integers:
+    """The first block of a stripe in each filter."""
+    return number * sizes // stripes
+
+
+def striped(records: pa.Table) -> pa.Table:
+    """Bring records of any form into the one that is stored; their order stays."""
+    records = records.combine_chunks()
+    filters, starts, sizes = _joined(records)
+    stripes = _stripe_count(sizes)
+    kept: Any = records.select([name for name in records.column_names if not is_stripe(name)])
+    if stripes < 2:
+        kept = _replaced(kept, FILTER, _strings(filters, starts, sizes, sizes >= 0))
+        return _replaced(kept, STRIPES, number_array(np.zeros(len(sizes), np.int16), pa.int16()))
+    cut = sizes >= stripes
+    kept = _replaced(kept, FILTER, _strings(filters, starts, sizes, ~cut & (sizes >= 0)))
+    kept = _replaced(kept, STRIPES, number_array(np.where(cut, stripes, 0).astype(np.int16), pa.int16()))
+    for number in range(stripes):
+        first = stripe_start(number, sizes, stripes)
+        behind = stripe_start(number + 1, sizes, stripes)
+        kept = kept.append_column(stripe_name(number), _strings(filters, starts + first, behind - first, cut))
+    return kept
+
+
+def _stripe_count(sizes: Integers) -> int:
+    """Into how many stripes filters of these numbers of blocks (-1 for none) are cut; 1 to leave them whole."""
+    ascending = np.sort(sizes[sizes > 0])
+    total = int(ascending.sum())
+    if not total:
+        return 1
+    small = int(np.searchsorted(np.cumsum(ascending), total * SMALL_SHARE, side="right"))
+    return max(1, min(MOST_STRIPES, total * BLOCK_BYTES // STRIPE_BYTES, int(ascending[small])))
+
+
+def _joined(records: pa.Table) -> tuple[Blocks, Integers, Integers]:
+    """All blocks, where each filter begins among them, and their numbers of blocks, -1 without a filter."""
+    sizes = _integers(records.column(BLOCKS), -1)
+    starts = np.cumsum(np.maximum(sizes, 0)) - np.maximum(sizes, 0)
+    joined = np.empty((int(np.maximum(sizes, 0).sum()), BLOCK_BYTES // 8), np.uint64)
+    stripes = _integers(records.column(STRIPES), 0)
+    whole = np.flatnonzero((stripes == 0) & (sizes > 0))
+    _fill(joined, starts[whole], sizes[whole], records.column(FILTER), whole)
+    for count in np.unique(stripes[stripes > 0]).tolist():
+        rows = np.flatnonzero(stripes == count)
+        for number in range(count):
+            first = stripe_start(number, sizes[rows], count)
+            lengths = stripe_start(number + 1, sizes[rows], count) - first
+            _fill(joined, starts[rows] + first, lengths, records.column(stripe_name(number)), rows)
+    return joined, starts, sizes
+
+
+def _fill(joined: Blocks, starts: Integers, lengths: Integers, column: Any, rows: Integers) -> None:
+    """Write what some rows of a column hold where it belongs.
+
+    Raises:
+        ValueError: they hold another number of blocks.
+    """
+    blocks, offsets = blocks_of(column)
+    found = offsets[rows + 1] - offsets[rows]
+    if not np.array_equal(found, lengths):
+        raise ValueError("a filter does not have the number of blocks that its record says")
+    joined[_positions(starts, lengths)] = blocks[_positions(offsets[rows], lengths)]
+
+
+def blocks_of(column: Any) -> tuple[Blocks, Integers]:
+    """The blocks of a column of byte strings, and where those of each row begin and end.
+
+    Raises:
+        ValueError: a string is no whole number of blocks.
+    """
+    chunks = column.chunks
+    array = (chunks[0] if len(chunks) == 1 else column.combine_chunks()).cast(pa.large_binary())
+    _, offsets, data = array.buffers()
+    ends = (
+        np.frombuffer(offsets, np.int64)[array.offset :][: len(array) + 1]
+        if len(array)
+        else np.zeros(1, np.int64)
+    )
+    if (ends % BLOCK_BYTES).any():
+        raise ValueError("a filter is no whole number of blocks")
+    plain = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    used = plain[: int(ends[-1])]
+    return used.view("<u8").reshape(-1, BLOCK_BYTES // 8), ends // BLOCK_BYTES
+
+
+def _strings(blocks: Blocks, starts: Integers, lengths: Integers, chosen: NDArray[np.bool_]) -> pa.Array[Any]:
+    """Some runs of blocks as byte strings; null where not chosen."""
+    kept = np.where(chosen, lengths, 0)
+    ends = np.concatenate([[0], np.cumsum(kept)]) * BLOCK_BYTES
+    data = blocks[_positions(starts[chosen], lengths[chosen])]
+    known = None if chosen.all() else np.packbits(chosen, bitorder="little")
+    content: list[Any] = [known, ends, data]
+    buffers: list[Any] = [None if each is None else pa.py_buffer(each) for each in content]
+    return pa.Array.from_buffers(pa.large_binary(), len(kept), buffers)
+
+
+def _positions(starts: Integers, lengths: Integers) -> Integers:
+    """The positions of several runs, one run behind the other."""
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def _integers(column: Any, default: int) -> Integers:
+    return as_numpy(filled(column.combine_chunks(), default)).astype(np.int64)
+
+
+def _replaced(records: pa.Table, name: str, column: pa.Array[Any]) -> pa.Table:
+    return records.set_column(records.column_names.index(name), name, cast("Any", column))

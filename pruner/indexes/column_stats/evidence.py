@@ -29,9 +29,8 @@ from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.column_stats.comparisons import Intervals, Runs, also, meet, possible_remainders
 from pruner.indexes.columns.ordering import RankOrder
-from pruner.indexes.columns.reading import is_rounded, may_overflow, union
-from pruner.indexes.columns.unknown import is_answerable
-from pruner.indexes.ranges import Ranges
+from pruner.indexes.columns.reading import is_answerable, is_rounded, may_overflow, union
+from pruner.indexes.optional_evidence import Ranges
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:

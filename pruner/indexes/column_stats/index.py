@@ -1,30 +1,327 @@
-"""The index type `column_stats`."""
+"""The index type `column_stats`, what it knows exactly, and its aggregates.
+
+Aggregates of column statistics: one record that bounds what each record of a run of slices says.
+
+Only records that are alike in everything that decides whether they are believed go together, so that a schema of any
+later day believes the aggregate exactly where it believes each of them. Bounds of an aggregate are known where those of
+all its slices with values are. What was equal in each slice need not be in all: exactness is kept where every
+slice has it, and dropped together with the bounds where some slice's own bounds are in doubt (trap S7).
+
+What column statistics know exactly: numbers of rows and of NULLs, and extremes that are values of rows.
+
+A bound that is only certain not to be passed drops files; it is no answer. So a minimum is given out as a value where
+the record says that it was not cut, the file has the very type of the table, and the type has one way to write each
+value. Zeros of floating point (two of them) are bounds alone, and so are decimals and unsigned integers, which writers
+and readers have told apart in too many ways.
+"""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import (
+    as_numpy,
+    compute,
+    filled,
+    null_unless,
+    nulls,
+    number_array,
+    positions,
+    text_array,
+    truth_array,
+)
 from pruner.errors import IndexDefinitionError
-from pruner.indexes.column_stats.aggregate import aggregate_records
+from pruner.expr.types import is_written_one_way
 from pruner.indexes.column_stats.evidence import ColumnStatsEvidence
-from pruner.indexes.column_stats.exact import ExactStatistics, records_of_values
-from pruner.indexes.column_stats.load import load_statistics
+from pruner.indexes.column_stats.load import (
+    check_rows,
+    checked_for,
+    flags,
+    load_statistics,
+    slices_of,
+    unrepeated,
+)
 from pruner.indexes.column_stats.record import RECORD_SCHEMA, record_column
-from pruner.indexes.columns.equality import require_in_files
-from pruner.indexes.columns.kinds import kind_of
-from pruner.indexes.ranges import RANGED_TYPES
+from pruner.indexes.columns.kinds import Kind, kind_of
+from pruner.indexes.columns.reading import partly_absent
+from pruner.indexes.columns.trust import require_in_files
+from pruner.indexes.optional import Aggregates
+from pruner.indexes.optional_evidence import RANGED_TYPES
+from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from pruner.indexes.base import Evidence, SliceReader
-    from pruner.indexes.optional import Aggregates
     from pruner.schema import Field
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.expr.bound.predicates import Leaf
+    from pruner.expr.semantics import Semantics
+    from pruner.schema import Field
+    from pruner.verdict import Outcome
+
+    Mask = NDArray[np.bool_]
+    Integers = NDArray[np.int64]
+
+
+class ExactStatistics:
+    """Facts of the statistics of one field: see `pruner.indexes.optional.ExactEvidence`. Threads may share it."""
+
+    def __init__(self, records: pa.Table, count: int, field: Field) -> None:
+        records = records.combine_chunks()
+        self._evidence = ColumnStatsEvidence(load_statistics(records, count, field), field)
+        self._type = field.type
+        self.count = count
+        self.covered = self._evidence.covered
+        slices = slices_of(records)
+        rows, bounds, usable = checked_for(records, count, field)
+        # The number of rows means something even where the column is not known.
+        counted = unrepeated(slices, (rows.row_count >= 0) & (slices >= 0) & (slices < count))
+        self.row_counts = _placed(slices, counted, rows.row_count, count)
+        self.null_counts = _placed(slices, usable & rows.nulls_known, rows.null_count, count)
+        self.nan_free = self._marked(slices, usable & rows.nans_known & (rows.nan_count == 0))
+        same = np.array([text == str(field.type) for text in rows.types] + [False])[rows.type_codes]
+        known = usable & same & bounds.low_known & bounds.high_known
+        self._at = np.full(count, -1, np.int64)
+        self._at[slices[known]] = np.flatnonzero(known)
+        self._records = records
+        self._exact = [
+            self._marked(slices, known & flags(records, name)[0]) for name in ("min_exact", "max_exact")
+        ]
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """See `Evidence.possible`."""
+        return self._evidence.possible(leaf, outcome, semantics, at)
+
+    def unread(self, semantics: Semantics) -> Mask | None:
+        """See `ExactEvidence.unread`."""
+        return self._evidence.unread(semantics)
+
+    @property
+    def low(self) -> pa.Array[Any]:
+        """See `ExactEvidence.low`."""
+        return self._bounds[0]
+
+    @property
+    def high(self) -> pa.Array[Any]:
+        """See `ExactEvidence.high`."""
+        return self._bounds[1]
+
+    @cached_property
+    def _bounds(self) -> tuple[pa.Array[Any], pa.Array[Any]]:
+        return self._bound("min"), self._bound("max")
+
+    @property
+    def low_is_value(self) -> Mask:
+        """See `ExactEvidence.low_is_value`."""
+        return self._is_value(self.low, self._exact[0])
+
+    @property
+    def high_is_value(self) -> Mask:
+        """See `ExactEvidence.high_is_value`."""
+        return self._is_value(self.high, self._exact[1])
+
+    def _bound(self, end: str) -> pa.Array[Any]:
+        kind = kind_of(self._type)
+        assert kind is not None
+        column = self._records.column(f"{end}_{kind.value}").combine_chunks()
+        there = self._at >= 0
+        if not there.any():
+            return nulls(self.count, column.type)
+        return null_unless(truth_array(there), column.take(positions(np.where(there, self._at, 0))))
+
+    def _is_value(self, bounds: pa.Array[Any], exact: Mask) -> Mask:
+        if not is_written_one_way(self._type):
+            return np.zeros(self.count, np.bool_)
+        known = exact & as_numpy(bounds.is_valid())
+        if kind_of(self._type) is not Kind.FLOAT:
+            return known
+        return known & self.nan_free & (as_numpy(filled(bounds, 0)) != 0)
+
+    def _marked(self, slices: Integers, chosen: Mask) -> Mask:
+        marked = np.zeros(self.count, np.bool_)
+        marked[slices[chosen]] = True
+        return marked
+
+
+def _placed(slices: Integers, chosen: Mask, values: Integers, count: int) -> Integers:
+    placed = np.full(count, -1, np.int64)
+    placed[slices[chosen]] = values[chosen]
+    return placed
+
+
+# Values that are known without a record: each is written as the statistics of a slice that holds nothing else.
+
+
+def records_of_values(values: pa.Array[Any]) -> pa.Table | None:
+    """Records for `load`, one for each value; None for types whose values have no one spelling (float)."""
+    kind = kind_of(values.type)
+    if kind is None or kind is Kind.FLOAT:
+        return None
+    count = len(values)
+    is_null = values.is_null()
+    bounds = _storage(values, kind)
+    no = truth_array(np.zeros(count, np.bool_))
+    columns: dict[str, pa.Array[Any]] = {
+        "trusted": truth_array(np.ones(count, np.bool_)),
+        "row_count": number_array(np.ones(count, np.int64), pa.int64()),
+        "type": text_array([str(values.type)] * count),
+        "absent": no,
+        "null_count": is_null.cast(pa.int64()),
+        "has_values": values.is_valid(),
+        f"min_{kind.value}": bounds,
+        f"max_{kind.value}": bounds,
+        "min_exact": values.is_valid(),
+        "max_exact": values.is_valid(),
+        "calendar_open": no,
+        "from_data": no,
+    }
+    arrays: list[pa.Array[Any]] = []
+    for name, type_ in zip(RECORD_SCHEMA.names, RECORD_SCHEMA.types, strict=True):
+        arrays.append(columns[name] if name in columns else nulls(count, type_))
+    table = pa.Table.from_arrays(arrays, schema=RECORD_SCHEMA)
+    return table.append_column(SLICE_COLUMN, number_array(np.arange(count, dtype=np.int32), pa.int32()))
+
+
+def _storage(values: Any, kind: Kind) -> pa.Array[Any]:
+    if kind is Kind.BYTES:
+        return values.cast(pa.binary())
+    if kind is Kind.DECIMAL:
+        return values.cast(pa.decimal128(38, values.type.scale)).view(pa.decimal128(38, 0))
+    narrow = pa.types.is_date32(values.type)
+    return (values.cast(pa.int32()) if narrow else values).cast(pa.int64())
+
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.indexes.column_stats.load import CheckedRows
+
+    Mask = NDArray[np.bool_]
+
+MOST_ROWS = 1 << 40
+"""Rows of a slice up to which the sums of a segment fit into 64 bits."""
+
+_RUN = "run"
+_BOUNDS = tuple((end, f"{end}_{kind.value}") for kind in Kind for end in ("min", "max"))
+_AGGREGATIONS = [
+    *((name, "sum") for name in ("row_count", "null_count", "nan_count")),
+    ("has_values", "any"),
+    *((name, end) for end, name in _BOUNDS),
+    *((name, "all") for name in ("min_exact", "max_exact", "from_data")),
+    *((name, "all") for name in ("nulls_known", "nans_known", "bounded")),
+]
+_AGGREGATED = {name for name, _ in _AGGREGATIONS} | {"note"}
+"""Columns that may differ within a run; all others, those of later versions too, are alike in it."""
+
+
+def aggregate_records(records: pa.Table, parts: NDArray[np.int64]) -> Aggregates | None:
+    """Aggregate the records of a segment: see `pruner.indexes.optional.AggregatingIndexType.aggregate`."""
+    records = records.combine_chunks()
+    if not records.num_rows:
+        return None
+    rows = check_rows(records)
+    trusted = flags(records, "trusted")[0]
+    # What contradicts itself is rare, and a plan that reads it says so.
+    if not (rows.usable | ~trusted).all() or not _bounds_hold(records, rows):
+        return None
+    starts = np.flatnonzero(_begins_a_run(records, rows, parts))
+    runs = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, records.num_rows)))
+    return Aggregates(_joined(records, rows, runs, starts), starts)
+
+
+def _begins_a_run(records: pa.Table, rows: CheckedRows, parts: NDArray[np.int64]) -> Mask:
+    """Tell of each record whether it differs from the one before in what must be alike."""
+    counted = partly_absent(records, rows.may_count_nulls)
+    begins = _differs(parts) | _differs(counted.astype(np.int64))
+    for name in records.column_names:
+        if name not in _AGGREGATED and name != SLICE_COLUMN:
+            column: Any = records.column(name).combine_chunks()
+            begins |= _differs(column.dictionary_encode().indices.fill_null(-1).to_numpy())
+    return begins
+
+
+def _differs(codes: NDArray[np.int64]) -> Mask:
+    differs = np.ones(len(codes), np.bool_)
+    differs[1:] = codes[1:] != codes[:-1]
+    return differs
+
+
+def _bounds_hold(records: pa.Table, rows: CheckedRows) -> bool:
+    """Tell whether no minimum lies above its maximum, none is NaN, and the counts can be added up."""
+    if rows.row_count.max() > MOST_ROWS:
+        return False
+    for kind in Kind:
+        low, high = (records.column(f"{end}_{kind.value}") for end in ("min", "max"))
+        if compute.any(compute.greater(low, high)).as_py():
+            return False
+        if kind is Kind.FLOAT and any(compute.any(compute.is_nan(end)).as_py() for end in (low, high)):
+            return False
+    return True
+
+
+def _joined(
+    records: pa.Table, rows: CheckedRows, runs: NDArray[np.int64], starts: NDArray[np.int64]
+) -> pa.Table:
+    """One record for each run."""
+    grouped: Any = records.select([name for name in records.column_names if name in _AGGREGATED])
+    columns: dict[str, Any] = {
+        _RUN: runs,
+        "has_values": rows.has_values,
+        "nulls_known": rows.nulls_known,
+        "nans_known": np.asarray(records.column("nan_count").is_valid()),
+        "bounded": _bounded(records, rows),
+    }
+    for name, values in columns.items():
+        grouped = _with(grouped, name, pa.array(values))
+    found = grouped.group_by(_RUN, use_threads=False).aggregate(_AGGREGATIONS).sort_by(_RUN)
+    known = {
+        "null_count": found.column("nulls_known_all"),
+        "nan_count": found.column("nans_known_all"),
+        **{name: found.column("bounded_all") for _, name in _BOUNDS},
+    }
+    joined = records.take(pa.array(starts, pa.int64()))
+    types = dict(zip(joined.column_names, joined.schema.types, strict=True))
+    for name, how in _AGGREGATIONS:
+        if name not in types:
+            continue
+        column = found.column(f"{name}_{how}").cast(types[name])
+        if name in known:
+            column = null_unless(known[name], column)
+        joined = _with(joined, name, column)
+    joined = _with(joined, "note", pa.nulls(len(starts), pa.string()))
+    return joined.drop_columns([SLICE_COLUMN])
+
+
+def _bounded(records: pa.Table, rows: CheckedRows) -> Mask:
+    """Records whose bounds hold all numbers of their slice, where it has any, and are not in doubt."""
+    low_known, high_known, equal = (np.zeros(records.num_rows, np.bool_) for _ in range(3))
+    for kind in Kind:
+        low, high = (records.column(f"{end}_{kind.value}") for end in ("min", "max"))
+        low_known |= low.is_valid().to_numpy()
+        high_known |= high.is_valid().to_numpy()
+        equal |= compute.equal(low, high).fill_null(False).to_numpy()
+    exact = flags(records, "min_exact")[0] & flags(records, "max_exact")[0]
+    return rows.without_numbers | (low_known & high_known & (exact | ~equal))
+
+
+def _with(table: pa.Table, name: str, column: Any) -> pa.Table:
+    if name not in table.column_names:
+        return table.append_column(name, column)
+    position = table.column_names.index(name)
+    schema: Any = table.schema  # whose stubs leave types open
+    return table.set_column(position, schema.field(position), column)
 
 
 class ColumnStats:

@@ -23,8 +23,7 @@ from pruner.indexes.columns.ordering import (
     decimals_as_bytes,
     rank,
 )
-from pruner.indexes.columns.reading import RecordedTypes, recorded_types
-from pruner.indexes.columns.unknown import partly_absent
+from pruner.indexes.columns.reading import RecordedTypes, partly_absent, recorded_types
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:

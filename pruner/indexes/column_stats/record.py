@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pruner.expr.exact.patterns import successor
 from pruner.indexes.base import UndecodableError
 from pruner.indexes.columns.kinds import Kind, kind_of
-from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
+from pruner.indexes.columns.reading import READING_COLUMNS, reading_of, why_unknown
 from pruner.indexes.columns.trust import (
     Calendar,
     calendar,
@@ -27,7 +27,6 @@ from pruner.indexes.columns.trust import (
     never_shortens,
     zone_is_open,
 )
-from pruner.indexes.columns.unknown import why_unknown
 from pruner.limits import STRING_BOUND_BYTES
 
 if TYPE_CHECKING:

@@ -14,16 +14,17 @@ import pyarrow as pa
 from pruner.arrow import arrow, as_numpy, compute, filled, truth_array
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.base import UndecodableError
-from pruner.indexes.columns.equality import require_in_files, unknown_calendar, why_not_equal
 from pruner.indexes.columns.kinds import Conversion, conversion, kind_of
 from pruner.indexes.columns.reading import (
     READING_COLUMNS,
     UnreadSlices,
     may_overflow,
+    partly_absent,
     reading_of,
     recorded_types,
+    why_unknown,
 )
-from pruner.indexes.columns.unknown import partly_absent, why_unknown
+from pruner.indexes.columns.trust import require_in_files, unknown_calendar, why_not_equal
 from pruner.metadata.segments import SLICE_COLUMN
 from pruner.showing.words import not_indexed
 

@@ -16,7 +16,7 @@ from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.columns.canonical import hash_of
 from pruner.indexes.columns.kinds import Kind, kind_of
-from pruner.indexes.columns.unknown import is_answerable
+from pruner.indexes.columns.reading import is_answerable
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:

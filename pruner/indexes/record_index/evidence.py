@@ -13,7 +13,7 @@ from pruner.errors import FormatError, StorageError
 from pruner.indexes.columns.canonical import hash_values
 from pruner.indexes.columns.sought import SoughtValues
 from pruner.indexes.optional import Located
-from pruner.indexes.record_index.keys import NO_HITS, Hits
+from pruner.indexes.record_index.packing import NO_HITS, Hits
 from pruner.indexes.row_sets import Entries, Rows, all_rows
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
-    from pruner.indexes.record_index.keys import SegmentKeys
+    from pruner.indexes.record_index.packing import SegmentKeys
     from pruner.indexes.record_index.record import Keys
     from pruner.schema import Field
     from pruner.verdict import Outcome

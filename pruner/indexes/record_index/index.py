@@ -11,8 +11,7 @@ from pruner.errors import IndexDefinitionError
 from pruner.indexes.columns.hashed import require_hashable
 from pruner.indexes.optional import RecordPart
 from pruner.indexes.record_index.evidence import KeyEvidence
-from pruner.indexes.record_index.keys import PACKED
-from pruner.indexes.record_index.packing import distinct_keys, packed, spread
+from pruner.indexes.record_index.packing import PACKED, distinct_keys, packed, spread
 from pruner.indexes.record_index.record import load_parts, record_slice
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from pruner.indexes.columns.hashed import (
     readable,
     record_values,
 )
-from pruner.indexes.record_index.keys import SegmentKeys
-from pruner.indexes.record_index.packing import order_of
+from pruner.indexes.record_index.packing import SegmentKeys, order_of
 from pruner.indexes.row_sets import MOST_ROWS
 from pruner.metadata.segments import SLICE_COLUMN
 from pruner.showing.words import counted

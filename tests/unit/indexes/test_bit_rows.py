@@ -12,10 +12,15 @@ from pruner.expr.bound.predicates import CompareLeaf, InLeaf, Point
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.bloom_filter import BLOOM_FILTER
-from pruner.indexes.bloom_filter.load import MANY_ALIKE, BitRows, load_parts, turned
-from pruner.indexes.bloom_filter.look_up import StripedFilters, WholeFilters
-from pruner.indexes.bloom_filter.record import RECORD_SCHEMA
-from pruner.indexes.bloom_filter.stripes import striped
+from pruner.indexes.bloom_filter.load import (
+    MANY_ALIKE,
+    BitRows,
+    StripedFilters,
+    WholeFilters,
+    load_parts,
+    turned,
+)
+from pruner.indexes.bloom_filter.record import RECORD_SCHEMA, striped
 from pruner.indexes.columns.canonical import hash_values
 from pruner.indexes.columns.split_blocks import filter_of
 from pruner.indexes.optional import RecordPart

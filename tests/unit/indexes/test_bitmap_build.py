@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from pruner.indexes.bitmap import BITMAP
-from pruner.indexes.bitmap.blobs import checksum
-from pruner.indexes.bitmap.packing import pack_rows
+from pruner.indexes.bitmap.packing import checksum, pack_rows
 from pruner.indexes.bitmap.record import NAN, NULL, SLICE, VALUE
 from pruner.pipeline.footers import DictionaryPage, FileReader, dictionary_pages, parse_header
 from pruner.schema import Field

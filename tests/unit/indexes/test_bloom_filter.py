@@ -16,9 +16,8 @@ from pruner.expr.bound.predicates import CompareLeaf, InLeaf, IsNullLeaf, NotNul
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.base import Evidence
-from pruner.indexes.bloom_filter import BLOOM_FILTER, stripes
-from pruner.indexes.bloom_filter.record import RECORD_SCHEMA
-from pruner.indexes.bloom_filter.stripes import is_stripe, striped
+from pruner.indexes.bloom_filter import BLOOM_FILTER, record
+from pruner.indexes.bloom_filter.record import RECORD_SCHEMA, is_stripe, striped
 from pruner.indexes.columns.canonical import hash_values
 from pruner.indexes.columns.sought import values_in
 from pruner.indexes.columns.split_blocks import block_of, blocks_for, false_positives, filter_of, masks_of
@@ -193,7 +192,7 @@ def test_l12_another_collation_is_not_answered() -> None:
 @pytest.fixture
 def short_stripes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stripes as they are in large indexes, of small ones."""
-    monkeypatch.setattr(stripes, "STRIPE_BYTES", 2048)
+    monkeypatch.setattr(record, "STRIPE_BYTES", 2048)
 
 
 def _many_slices() -> list[list[int]]:
