@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 from pruner.errors import SchemaError
 from pruner.schema import id_of_path
 from pruner.storage.files import open_for_arrow
-from pruner.tables.footers.file_schemas import plain_schema
-from pruner.tables.footers.unify import promote
+from pruner.tables.footers.file_schemas import plain_schema, promote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from pruner.indexes.columns.canonical import hash_words
-from pruner.indexes.columns.split_blocks import WORDS, block_of, blocks_for, filter_of, masks_of
+from pruner.tables.footers.filters import WORDS, block_of, blocks_for, filter_of, masks_of
 
 Hashes = NDArray[np.uint64]
 

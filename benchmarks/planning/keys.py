@@ -22,13 +22,13 @@ from pruner.expr.bound.predicates import CompareLeaf, Point
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.columns.canonical import hash_values
-from pruner.indexes.columns.split_blocks import blocks_for, filter_of
 from pruner.indexes.optional import ArrangingIndexType, RecordPart, SelectiveIndexType
 from pruner.indexes.registry import index_type
 from pruner.maintenance.compaction import MERGED_SLICES
 from pruner.pipeline.batches import BATCH_SLICES
 from pruner.schema import Field
 from pruner.storage.local import LocalStore
+from pruner.tables.footers.filters import blocks_for, filter_of
 from pruner.verdict import Outcome
 
 USING = ("bloom_filter", "record_index")

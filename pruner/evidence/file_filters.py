@@ -22,11 +22,17 @@ from pruner.errors import StorageError
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf
 from pruner.indexes.columns.reading import Recorded, is_read, why_unknown
 from pruner.indexes.columns.sought import SoughtValues
-from pruner.indexes.columns.split_blocks import BLOCK_BYTES, WORDS, masks_of
 from pruner.indexes.columns.trust import filters_are_believed
 from pruner.pipeline.footers import FileReader
 from pruner.storage.files import read_ranges
-from pruner.tables.footers.filters import HEADER_BYTES, FilterPlace, filter_place
+from pruner.tables.footers.filters import (
+    BLOCK_BYTES,
+    HEADER_BYTES,
+    WORDS,
+    FilterPlace,
+    filter_place,
+    masks_of,
+)
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from pruner.errors import IndexDefinitionError
 from pruner.expr.identifier import render_column_path
 from pruner.indexes.optional import ArrangingIndexType, CountingIndexType
 from pruner.indexes.registry import index_type
-from pruner.maintenance.sampling import evenly
 from pruner.metadata.segments import SLICE_COLUMN, packed_size
 from pruner.pipeline.requests import BuildRequest, Chunk
 from pruner.pipeline.slices import run_chunk
+from pruner.tables.snapshot import evenly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,13 +18,13 @@ from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.identifier import parse_column_path, render_column_path
 from pruner.indexes.optional_evidence import RANGED_TYPES, RangingEvidence
 from pruner.indexes.registry import evidence_of_values, index_type
-from pruner.maintenance.sampling import evenly
 from pruner.maintenance.status import CoverageAt, answering_slices
 from pruner.pipeline.requests import BuildRequest, Chunk
 from pruner.pipeline.slices import run_chunk
 from pruner.showing.html import Markup, described, document, element, listed, picture, section, table
 from pruner.showing.strips import Cell, Fate, drawn, letters, strip, summary
 from pruner.showing.words import FILE, counted
+from pruner.tables.snapshot import evenly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -26,16 +26,15 @@ from pruner.indexes.base import ChunkStatistics, LeafColumn, UndecodableError
 from pruner.parquet_type import MAGIC
 from pruner.schema import id_of_path
 from pruner.storage.files import open_for_arrow
-from pruner.tables.footers.columns import parquet_columns, rewritten
 from pruner.tables.footers.file_schemas import FIELD_ID, has_field_ids
-from pruner.tables.footers.thrift import ThriftError, read_schema
+from pruner.tables.footers.thrift import ThriftError, parquet_columns, read_schema, rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pruner.expr.bound.predicates import StorageValue
     from pruner.parquet_type import ParquetType
-    from pruner.tables.footers.columns import ParquetColumn
+    from pruner.tables.footers.thrift import ParquetColumn
 
 # Text columns as their files hold them: a dictionary and, for each row, the position of its value in it.
 #

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 
 from pruner.pipeline.avro_rows import read_rows
 from pruner.pipeline.footers import FileReader
-from pruner.tables.hudi.logs.blocks import BlockType, blocks, log_bytes, records
+from pruner.tables.hudi.logs import BlockType, blocks, log_bytes, records
 
 if TYPE_CHECKING:
-    from pruner.tables.hudi.logs.blocks import Block
+    from pruner.tables.hudi.logs import Block
 
 _WITHOUT_ROWS = (BlockType.COMMAND, BlockType.DELETE)
 

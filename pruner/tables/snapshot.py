@@ -2,6 +2,8 @@
 
 Slices are numbered 0 to n-1 in the order of the columns; sets of slices are masks or arrays of ordinals.
 Slice objects are made one at a time, when somebody looks at one.
+
+Some of many, spread evenly from the first to the last.
 """
 
 from __future__ import annotations
@@ -384,3 +386,9 @@ def _file_slice(snapshot: Snapshot, ordinal: int) -> FileSlice:
         log_files=tuple(row["log_files"] or ()),
         size=(row["base_size"] or 0) + (row["log_size"] or 0),
     )
+
+
+def evenly(ordinals: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """At most so many of some ordinals, in their order, spread evenly from the first to the last."""
+    places = np.linspace(0, len(ordinals) - 1, min(most, len(ordinals))).round().astype(np.intp)
+    return ordinals[np.unique(places)]

@@ -17,7 +17,7 @@ import pruner_spark
 from pruner.errors import TableError
 from pruner.formats.detect import open_table_source
 from pruner.storage.opening import open_store
-from pruner.tables.hudi.files import instant_of
+from pruner.tables.hudi.listing import instant_of
 from pruner.tables.hudi.slices import list_slices
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.hudi.timeline import read_timeline

@@ -16,7 +16,7 @@ import pytest
 
 import pruner
 from pruner.showing.words import counted
-from pruner.tables.hudi.files import RUNNING_WRITE, UNFINISHED
+from pruner.tables.hudi.listing import RUNNING_WRITE, UNFINISHED
 from tests.support.hudi_actions import LOG_COMPACT, LiveTable
 from tests.support.hudi_timeline import completed, make_inflight, timeline
 from tests.support.hudi_writer import CLEAN, COMPACT, TableVersion

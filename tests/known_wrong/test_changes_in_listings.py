@@ -15,7 +15,7 @@ import pytest
 import pruner
 from pruner.formats.detect import open_table_source
 from pruner.tables.feed.place import FeedSettings, announce
-from pruner.tables.hudi.files import RUNNING_WRITE
+from pruner.tables.hudi.listing import RUNNING_WRITE
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.parquet.source import ParquetSource
 from pruner.tables.snapshot import Snapshot

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
-from pruner.tables.hudi.files import HudiSlice, base_name, log_name
+from pruner.tables.hudi.listing import HudiSlice, base_name, log_name
 from pruner.tables.hudi.slices import list_slices
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.hudi.timeline import Timeline, read_timeline

@@ -16,7 +16,7 @@ import pruner
 from pruner.errors import ConflictError
 from pruner.indexes.column_stats.index import ColumnStats
 from pruner.showing.words import counted
-from pruner.tables.hudi.files import OWN_CODE
+from pruner.tables.hudi.listing import OWN_CODE
 from tests.support.hudi_tables import HudiTables
 from tests.support.hudi_timeline import completed, make_inflight
 from tests.support.hudi_writer import HudiWriter, TableType, rows_of

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from pruner.arrow import arrow
 from pruner.indexes.columns.canonical import hash_of, hash_values
-from pruner.indexes.columns.split_blocks import WORDS, block_of, blocks_for, filter_of, masks_of
 from pruner.indexes.optional import RecordPart
 from pruner.indexes.record_index.packing import SegmentKeys, order_of, packed
 from pruner.indexes.record_index.record import RECORD_SCHEMA
+from pruner.tables.footers.filters import WORDS, block_of, blocks_for, filter_of, masks_of
 from tests.support import profiles
 
 PROBES = 500_000 if profiles.IS_FIXED else max(500_000, 1_000 * profiles.REQUESTED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from pruner.tables.hudi.commits import read_commit
+from pruner.tables.hudi.timeline import read_commit
 from tests.support.hudi_timeline import Instant, completed, timeline
 
 WRITES = ("commit", "deltacommit", "replacecommit")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pruner.arrow import arrow, compute
 from pruner.showing.words import FILE_GROUP, counted
 from pruner.tables.hudi.metadata.listing import partition_id
-from pruner.tables.hudi.metadata.stat_values import WRAPPED_DECIMAL
+from pruner.tables.hudi.metadata.stats import WRAPPED_DECIMAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

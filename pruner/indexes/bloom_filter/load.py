@@ -22,7 +22,8 @@ from pruner.indexes.bloom_filter.record import (
     stripe_start,
 )
 from pruner.indexes.columns.hashed import as_recorded, ints, placing, readable
-from pruner.indexes.columns.split_blocks import (
+from pruner.metadata.segments import SLICE_COLUMN
+from pruner.tables.footers.filters import (
     BLOCK_BITS,
     BLOCK_BYTES,
     WORD_BITS,
@@ -31,7 +32,6 @@ from pruner.indexes.columns.split_blocks import (
     block_of,
     masks_of,
 )
-from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Callable

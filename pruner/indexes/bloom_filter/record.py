@@ -19,7 +19,7 @@ import pyarrow as pa
 from pruner.arrow import as_numpy, filled, number_array
 from pruner.indexes.columns.canonical import hash_values
 from pruner.indexes.columns.hashed import COMMON_COLUMNS, one_row, record_values
-from pruner.indexes.columns.split_blocks import BLOCK_BYTES, blocks_for, filter_of
+from pruner.tables.footers.filters import BLOCK_BYTES, blocks_for, filter_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,9 +19,8 @@ from pruner.storage.opening import open_store
 from pruner.tables.delta.actions import commit_time
 from pruner.tables.delta.log import Commit, Segment, commit_path, list_log
 from pruner.tables.delta.partitions import delta_partitions
-from pruner.tables.delta.places import place_of
 from pruner.tables.delta.schema import delta_schema
-from pruner.tables.delta.state import DeltaState, follow, read_commit, read_state
+from pruner.tables.delta.state import DeltaState, follow, place_of, read_commit, read_state
 from pruner.tables.delta.vectors import DeletionVectors
 from pruner.tables.listing.foreign import DELTA_LOG
 from pruner.tables.snapshot import SLICE_COLUMNS, Snapshot, Watched

@@ -26,8 +26,7 @@ from pruner.tables.listing.foreign import may_show_format
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pruner.tables.feed.events import Named
-    from pruner.tables.feed.place import Feed
+    from pruner.tables.feed.place import Feed, Named
     from pruner.tables.listing.files import Fact
 
 LISTED_AT_ONCE: Final = 1000

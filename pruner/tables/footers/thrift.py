@@ -1,14 +1,23 @@
-"""Reads the schema out of a Parquet footer, without parsing the rest.
+"""Reads the schema out of a Parquet footer, without the rest: a tree of columns with their Parquet types.
 
 The footer is Thrift's compact protocol, and the schema is the second field of `FileMetaData`, behind the
 version (parquet-format, `src/main/thrift/parquet.thrift`; thrift, `doc/specs/thrift-compact-protocol.md`).
 Reading is left to right, so two footers that begin with the same bytes up to there have the same schema,
 however long the rest.
+
+The schema of a Parquet file as its footer has it: a tree of columns, each with its Parquet type.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pruner.parquet_type import ParquetType
 
 Struct: TypeAlias = dict[int, Any]
 """Values by the number of their field: integers, bytes, booleans, lists and further structs."""
@@ -144,3 +153,150 @@ def _value(data: bytes, position: int, kind: int, depth: int, *, in_list: bool) 
             return _struct(data, position, depth + 1)
         case _:
             raise ThriftError(f"type {kind} does not occur in a Parquet schema")
+
+
+GROUP = "GROUP"
+"""Physical type of what has columns below it instead of values."""
+
+# Fields of SchemaElement (parquet.thrift).
+_TYPE, _LENGTH, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _SCALE, _PRECISION, _, _LOGICAL = range(1, 11)
+_REPEATED = 2
+
+_PHYSICAL = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_CONVERTED_NAMES = (
+    *("UTF8", "MAP", "MAP_KEY_VALUE", "LIST", "ENUM", "DECIMAL", "DATE", "TIME_MILLIS", "TIME_MICROS"),
+    *("TIMESTAMP_MILLIS", "TIMESTAMP_MICROS", "UINT_8", "UINT_16", "UINT_32", "UINT_64"),
+    *("INT_8", "INT_16", "INT_32", "INT_64", "JSON", "BSON", "INTERVAL"),
+)
+_LOGICAL_NAMES: dict[int, str] = {
+    1: "String",
+    2: "Map",
+    3: "List",
+    4: "Enum",
+    5: "Decimal",
+    6: "Date",
+    7: "Time",
+    8: "Timestamp",
+    10: "Integer",
+    11: "Null",
+    12: "JSON",
+    13: "BSON",
+    14: "UUID",
+    15: "Float16",
+    16: "Variant",
+    17: "Geometry",
+    18: "Geography",
+}
+_UNITS = {1: "ms", 2: "us", 3: "ns"}
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetColumn:
+    """A column or a group of columns; `repeated` ones stand for the elements of a list."""
+
+    name: str
+    type: ParquetType
+    repeated: bool = False
+    children: tuple[ParquetColumn, ...] = ()
+
+    @property
+    def is_struct(self) -> bool:
+        """Whether this is a group that stands for nothing but the columns in it."""
+        return bool(self.children) and not self.repeated and not (self.type.converted or self.type.logical)
+
+    @property
+    def text(self) -> str:
+        """Everything that an engine may look at here and below, in one line."""
+        if not self.children:
+            return f"{'repeated ' * self.repeated}{self.type.text}"
+        inner = ", ".join(f"{child.name}: {child.text}" for child in self.children)
+        return f"{'repeated ' * self.repeated}{self.type.text} {{{inner}}}"
+
+    def leaves(self) -> Iterator[ParquetColumn]:
+        """The columns with values, in the order of the file."""
+        if not self.children:
+            yield self
+        for child in self.children:
+            yield from child.leaves()
+
+
+def parquet_columns(elements: Sequence[Struct]) -> tuple[ParquetColumn, ...]:
+    """Return the top-level columns of a schema.
+
+    Args:
+        elements: the schema elements of a footer, depth first, the root in front.
+
+    Raises:
+        ThriftError: they make no tree, or a value is none of its kind.
+    """
+    try:
+        root, end = _column(elements, 0, 0)
+    except (IndexError, AttributeError, TypeError, ValueError, RecursionError) as error:
+        raise ThriftError(f"the schema is broken: {error}") from None
+    if end != len(elements):
+        raise ThriftError("the schema has elements that belong nowhere")
+    return root.children
+
+
+def rewritten(metadata: pq.FileMetaData) -> bytes:
+    """Return a footer as Arrow writes it: the same schema, its fields in the usual order."""
+    sink = pa.BufferOutputStream()
+    cast("Any", metadata).write_metadata_file(sink)
+    whole = sink.getvalue().to_pybytes()
+    return whole[-8 - int.from_bytes(whole[-8:-4], "little") : -8]
+
+
+def columns_of_footer(footer: bytes) -> tuple[ParquetColumn, ...]:
+    """Return the top-level columns of a footer: see `read_schema` for what is raised."""
+    return parquet_columns(read_schema(footer).elements)
+
+
+def _column(elements: Sequence[Struct], position: int, depth: int) -> tuple[ParquetColumn, int]:
+    element = elements[position]
+    position += 1
+    children: list[ParquetColumn] = []
+    for _ in range(int(element.get(_CHILDREN, 0))):
+        child, position = _column(elements, position, depth + 1)
+        children.append(child)
+    name = element.get(_NAME, b"").decode("utf-8", "surrogateescape")
+    repeated = element.get(_REPETITION) == _REPEATED and depth > 0
+    return ParquetColumn(name, _type(element), repeated, tuple(children)), position
+
+
+def _type(element: Struct) -> ParquetType:
+    number: int | None = element.get(_TYPE)
+    physical = GROUP if number is None else _PHYSICAL[number]
+    if physical == "FIXED_LEN_BYTE_ARRAY":
+        physical += f"({element.get(_LENGTH, 0)})"
+    return ParquetType(physical, _converted(element), _logical(element.get(_LOGICAL)))
+
+
+def _converted(element: Struct) -> str:
+    number: int | None = element.get(_CONVERTED)
+    if number is None:
+        return ""
+    name = _CONVERTED_NAMES[number] if 0 <= number < len(_CONVERTED_NAMES) else f"CONVERTED_{number}"
+    if name == "DECIMAL":
+        return f"DECIMAL({element.get(_PRECISION, 0)},{element.get(_SCALE, 0)})"
+    return name
+
+
+def _logical(union: Struct | None) -> str:
+    if not union:
+        return ""
+    number, parameters = next(iter(union.items()))
+    name = _LOGICAL_NAMES.get(number, f"Logical{number}")
+    return f"{name}{_parameters(name, parameters)}"
+
+
+def _parameters(name: str, fields: Any) -> str:
+    match name:
+        case "Decimal":
+            return f"({fields.get(2, 0)},{fields.get(1, 0)})"
+        case "Integer":
+            return f"({fields.get(1, 0)},{'signed' if fields.get(2) else 'unsigned'})"
+        case "Timestamp" | "Time":
+            unit = _UNITS.get(next(iter(fields.get(2, {})), 0), "unknown")
+            return f"({unit},utc)" if fields.get(1) else f"({unit})"
+        case _:
+            return ""

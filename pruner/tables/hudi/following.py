@@ -13,17 +13,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pruner.tables.hudi.commits import COMMIT_BYTES, UnreadCommitError, read_clean, read_commit
-from pruner.tables.hudi.files import HudiSlice, LogName, group_of, instant_of, log_name, mark_unsettled
-from pruner.tables.hudi.timeline import COMPLETION_TIMES
+from pruner.tables.hudi.listing import HudiSlice, LogName, group_of, instant_of, log_name, mark_unsettled
+from pruner.tables.hudi.timeline import (
+    COMMIT_BYTES,
+    COMPLETION_TIMES,
+    UnreadCommitError,
+    read_clean,
+    read_commit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pruner.storage.store import Store
-    from pruner.tables.hudi.commits import Commit, WriteStat
     from pruner.tables.hudi.slice_columns import Changes, Group
-    from pruner.tables.hudi.timeline import Finished, Timeline
+    from pruner.tables.hudi.timeline import Commit, Finished, Timeline, WriteStat
 
 MOST_INSTANTS = 64
 """Completed instants that are followed at once: beyond, a listing costs no more than reading so many commits."""

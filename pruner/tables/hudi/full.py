@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, TableError
 from pruner.storage.opening import open_store
-from pruner.tables.hudi.cleaned import CleanedError
-from pruner.tables.hudi.files import HudiSlice, attach_logs, marked, misread_by_hudi_rs
-from pruner.tables.hudi.listing import folders_of
+from pruner.tables.hudi.archived import CleanedError
+from pruner.tables.hudi.listing import HudiSlice, attach_logs, folders_of, marked, misread_by_hudi_rs
 from pruner.tables.hudi.merging.hudi_rs import hudi_rs
 from pruner.tables.hudi.metadata.indexes import partitions_of
 from pruner.tables.hudi.metadata.listing import FILES, METADATA_PATH
 from pruner.tables.hudi.metadata.whole import list_of_files, listed_files
-from pruner.tables.hudi.refusals import refusing
 from pruner.tables.hudi.slice_columns import HudiColumns
 from pruner.tables.hudi.slices import any_named_by_write, listing_of, slices_among
-from pruner.tables.hudi.timeline import COMPLETION_TIMES
+from pruner.tables.hudi.timeline import COMPLETION_TIMES, refusing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

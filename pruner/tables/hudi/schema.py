@@ -1,18 +1,210 @@
-"""The fields of a Hudi table: its Avro schema, what fills in for absent columns, since when names are theirs."""
+"""The fields of a Hudi table, and the history of names, ids and types that its evolution keeps.
+
+The history of names, ids and types that Hudi's schema-on-read evolution keeps of a table (trap T2).
+
+Hudi reads each file by the schema that its write had: the one that its commit holds or, where it holds none, that of
+the history at its instant (`InternalSchemaCache` of 1.2). Engines that know nothing of the history read it by name.
+Both come to the same in files whose write had the name, the id and the type that the table has now.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from pruner.schema import Field, TableSchema, flatten
+from pruner.errors import StorageError, TableError
+from pruner.schema import Field, Since, TableSchema, flatten
 from pruner.tables.footers.file_schemas import plain_schema
 from pruner.tables.hudi.properties import HudiProperties
-from pruner.tables.hudi.schema_history import MAX_DEPTH, Path, SchemaHistory, entries_of, parsed, record_of
+from pruner.tables.hudi.timeline import COMMIT_BYTES, UnreadCommitError, read_commit
+
+if TYPE_CHECKING:
+    from pruner.storage.store import Store
+    from pruner.tables.hudi.timeline import Timeline
+
+Path = tuple[str, ...]
+
+MAX_DEPTH = 64
+"""Depth below which fields of records are not looked at."""
+
+_WIDENED = {("int", "long")}
+"""Changes of a type that keep every stored value and its order, by Hudi's names (old, new)."""
+
+_OF_WRITE = "latest_schema"
+"""Where a commit keeps the schema that its write had."""
+
+_INSTANT_DIGITS = 17
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """One version of the schema in its history: id and type by path."""
+
+    number: int
+    fields: dict[Path, tuple[int, str]]
+
+    def path_of(self, id_: int) -> Path | None:
+        """Return the path that the id had."""
+        return next((path for path, (own, _) in self.fields.items() if own == id_), None)
+
+    def has(self, path: Path, id_: int, type_: str) -> bool:
+        """Tell whether the path was that column already, with a type that holds the same values."""
+        old_id, old_type = self.fields.get(path, (None, ""))
+        return old_id == id_ and (old_type == type_ or (old_type, type_) in _WIDENED)
+
+
+class SchemaHistory:
+    """What the newest record of the history says.
+
+    Attributes:
+        changes: since when a path is the column of that name and type, for each that was not always.
+    """
+
+    def __init__(self, record: bytes, where: str) -> None:
+        """Read a record.
+
+        Raises:
+            TableError: it cannot be understood.
+        """
+        schemas = parsed(record, where).get("schemas")
+        records = cast("list[object]", schemas) if isinstance(schemas, list) else []
+        versions = [_version(cast("Mapping[str, Any]", each)) for each in records if isinstance(each, dict)]
+        versions.sort(key=lambda each: each.number, reverse=True)
+        self._now = versions[0].fields if versions else {}
+        self.changes = {
+            path: since
+            for path in self._now
+            if (since := _named_since(path, *self._now[path], versions)) is not None
+        }
+
+    def change_of(self, path: Path) -> Since | None:
+        """The last change of a path, or of a struct that it is inside of."""
+        found = [self.changes[path[:n]] for n in range(1, len(path) + 1) if path[:n] in self.changes]
+        return max(found, key=lambda each: each.instant, default=None)
+
+    def without(self, schema: TableSchema, instant: str, written_by: str) -> TableSchema:
+        """Put the fields in conflict that a write has otherwise though it came after the change of them.
+
+        Args:
+            schema: the table's fields.
+            instant: of the write.
+            written_by: the schema that it had, as its commit holds it.
+        """
+        try:
+            had = _version(parsed(written_by, instant))
+        except TableError:
+            had = _Version(-1, {})
+        fields = [
+            replace(field, conflict=f"{field.since.reason}, and the write of {instant} came in between")
+            if field.since is not None and instant > field.since.instant and not self._same(field, had)
+            else field
+            for field in schema.fields
+        ]
+        return TableSchema(tuple(fields))
+
+    def _same(self, field: Field, had: _Version) -> bool:
+        parts = [field.path[:n] for n in range(1, len(field.path) + 1)]
+        return all(had.has(path, *self._now[path]) for path in parts if path in self.changes)
+
+
+def checked_by_writes(
+    schema: TableSchema, history: SchemaHistory, store: Store, timeline: Timeline, instants: Iterable[str]
+) -> TableSchema:
+    """Put the fields in conflict for which the writes of some instants do not bear the history out.
+
+    Commits that were archived are not asked: Hudi then goes by the history, too.
+    """
+    changed = [field.since.instant for field in schema.fields if field.since is not None]
+    for instant in instants:
+        finished = timeline.finished.get(instant)
+        if finished is not None and changed and instant > min(changed):
+            path = f"{timeline.properties.timeline_path}/{finished.name}"
+            try:
+                written_by = (read_commit(store.get(path, COMMIT_BYTES)).extra_metadata or {}).get(_OF_WRITE)
+            except (UnreadCommitError, StorageError):
+                written_by = "unknown"
+            if written_by:
+                schema = history.without(schema, instant, written_by)
+    return schema
+
+
+def _named_since(path: Path, id_: int, type_: str, versions: list[_Version]) -> Since | None:
+    """The oldest of the newest versions that all have a column alike, where a version before them does not."""
+    before = next((n for n, each in enumerate(versions) if not each.has(path, id_, type_)), len(versions))
+    reasons = (_difference(path, id_, type_, each) for each in versions[before:])
+    reason = next((each for each in reasons if each is not None), None)
+    if reason is None:
+        return None
+    return Since(str(versions[before - 1].number).ljust(_INSTANT_DIGITS, "9"), reason)
+
+
+def _difference(path: Path, id_: int, type_: str, older: _Version) -> str | None:
+    name = ".".join(path)
+    before = older.path_of(id_)
+    if before is not None and before != path:
+        return f"it was renamed from {'.'.join(before)!r}, the name that older files have"
+    if path not in older.fields or older.has(path, id_, type_):
+        return None
+    old_id, old_type = older.fields[path]
+    if old_id != id_:
+        return f"an earlier column {name!r} was dropped, and older files hold that one"
+    return f"its type was changed from {old_type} to {type_}"
+
+
+def _version(record: Mapping[str, Any]) -> _Version:
+    number = record.get("version_id")
+    return _Version(number if isinstance(number, int) else -1, dict(_versioned(record, ())))
+
+
+def _versioned(record: Mapping[str, Any], parent: Path) -> Iterator[tuple[Path, tuple[int, str]]]:
+    """Yield path, id and type of the fields of one version, in Hudi's own form of a schema."""
+    if len(parent) > MAX_DEPTH:
+        return
+    for entry in entries_of(record):
+        path = (*parent, str(entry.get("name")))
+        type_ = entry.get("type")
+        inner = record_of(type_)
+        kind = "record" if inner is not None else json.dumps(type_, sort_keys=True).strip('"')
+        yield path, (int(entry.get("id", -1)), kind)
+        if inner is not None:
+            yield from _versioned(inner, path)
+
+
+def parsed(text: str | bytes, where: str) -> Mapping[str, Any]:
+    """Parse a schema in JSON.
+
+    Raises:
+        TableError: it is none.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise TableError(f"the schema of the Hudi table {where} is not understood: it is not a JSON object")
+    return cast("Mapping[str, Any]", found)
+
+
+def record_of(type_: object) -> Mapping[str, Any] | None:
+    """Return the record that an Avro type or a union with one is, or None."""
+    options = cast("list[object]", type_) if isinstance(type_, list) else [type_]
+    for option in options:
+        if isinstance(option, dict):
+            record = cast("Mapping[str, Any]", option)
+            if record.get("type") == "record":
+                return record
+    return None
+
+
+def entries_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the fields of a record."""
+    entries = record.get("fields")
+    found = cast("list[object]", entries) if isinstance(entries, list) else []
+    return [cast("Mapping[str, Any]", entry) for entry in found if isinstance(entry, dict)]
 
 
 def table_schema(

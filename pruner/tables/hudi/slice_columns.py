@@ -29,7 +29,7 @@ from pruner.arrow import (
     text_array,
     truth_array,
 )
-from pruner.tables.hudi.files import HudiSlice, mark_unsettled
+from pruner.tables.hudi.listing import HudiSlice, mark_unsettled
 from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES
 
 if TYPE_CHECKING:

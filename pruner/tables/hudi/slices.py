@@ -13,26 +13,35 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pruner.errors import TableError
-from pruner.tables.hudi.archived import ArchivedTimeline
-from pruner.tables.hudi.cleaned import Cleaned
-from pruner.tables.hudi.commits import read_commit, read_compaction_plan
-from pruner.tables.hudi.files import HudiSlice, LogName, by_writing, misread_by_hudi_rs, with_shared_logs
-from pruner.tables.hudi.listing import Listing, folders_of
-from pruner.tables.hudi.refusals import incomplete, read_instant
-from pruner.tables.hudi.timeline import COMPLETION_TIMES, REPLACING
+from pruner.tables.hudi.archived import ArchivedTimeline, Cleaned
+from pruner.tables.hudi.listing import (
+    HudiSlice,
+    Listing,
+    LogName,
+    by_writing,
+    folders_of,
+    misread_by_hudi_rs,
+    with_shared_logs,
+)
+from pruner.tables.hudi.timeline import (
+    COMPLETION_TIMES,
+    REPLACING,
+    incomplete,
+    read_commit,
+    read_compaction_plan,
+    read_instant,
+)
 
 if TYPE_CHECKING:
     from pruner.storage.store import Store
-    from pruner.tables.hudi.commits import Commit
     from pruner.tables.hudi.listing import Folders, Found, Group, GroupFiles
-    from pruner.tables.hudi.timeline import Finished, Timeline
+    from pruner.tables.hudi.timeline import Commit, Finished, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from pruner.storage.store import Store
-    from pruner.tables.hudi.files import LogName
-    from pruner.tables.hudi.listing import Group, GroupFiles
+    from pruner.tables.hudi.listing import Group, GroupFiles, LogName
     from pruner.tables.hudi.timeline import Timeline
 
     Log = tuple[LogName, int]

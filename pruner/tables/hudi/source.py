@@ -28,11 +28,9 @@ from pruner.tables.hudi.full import list_table, refuse_escape
 from pruner.tables.hudi.merging.hudi_rs import PlainRoot, hudi_rs
 from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi.properties import HudiProperties, parse_properties, read_properties
-from pruner.tables.hudi.refusals import refusing
-from pruner.tables.hudi.schema import as_it_was, table_schema
-from pruner.tables.hudi.schema_history import SchemaHistory, checked_by_writes
+from pruner.tables.hudi.schema import SchemaHistory, as_it_was, checked_by_writes, table_schema
 from pruner.tables.hudi.slice_columns import STORED_COLUMNS, HudiColumns
-from pruner.tables.hudi.timeline import Timeline, folders_read, newest_schema_file, read_timeline
+from pruner.tables.hudi.timeline import Timeline, folders_read, newest_schema_file, read_timeline, refusing
 from pruner.tables.partitions import (
     DEFAULT_PARTITION,
     decode_part,

@@ -1,26 +1,39 @@
-"""The timeline of a Hudi table, from the names of its files.
+"""The timeline of a Hudi table, what its commits did, and why hudi-rs cannot list it.
 
 A table's state is the **set** of its completed instants and of the services that are planned or running, never the
 newest instant. Of two overlapping commits the one that was requested first may complete last, which leaves the newest
 instant as it was (trap T13).
+
+What the commits of a Hudi table say they did, from the files of its timeline.
+
+Table version 6 writes commits as JSON and cleans as Avro, versions 8 and 9 everything as Avro object files (Hudi
+technical specification, "Timeline"; avro-idl of `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata`,
+`HoodieCleanMetadata` and `HoodieCompactionPlan`).
+
+Why hudi-rs cannot list a Hudi table, as a sentence that says what to do.
+
+What it raises names a parser's trouble; whoever has the table needs the file, and what mends it.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import fastavro
+import msgspec
 import xxhash
 
-from pruner.errors import StorageError, TableError
+from pruner.errors import StorageError, TableError, first_line
 from pruner.tables.hudi.properties import HudiProperties, read_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pruner.storage.store import Store
 
 SCHEMA_PATH = ".hoodie/.schema"
@@ -220,3 +233,222 @@ def newest_schema_file(store: Store, timeline: Timeline, max_bytes: int = 1 << 2
         return store.get(f"{SCHEMA_PATH}/{saved[-1]}", max_bytes)
     except StorageError as error:
         raise StorageError(f"cannot read the schema history of {store.uri}: {error}") from None
+
+
+COMMIT_BYTES = 16 * 1024 * 1024
+"""Largest commit that is read: larger ones change so many slices that a listing costs no more."""
+
+Content: TypeAlias = "bytes | Mapping[str, Any]"
+"""What an instant did: a file of the active timeline, or that as a record of the archived one."""
+
+_AVRO_MAGIC = b"Obj\x01"
+_T = TypeVar("_T")
+
+
+class UnreadCommitError(ValueError):
+    """A commit that cannot be understood; the text is a clause."""
+
+
+class WriteStat(msgspec.Struct, frozen=True, rename="camel"):
+    """One file that a commit wrote. `path` is relative to the table's root, `file_size_in_bytes` is of that file."""
+
+    file_id: str | None = None
+    path: str | None = None
+    prev_commit: str | None = None
+    file_size_in_bytes: int | None = None
+    log_files: list[str] | None = None
+    cdc_stats: dict[str, Any] | None = None
+
+
+class Commit(msgspec.Struct, frozen=True, rename="camel"):
+    """A commit, delta commit or replace commit: what it wrote and replaced, by partition path."""
+
+    partition_to_write_stats: dict[str, list[WriteStat]] | None = None
+    partition_to_replace_file_ids: dict[str, list[str]] | None = None
+    operation_type: str | None = None
+    extra_metadata: dict[str, Any] | None = None
+
+    def replaced(self) -> Iterator[tuple[str, str]]:
+        """Yield partition path and file id of each file group that it replaced."""
+        for partition, file_ids in (self.partition_to_replace_file_ids or {}).items():
+            for file_id in file_ids:
+                yield partition, file_id
+
+
+class CleanedPartition(msgspec.Struct, frozen=True, rename="camel"):
+    """The files that a cleaner deleted, or tried to delete, in one partition, by name."""
+
+    delete_path_patterns: list[str] | None = None
+    success_delete_files: list[str] | None = None
+    failed_delete_files: list[str] | None = None
+
+
+class Clean(msgspec.Struct, frozen=True, rename="camel"):
+    """What a cleaner did."""
+
+    partition_metadata: dict[str, CleanedPartition] | None = None
+    bootstrap_partition_metadata: dict[str, CleanedPartition] | None = None
+    earliest_commit_to_retain: str | None = None
+
+    def deleted(self) -> Iterator[tuple[str, str]]:
+        """Yield partition path and name of each file that was deleted, or that the cleaner tried to delete."""
+        for partition, cleaned in (self.partition_metadata or {}).items():
+            for paths in (
+                cleaned.delete_path_patterns,
+                cleaned.success_delete_files,
+                cleaned.failed_delete_files,
+            ):
+                for path in paths or ():
+                    yield partition, path[path.rfind("/") + 1 :]
+
+
+class CompactedGroup(msgspec.Struct, frozen=True, rename="camel"):
+    """One file group of a compaction plan: the log files, by path or name, that it takes up."""
+
+    partition_path: str | None = None
+    file_id: str | None = None
+    delta_file_paths: list[str] | None = None
+
+
+class CompactionPlan(msgspec.Struct, frozen=True, rename="camel"):
+    """What a compaction was asked to do."""
+
+    operations: list[CompactedGroup] | None = None
+
+
+def read_commit(data: Content) -> Commit:
+    """Parse a completed commit, delta commit or replace commit.
+
+    Raises:
+        UnreadCommitError: it is in another form.
+    """
+    return _read(data, Commit)
+
+
+def read_clean(data: Content) -> Clean:
+    """Parse a completed clean.
+
+    Raises:
+        UnreadCommitError: it is in another form.
+    """
+    return _read(data, Clean)
+
+
+def read_compaction_plan(data: bytes) -> CompactionPlan:
+    """Parse the plan of a compaction.
+
+    Raises:
+        UnreadCommitError: it is in another form.
+    """
+    return _read(data, CompactionPlan)
+
+
+def _read(data: Content, kind: type[_T]) -> _T:
+    try:
+        if not isinstance(data, bytes):
+            return msgspec.convert(data, kind)
+        if not data.startswith(_AVRO_MAGIC):
+            return msgspec.json.decode(data, type=kind)
+        return msgspec.convert(_record(data), kind)
+    except msgspec.MsgspecError as error:
+        raise UnreadCommitError(f"is not understood ({error})") from None
+
+
+def _record(data: bytes) -> object:
+    """The one record of an Avro object file."""
+    avro: Any = fastavro  # whose stubs leave types open
+    try:
+        reader = avro.reader(io.BytesIO(data))
+        # Packed files, which Hudi does not write here, could unpack to any size.
+        if reader.codec != "null":
+            raise UnreadCommitError(f"is packed with {reader.codec}")
+        records = [record for record, _ in zip(reader, range(2), strict=False)]
+    except UnreadCommitError:
+        raise
+    except (
+        Exception
+    ) as error:  # fastavro raises what its parts raise: a damaged file must only not be believed
+        raise UnreadCommitError(f"is no Avro file that can be read ({type(error).__name__})") from None
+    if len(records) != 1:
+        raise UnreadCommitError("does not hold one record")
+    return records[0]
+
+
+_COMMIT = re.compile(r"commit metadata|Timeline error", re.IGNORECASE)
+_REMEDIES = (
+    (re.compile(r"Config "), "mend .hoodie/hoodie.properties, or restore it from hoodie.properties.backup"),
+    (re.compile(r"No completed commit"), "nothing was ever written to it, or its timeline is gone"),
+    (re.compile(r"Failed to parse file name"), "Hudi did not write that file: move it out of the table"),
+    (
+        re.compile(r"Avro schema|Decimal|Data type"),
+        "mend the schema in the newest commit of .hoodie",
+    ),
+)
+
+
+@contextmanager
+def refusing(store: Store, timeline: Timeline) -> Generator[None]:
+    """Turn whatever hudi-rs raises into a TableError; its panics are no `Exception`s."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, TableError):
+        raise
+    except BaseException as error:
+        raise refusal(store, timeline, first_line(error)) from None
+
+
+def refusal(store: Store, timeline: Timeline, what: str) -> TableError:
+    """The error for a table that hudi-rs cannot list.
+
+    Args:
+        store: the table's root.
+        timeline: its timeline.
+        what: what hudi-rs says, in a line.
+    """
+    what = what.rstrip(".")
+    if _COMMIT.search(what):
+        damaged = _damaged_commit(store, timeline)
+        if damaged is not None:
+            path, why = damaged
+            return TableError(
+                f"cannot list the Hudi table {store.uri} completely: {path} {why}: restore that file, or roll its "
+                "commit back with Hudi's CLI"
+            )
+    remedy = next((f"; {text}" for pattern, text in _REMEDIES if pattern.search(what)), "")
+    return TableError(f"cannot list the Hudi table {store.uri} completely: {what}{remedy}")
+
+
+def incomplete(store: Store, why: str) -> TableError:
+    """The error for a table whose slices cannot be told for sure; `why` is a clause."""
+    return TableError(f"cannot list the Hudi table {store.uri} completely: {why}")
+
+
+def read_instant(
+    store: Store, timeline: Timeline, name: str, parse: Callable[[bytes], _T], max_bytes: int = COMMIT_BYTES
+) -> _T:
+    """What a file of the timeline says.
+
+    Raises:
+        TableError: it cannot be understood.
+        StorageError: the store refuses.
+    """
+    path = f"{timeline.properties.timeline_path}/{name}"
+    try:
+        return parse(store.get(path, max_bytes))
+    except UnreadCommitError as error:
+        raise incomplete(store, f"{path} {error}") from None
+
+
+def _damaged_commit(store: Store, timeline: Timeline) -> tuple[str, str] | None:
+    """The newest write of the timeline that cannot be read, and why."""
+    for entry in reversed(tuple(timeline.finished.values())):
+        if entry.action not in WRITES:
+            continue
+        path = f"{timeline.properties.timeline_path}/{entry.name}"
+        try:
+            read_commit(store.get(path, COMMIT_BYTES))
+        except UnreadCommitError as error:
+            return path, str(error)
+        except StorageError as error:
+            return path, f"cannot be read ({error})"
+    return None

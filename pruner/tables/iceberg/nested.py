@@ -29,8 +29,7 @@ from pruner.tables.footers.file_schemas import (
     plain_type,
     struct_fields,
 )
-from pruner.tables.iceberg.name_mapping import numbered
-from pruner.tables.iceberg.schema import arrow_type
+from pruner.tables.iceberg.schema import arrow_type, numbered
 from pruner.tables.iceberg.values import value_of_partition
 from pruner.tables.listing.files import open_lister
 from pruner.tables.snapshot import HeldColumns
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pruner.tables.iceberg.metadata import StructType
-    from pruner.tables.iceberg.name_mapping import NameMapping
+    from pruner.tables.iceberg.schema import NameMapping
 
 _MOST_KEPT: Final = 1 << 17
 _ABSENT: Final = "pruner_absent"

@@ -1,24 +1,32 @@
-"""The rows of data files that deletes remove, by their positions: see `pruner.tables.snapshot.RowDeletes`.
+"""The rows of data files that position and equality deletes remove, by their positions.
 
 Source: the Iceberg table specification, "Position Delete Files" and "Deletion Vectors".
+
+Rows of data files that equality deletes remove, by their positions.
+
+Source: the Iceberg table specification, "Equality Delete Files" and "Scan Planning": a row is deleted where all columns
+of the delete have its values, NULL being equal to NULL, and the delete is newer than the data file. Values are equal as
+Java compares them: NaN is equal to NaN, -0.0 is not 0.0, and a struct that is NULL is not one whose fields are NULL.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.arrow import arrow, as_numpy, compute
+from pruner.arrow import arrow, as_numpy, compute, nulls, truth_array
 from pruner.errors import StorageError, TableError
 from pruner.storage.files import open_for_arrow, read_ranges
 from pruner.tables.deletion_vectors import row_positions, unframed
-from pruner.tables.iceberg.equality import DataFile, EqualityDeletes
+from pruner.tables.footers.file_schemas import field_id, has_field_ids
 from pruner.tables.iceberg.places import place_of
+from pruner.tables.iceberg.schema import numbered
+from pruner.tables.iceberg.values import value_of_partition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,11 +34,265 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.tables.iceberg.deletes import DeleteFile, DeletesOf
-    from pruner.tables.iceberg.name_mapping import NameMapping
-    from pruner.tables.iceberg.schema import Leaf
+    from pruner.tables.iceberg.schema import Leaf, NameMapping
+
+_PARQUET: Final = "parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file to which equality deletes apply; `constants` has what its partition says of columns, as stored."""
+
+    uri: str
+    size: int
+    sequence_number: int
+    constants: Mapping[int, Any]
+
+
+@dataclass(slots=True)
+class _Keys:
+    """The keys of some deletes, numbered, with the newest delete of each.
+
+    Columns are told apart one after another: the number of a key of the first n columns is found by that of the first
+    n - 1 and by the value of the last, whose numbers `values` has. `pairs` has both as one number, ascending.
+    """
+
+    values: list[Any] = field(default_factory=list[Any])
+    pairs: list[NDArray[np.int64]] = field(default_factory=list["NDArray[np.int64]"])
+    newest: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @classmethod
+    def of(cls, columns: Sequence[Any], sequence_numbers: NDArray[np.int64]) -> _Keys:
+        """Number the keys of deletes, which `columns` has one column after another."""
+        found = cls()
+        numbers = np.zeros(len(sequence_numbers), np.int64)
+        for column in columns:
+            distinct = compute.unique(column)
+            found.values.append(distinct)
+            own = as_numpy(compute.index_in(column, value_set=distinct)).astype(np.int64)
+            pairs, numbers = np.unique(numbers * len(distinct) + own, return_inverse=True)
+            found.pairs.append(pairs)
+        found.newest = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
+        np.maximum.at(found.newest, numbers, sequence_numbers)
+        return found
+
+    def deleted(self, columns: Sequence[Any], sequence_number: int) -> NDArray[np.bool_]:
+        """Tell which rows of a data file the deletes remove."""
+        count = len(columns[0])
+        numbers = np.zeros(count, np.int64)
+        known = np.full(count, bool(len(self.newest)))
+        for column, distinct, pairs in zip(columns, self.values, self.pairs, strict=True):
+            own: Any = compute.index_in(column, value_set=distinct)
+            values = as_numpy(compute.fill_null(own, -1)).astype(np.int64)
+            wanted = numbers * len(distinct) + values
+            at = np.minimum(np.searchsorted(pairs, wanted), max(len(pairs) - 1, 0))
+            known &= (values >= 0) & (pairs[at] == wanted if len(pairs) else False)
+            numbers = np.where(known, at, 0)
+        found = np.zeros(count, np.bool_)
+        found[known] = self.newest[numbers[known]] > sequence_number
+        return found
+
+
+class EqualityDeletes:
+    """The keys that some delete files have, each file read once."""
+
+    def __init__(
+        self,
+        leaves: Mapping[int, Leaf],
+        root: str,
+        options: Mapping[str, str],
+        mapping: NameMapping | None = None,
+    ) -> None:
+        """`leaves` are all columns that the table ever had, by field id; `mapping` is for files without such ids."""
+        self._leaves = leaves
+        self._mapping = mapping
+        self._root = root
+        self._options = options
+        self._read: dict[DeleteFile, list[Any]] = {}
+        self._keys: dict[tuple[tuple[int, ...], frozenset[DeleteFile]], _Keys] = {}
+
+    def positions(self, file: DataFile, deletes: frozenset[DeleteFile]) -> NDArray[np.uint64]:
+        """The positions of the rows of a data file that some deletes remove; those that are older do not count.
+
+        Raises:
+            TableError: a file cannot be read.
+        """
+        by_ids: dict[tuple[int, ...], set[DeleteFile]] = {}
+        for each in deletes:
+            by_ids.setdefault(tuple(sorted(set(each.equality_ids))), set()).add(each)
+        if () in by_ids:
+            raise TableError(
+                f"the manifests of {self._root} name equality deletes without their columns: they are damaged"
+            )
+        keys = {ids: self._keys_of(ids, frozenset(each)) for ids, each in by_ids.items()}
+        wanted = sorted({id_ for ids in keys for id_ in ids})
+        found: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
+        start = 0
+        for by_id in self._columns(file.uri, file.size, wanted, file.constants):
+            removed = np.zeros(len(by_id[wanted[0]][0]), np.bool_)
+            for ids, each in keys.items():
+                removed |= each.deleted([part for id_ in ids for part in by_id[id_]], file.sequence_number)
+            found.append((np.flatnonzero(removed) + start).astype(np.uint64))
+            start += len(removed)
+        return np.concatenate(found)
+
+    def _keys_of(self, ids: tuple[int, ...], deletes: frozenset[DeleteFile]) -> _Keys:
+        known = self._keys.get((ids, deletes))
+        if known is None:
+            files = sorted(deletes, key=lambda each: each.path)
+            parts = [self._of_delete(each, ids) for each in files]
+            numbers = np.repeat(
+                np.array([each.sequence_number for each in files], np.int64),
+                [len(part[0]) for part in parts],
+            )
+            columns = [arrow.concat_arrays(list(chunks)) for chunks in zip(*parts, strict=True)]
+            known = self._keys[ids, deletes] = _Keys.of(columns, numbers)
+        return known
+
+    def _of_delete(self, delete: DeleteFile, ids: tuple[int, ...]) -> list[Any]:
+        known = self._read.get(delete)
+        if known is None:
+            uri = place_of(delete.path, self._root)
+            if delete.format.lower() != _PARQUET:
+                raise TableError(
+                    f"{uri} has equality deletes of format {delete.format}: Parquet alone is read"
+                )
+            groups = self._columns(uri, delete.size, ids, {}, must_have=True)
+            groups = groups or [
+                {id_: self._compared(id_, [], nulls(0, self._leaves[id_].type)) for id_ in ids}
+            ]
+            parts = [[part for id_ in ids for part in group[id_]] for group in groups]
+            known = [arrow.concat_arrays(list(chunks)) for chunks in zip(*parts, strict=True)]
+            self._read[delete] = known
+        return known
+
+    def _columns(
+        self,
+        uri: str,
+        size: int,
+        ids: Sequence[int],
+        constants: Mapping[int, Any],
+        *,
+        must_have: bool = False,
+    ) -> list[dict[int, list[Any]]]:
+        """What is compared of a file, row group by row group: see `_compared`."""
+        for id_ in ids:
+            if id_ not in self._leaves:
+                raise TableError(
+                    f"the manifests of {self._root} name equality deletes by column {id_}, which the table never had: "
+                    "they are damaged"
+                )
+        try:
+            source: Any = open_for_arrow(uri, size, self._options)
+            file: Any = pq.ParquetFile(source)
+            fields: list[Any] = list(file.schema_arrow)
+            places = _places(fields if has_field_ids(fields) else numbered(fields, self._mapping))
+            missing = [id_ for id_ in ids if id_ not in places]
+            if missing and must_have:
+                raise TableError(
+                    f"{uri}, which says what rows are deleted, lacks column {missing[0]}: restore it"
+                )
+            return [
+                self._group(file, number, ids, places, constants) for number in range(file.num_row_groups)
+            ]
+        except (OSError, StorageError, pa.ArrowException, KeyError) as error:
+            what = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
+            raise TableError(f"{uri}, which equality deletes need, {what}") from None
+
+    def _group(
+        self,
+        file: Any,
+        number: int,
+        ids: Sequence[int],
+        places: Mapping[int, tuple[list[str], list[int]]],
+        constants: Mapping[int, Any],
+    ) -> dict[int, list[Any]]:
+        rows = file.metadata.row_group(number).num_rows
+        held = {id_ for wanted in ids for id_ in (wanted, *self._leaves[wanted].above) if id_ in places}
+        leaves = sorted({leaf for id_ in held for leaf in places[id_][1]})
+        # By number: a name may have dots in it, by which pyarrow takes it apart.
+        table: Any = (
+            file.reader.read_row_group(number, column_indices=leaves, use_threads=False) if leaves else None
+        )
+
+        def values(id_: int) -> Any:
+            (name, *inner), _ = places[id_]
+            column: Any = table.column(name).combine_chunks()
+            for each in inner:
+                column = compute.struct_field(column, each)
+            return column
+
+        found: dict[int, list[Any]] = {}
+        for id_ in ids:
+            leaf = self._leaves[id_]
+            if id_ in held:
+                column = values(id_)
+            elif constants.get(id_) is not None:
+                column = arrow.repeat(value_of_partition(constants[id_], leaf.type), rows)
+            else:
+                column = nulls(rows, leaf.type)
+            above = [values(each) if each in held else nulls(rows, pa.null()) for each in leaf.above]
+            found[id_] = self._compared(id_, above, column)
+        return found
+
+    def _compared(self, id_: int, above: Sequence[Any], column: Any) -> list[Any]:
+        """The columns that are compared for one: whether each struct that it is in is there, and its value."""
+        leaf = self._leaves[id_]
+        there = [compute.is_valid(each) for each in above] or [truth_array([])] * len(leaf.above)
+        return [*there, _comparable(column, leaf.type)]
+
+
+def _places(schema: Any) -> dict[int, tuple[list[str], list[int]]]:
+    """The columns of a file, and fields in structs, by field ids: their names from the top, and their leaves."""
+    found: dict[int, tuple[list[str], list[int]]] = {}
+    leaf = 0
+
+    def walk(entry: Any, above: list[str], *, named: bool) -> list[int]:
+        nonlocal leaf
+        path = [*above, entry.name]
+        type_: Any = entry.type
+        while isinstance(type_, pa.BaseExtensionType):
+            type_ = type_.storage_type
+        is_map, is_struct = pa.types.is_map(type_), pa.types.is_struct(type_)
+        inner: list[Any] = [type_.field(at) for at in range(type_.num_fields)]
+        if is_map:
+            inner = [type_.key_field, type_.item_field]
+        if inner:
+            leaves = [number for each in inner for number in walk(each, path, named=named and is_struct)]
+        else:
+            leaves = [leaf]
+            leaf += 1
+        id_ = field_id(entry)
+        if named and id_ is not None:
+            found[id_] = (path, leaves)
+        return leaves
+
+    for each in schema:
+        walk(each, [], named=True)
+    return found
+
+
+def _comparable_type(type_: pa.DataType) -> pa.DataType:
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.storage_type
+    if pa.types.is_float32(type_):
+        return pa.int32()
+    return pa.int64() if pa.types.is_float64(type_) else type_
+
+
+def _comparable(column: Any, type_: pa.DataType) -> Any:
+    """A column of which two values are equal where Java finds them equal: floats as their bits, with one NaN."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    target = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
+    column = column.cast(target)
+    if not pa.types.is_floating(target):
+        return column
+    column = compute.if_else(compute.is_nan(column), arrow.scalar(float("nan"), target), column)
+    return column.view(_comparable_type(target))
+
 
 _FILE, _POSITION = "file_path", "pos"
-_PARQUET: Final = "parquet"
 
 
 @dataclass(frozen=True, slots=True)

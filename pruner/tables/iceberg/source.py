@@ -23,7 +23,6 @@ from pruner.tables.iceberg.deletes import DeletePlan, delete_files
 from pruner.tables.iceberg.manifests import DATA, Manifest, all_files, read_manifest, read_manifest_list
 from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
-from pruner.tables.iceberg.name_mapping import read_name_mapping
 from pruner.tables.iceberg.nested import ByPartition, NestedNames
 from pruner.tables.iceberg.places import (
     METADATA,
@@ -36,7 +35,7 @@ from pruner.tables.iceberg.places import (
 )
 from pruner.tables.iceberg.row_deletes import ByValue, IcebergDeletes
 from pruner.tables.iceberg.saved_manifests import SavedManifests, saved_manifests
-from pruner.tables.iceberg.schema import iceberg_schema, is_bytes, leaves_by_id
+from pruner.tables.iceberg.schema import iceberg_schema, is_bytes, leaves_by_id, read_name_mapping
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array, keys_of_paths
 from pruner.tables.source import WriteOnceSource
 
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from pruner.tables.iceberg.catalogs import CatalogTable
     from pruner.tables.iceberg.manifests import ManifestFile
     from pruner.tables.iceberg.metadata import TableMetadata, TableSnapshot
-    from pruner.tables.iceberg.name_mapping import NameMapping
+    from pruner.tables.iceberg.schema import NameMapping
     from pruner.tables.source import SavedLook
 
 _THREADS: Final = 16

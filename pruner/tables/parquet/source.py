@@ -32,8 +32,7 @@ from pruner.tables.listing.files import Fact, Lister, LocalLister, StoreLister, 
 from pruner.tables.listing.folders import FolderLister
 from pruner.tables.listing.foreign import Above
 from pruner.tables.listing.touched import PRINTS, Seen, TouchedFiles
-from pruner.tables.parquet.building import Builder, DataFile, data_files, slice_key
-from pruner.tables.parquet.patching import FEW, patched
+from pruner.tables.parquet.building import FEW, Builder, DataFile, data_files, patched, slice_key
 from pruner.tables.parquet.several import check_one_table
 from pruner.tables.snapshot import SLICE_KEY_BYTES, Watched
 from pruner.tables.source import SAVED_METADATA, SavedLook

@@ -14,7 +14,7 @@ from pruner.expr.parquet_reading import as_read, type_read
 from pruner.expr.semantics import Semantics
 from pruner.parquet_type import ParquetType, parse_parquet_type
 from pruner.schema import Field
-from pruner.tables.footers.columns import columns_of_footer
+from pruner.tables.footers.thrift import columns_of_footer
 from tests.support import parquet_types, plain_duckdb
 from tests.support.footers import footer_bytes
 

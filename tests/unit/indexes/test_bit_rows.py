@@ -22,9 +22,9 @@ from pruner.indexes.bloom_filter.load import (
 )
 from pruner.indexes.bloom_filter.record import RECORD_SCHEMA, striped
 from pruner.indexes.columns.canonical import hash_values
-from pruner.indexes.columns.split_blocks import filter_of
 from pruner.indexes.optional import RecordPart
 from pruner.schema import Field
+from pruner.tables.footers.filters import filter_of
 from pruner.verdict import Outcome
 
 X = Field(("x",), pa.int64())

@@ -20,10 +20,10 @@ from pruner.indexes.bloom_filter import BLOOM_FILTER, record
 from pruner.indexes.bloom_filter.record import RECORD_SCHEMA, is_stripe, striped
 from pruner.indexes.columns.canonical import hash_values
 from pruner.indexes.columns.sought import values_in
-from pruner.indexes.columns.split_blocks import block_of, blocks_for, false_positives, filter_of, masks_of
 from pruner.indexes.optional import ArrangingIndexType, RecordPart, RefusingIndexType, SelectiveIndexType
 from pruner.indexes.registry import index_type
 from pruner.schema import Field
+from pruner.tables.footers.filters import block_of, blocks_for, false_positives, filter_of, masks_of
 from pruner.verdict import Outcome
 from tests.support.parquet_tables import write_file
 

@@ -24,7 +24,7 @@ from pruner.pipeline.hudi_logs import log_rows
 from pruner.pipeline.kernel import read_slice
 from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
 from pruner.schema import Field
-from pruner.tables.hudi.logs.blocks import BlockType, blocks, records
+from pruner.tables.hudi.logs import BlockType, blocks, records
 
 T1, T2, T3 = "20260101000000001", "20260101000000002", "20260101000000003"
 DONE = f"{T1} {T1} {T2}"

@@ -20,8 +20,8 @@ import pruner
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.delta.actions import decoded
-from pruner.tables.delta.places import place_of
 from pruner.tables.delta.source import DeltaSource
+from pruner.tables.delta.state import place_of
 from pruner.tables.delta.vectors import DeletionVectors
 from tests.support.delta_logs import Column, DeltaLog, portable, write_checkpoint, z85
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from pruner.errors import StorageError, TableError
 from pruner.storage.opening import open_store
 from pruner.tables.hudi import full
-from pruner.tables.hudi.files import HudiSlice
 from pruner.tables.hudi.full import list_table
-from pruner.tables.hudi.listing import Listing
+from pruner.tables.hudi.listing import HudiSlice, Listing
 from pruner.tables.hudi.slice_columns import HudiColumns
 from pruner.tables.hudi.timeline import read_timeline
 from tests.support import profiles

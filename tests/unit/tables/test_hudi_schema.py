@@ -10,8 +10,7 @@ import pytest
 
 from pruner.errors import TableError
 from pruner.tables.hudi.properties import HudiProperties
-from pruner.tables.hudi.schema import table_schema
-from pruner.tables.hudi.schema_history import SchemaHistory
+from pruner.tables.hudi.schema import SchemaHistory, table_schema
 from pruner.tables.hudi.source import hudi_partitions
 
 ARROW = pa.schema(

@@ -18,7 +18,7 @@ import pruner
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.hudi.avro_schema import arrow_schema
-from pruner.tables.hudi.files import HudiSlice, base_name
+from pruner.tables.hudi.listing import HudiSlice, base_name
 from pruner.tables.hudi.slices import list_slices
 from pruner.tables.hudi.timeline import read_timeline
 from tests.support import profiles

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
-from pruner.tables.hudi.files import (
+from pruner.tables.hudi.listing import (
     OWN_CODE,
     OWN_CODE_REPLAYED,
     HudiSlice,

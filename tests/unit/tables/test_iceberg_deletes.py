@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 
 from pruner.errors import TableError
 from pruner.tables.iceberg.deletes import DeleteFile, DeletePlan
-from pruner.tables.iceberg.equality import DataFile, EqualityDeletes
 from pruner.tables.iceberg.manifests import EQUALITY_DELETES
-from pruner.tables.iceberg.name_mapping import read_name_mapping
-from pruner.tables.iceberg.schema import Leaf
+from pruner.tables.iceberg.row_deletes import DataFile, EqualityDeletes
+from pruner.tables.iceberg.schema import Leaf, read_name_mapping
 
 FIELD_ID = b"PARQUET:field_id"
 KINDS: dict[int, tuple[pa.DataType, list[Any]]] = {

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pruner.schema import Field
-from pruner.tables.footers.unify import promote, unify
+from pruner.tables.footers.file_schemas import promote, unify
 
 PROMOTIONS = """
     int8     int64    int64    ok

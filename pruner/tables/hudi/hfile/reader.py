@@ -20,15 +20,13 @@ from pruner.tables.hudi.hfile.blocks import (
     MAX_BLOCK_BYTES,
     ROOT_INDEX,
     Codec,
-    content_of,
-    header_of,
-)
-from pruner.tables.hudi.hfile.cells import (
     IndexEntry,
     cells,
     cells_of,
     cells_starting,
+    content_of,
     gathered,
+    header_of,
     inner_entries,
     root_entries,
     row_of,

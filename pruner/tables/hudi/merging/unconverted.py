@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from pruner.storage.opening import open_store
 from pruner.tables.hudi.avro_schema import arrow_schema
-from pruner.tables.hudi.files import instant_of
-from pruner.tables.hudi.logs.blocks import Block, BlockType, blocks, log_bytes
+from pruner.tables.hudi.listing import instant_of
+from pruner.tables.hudi.logs import Block, BlockType, blocks, log_bytes
 from pruner.tables.hudi.merging.hudi_rs import PlainRoot, hudi_rs
 from pruner.tables.listing.foreign import HUDI_PROPERTIES
 

@@ -23,7 +23,7 @@ from pruner.tables.listing.foreign import HUDI_PROPERTIES
 
 if TYPE_CHECKING:
     from pruner.storage.store import Store
-    from pruner.tables.hudi.files import HudiSlice
+    from pruner.tables.hudi.listing import HudiSlice
 
 METADATA_PATH = ".hoodie/metadata"
 """Where the metadata table stands, relative to the table."""

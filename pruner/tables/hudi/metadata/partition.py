@@ -16,7 +16,7 @@ from pruner.errors import FormatError
 from pruner.tables.avro.stored import decode
 from pruner.tables.hudi.hfile.reader import HFile
 from pruner.tables.hudi.hfile.sources import Held, Part, Stored
-from pruner.tables.hudi.logs.blocks import MAGIC, BlockType, Header, entries_of
+from pruner.tables.hudi.logs import MAGIC, BlockType, Header, entries_of
 from pruner.tables.hudi.metadata.listing import MetadataTimeline, metadata_slices
 from pruner.tables.hudi.metadata.payloads import decoder, merged
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pruner.storage.store import Store
-    from pruner.tables.hudi.files import HudiSlice
     from pruner.tables.hudi.hfile.sources import Source
+    from pruner.tables.hudi.listing import HudiSlice
     from pruner.tables.hudi.metadata.payloads import Record
 
 # The log files of the metadata table: HFiles and deletions in the blocks of Hudi's log format, read by ranges.

@@ -10,25 +10,22 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError
 from pruner.storage.store import LargerError, NotFoundError
-from pruner.tables.hudi.commits import COMMIT_BYTES, UnreadCommitError, read_commit
-from pruner.tables.hudi.files import instant_of
+from pruner.tables.hudi.listing import instant_of
 from pruner.tables.hudi.metadata import payloads
 from pruner.tables.hudi.metadata.listing import FILES, metadata_slices, read_metadata_timeline
 from pruner.tables.hudi.metadata.partition import file_groups
 from pruner.tables.hudi.metadata.payloads import body
-from pruner.tables.hudi.timeline import WRITES
+from pruner.tables.hudi.timeline import COMMIT_BYTES, WRITES, UnreadCommitError, read_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pruner.storage.store import Store
-    from pruner.tables.hudi.commits import WriteStat
-    from pruner.tables.hudi.files import HudiSlice
-    from pruner.tables.hudi.listing import Folders, Found
+    from pruner.tables.hudi.listing import Folders, Found, HudiSlice
     from pruner.tables.hudi.metadata.listing import MetadataTimeline
     from pruner.tables.hudi.metadata.partition import FileGroup
     from pruner.tables.hudi.metadata.payloads import Record
-    from pruner.tables.hudi.timeline import Finished, Timeline
+    from pruner.tables.hudi.timeline import Finished, Timeline, WriteStat
 
 _ALL_PARTITIONS = b"__all_partitions__"
 """The key of the record that lists the partitions."""

@@ -1,1 +1,0 @@
-"""Hudi's log files: blocks, and the Avro records in them."""
