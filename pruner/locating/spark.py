@@ -14,8 +14,17 @@ from pruner.arrow import arrow
 from pruner.errors import PrunerError, TableError
 from pruner.expr.nodes import And, Column, Compare, In, Literal, Operator
 from pruner.formats.detect import open_table_source
-from pruner.locating.keys import LOCATION, distinct, ends, fields_of, literals, typed
-from pruner.locating.reading import KeyReader, Pairs, joined
+from pruner.locating.reading import (
+    LOCATION,
+    KeyReader,
+    Pairs,
+    distinct,
+    ends,
+    fields_of,
+    joined,
+    literals,
+    typed,
+)
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
 from pruner.planning.pinned import PinnedSnapshot
@@ -53,7 +62,7 @@ class Candidates(NamedTuple):
 
 
 def candidates(pinned: PinnedSnapshot, fields: Sequence[Field], keys: pa.Table) -> Candidates:
-    """Ask the indexes about different keys (see `pruner.locating.keys.distinct`)."""
+    """Ask the indexes about different keys (see `pruner.locating.reading.distinct`)."""
     found: Located | None = None
     certain = False
     for number, field in enumerate(fields):
