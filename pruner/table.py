@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from pruner.errors import IndexDefinitionError
 from pruner.formats.detect import open_table_source
 from pruner.limits import INDEX_MEMORY
-from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.receipts import checked_grace
 from pruner.metadata.segment_cache import SegmentCache
+from pruner.metadata.table import LastSnapshot
 from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planning.pinned import PinnedSnapshot
 from pruner.planning.python_engines import counted_by_reading

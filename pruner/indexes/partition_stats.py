@@ -18,7 +18,7 @@ from pruner.arrow import as_numpy
 from pruner.errors import FormatError
 from pruner.indexes.optional import AggregatingIndexType, PagedIndexType, SelectiveIndexType
 from pruner.limits import SEGMENT_SLICES
-from pruner.metadata.coverage import digest_runs
+from pruner.metadata.definitions import digest_runs
 from pruner.metadata.pages import PAGED_FROM
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys
 

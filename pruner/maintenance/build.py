@@ -26,8 +26,7 @@ from pruner.maintenance.commit import Publisher
 from pruner.maintenance.estimate import SMALL_TABLE_BYTES, IndexEstimate, estimate
 from pruner.maintenance.expressions import check_where, slices_where, why_outdated
 from pruner.metadata import receipts
-from pruner.metadata.coverage import locate
-from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
+from pruner.metadata.definitions import FieldBinding, IndexDefinition, define, locate
 from pruner.pipeline.batches import BuildJob, Target, work_table
 from pruner.pipeline.requests import BuildRequest, Failure
 from pruner.showing.words import FILE, are, counted

@@ -16,8 +16,8 @@ from pruner.errors import FormatError, StorageError
 from pruner.indexes.partition_stats import layout_of
 from pruner.indexes.registry import index_type
 from pruner.metadata import receipts
-from pruner.metadata.last_snapshot import LastSnapshot, with_snapshot
 from pruner.metadata.segments import SLICE_COLUMN
+from pruner.metadata.table import LastSnapshot, with_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set

@@ -22,7 +22,7 @@ from pruner.indexes.optional import AggregatingIndexType, ArrangingIndexType, Sp
 from pruner.indexes.partition_stats import SliceBatch, groups_of, write_records
 from pruner.indexes.registry import index_type
 from pruner.maintenance.columns import recorded_field
-from pruner.metadata.coverage import digest_runs
+from pruner.metadata.definitions import digest_runs
 from pruner.metadata.segments import (
     REMEDY,
     SLICE_COLUMN,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pruner.metadata.coverage import locate
-from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
+from pruner.metadata.definitions import FieldBinding, IndexDefinition, define, locate
 from pruner.metadata.segments import batch_table
 from pruner.metadata.state import FILES, NewerFormatError, SegmentEntry, State
 from pruner.metadata.table import MetadataTable

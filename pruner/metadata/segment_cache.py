@@ -12,7 +12,7 @@ from pruner.arrow import Condensed, as_numpy, first_value
 from pruner.bounded_cache import BoundedCache
 from pruner.errors import FormatError
 from pruner.limits import INDEX_MEMORY
-from pruner.metadata.coverage import locate
+from pruner.metadata.definitions import locate
 from pruner.metadata.pages import PAGES
 from pruner.metadata.ranged import RangedSegment
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys

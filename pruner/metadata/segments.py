@@ -15,8 +15,7 @@ from pruner.arrow import compute
 from pruner.errors import FormatError, StorageError
 from pruner.limits import SEGMENT_SLICES
 from pruner.metadata import ranged
-from pruner.metadata.coverage import digest_runs
-from pruner.metadata.definitions import now
+from pruner.metadata.definitions import digest_runs, now
 from pruner.metadata.log import checksum_of
 from pruner.metadata.pages import PAGES, write_pages
 from pruner.metadata.ranged import RANGED_FROM

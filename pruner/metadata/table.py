@@ -1,7 +1,14 @@
-"""The metadata table: read its newest state, change it atomically, write and read its segments."""
+"""The metadata table: read its newest state, change it atomically, its segments and its last snapshot.
+
+The last snapshot in the metadata table: writers keep it there, and whoever opens the table starts from it.
+
+It never changes an answer. A source that starts from it comes to the same snapshot as one that lists the whole
+table. Where it is missing, damaged or of another version, the table is listed.
+"""
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 import uuid
@@ -14,8 +21,9 @@ from pruner.limits import LOG_ENTRY_BYTES
 from pruner.metadata import cleanup, log, receipts, segments
 from pruner.metadata.definitions import now
 from pruner.metadata.pages import PagedSegment
-from pruner.metadata.state import FORMAT_VERSION, NewerFormatError, State, refuse_newer
+from pruner.metadata.state import FILES, FORMAT_VERSION, NewerFormatError, SavedSnapshot, State, refuse_newer
 from pruner.storage.store import NotFoundError, RefusedError
+from pruner.tables.source import SavedLook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,8 +32,9 @@ if TYPE_CHECKING:
 
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.pages import PageLayout
-    from pruner.metadata.state import SavedSnapshot, SegmentEntry
+    from pruner.metadata.state import SegmentEntry
     from pruner.storage.store import ObjectInfo, Store
+    from pruner.tables.source import TableSource
 
 COMMIT_ATTEMPTS = 50
 """How often a commit is tried before it gives up against other writers."""
@@ -365,3 +374,60 @@ def _following(base: _Newest, changed: State) -> State:
     except FormatError as error:
         raise ConflictError(f"the change cannot be committed: {error}") from None
     return state
+
+
+_log = logging.getLogger("pruner")
+
+
+class LastSnapshot:
+    """Saves the snapshot of one table in its metadata table, and loads it from there."""
+
+    def __init__(self, source: TableSource, metadata: MetadataTable) -> None:
+        self._source = source
+        self._metadata = metadata
+
+    def resume(self) -> State | None:
+        """Let the source start from what a writer kept, if it can be read; return the state as it was read for that."""
+        state: State | None = None
+        try:
+            state = self._metadata.state()
+            saved = state.last_snapshot
+            if saved is not None and state.matches(self._source.identity()):
+                self._source.resume(SavedLook(saved.id, self._metadata.read_saved(saved)))
+        except (FormatError, StorageError) as error:
+            _log.debug("%s is listed from scratch: %s", self._source.root, error)
+        return state
+
+    def keep(self) -> None:
+        """Save the source's last look in the metadata table, unless it is there already or there are no indexes.
+
+        Raises:
+            FormatError: the metadata table is damaged.
+            StorageError: it cannot be written.
+            ConflictError: other writers kept changing it.
+        """
+        state = self._metadata.state()
+        if state.definitions and state.matches(self._source.identity()):
+            saved = self.written(state)
+            if saved is not None:
+                self._metadata.commit(lambda newest: with_snapshot(newest, saved))
+
+    def written(self, state: State) -> SavedSnapshot | None:
+        """Write the source's last look for a commit to come; None where the state of this table has it.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        look = self._source.saved(state.last_snapshot.id if state.last_snapshot is not None else None)
+        if look is None:
+            return None
+        return SavedSnapshot(id=look.id, segment=self._metadata.write_segment(FILES, look.table))
+
+
+def with_snapshot(state: State, saved: SavedSnapshot | None) -> State:
+    """The state with the last snapshot, where there is one, it is new, and there are indexes to serve."""
+    if saved is None or not state.definitions:
+        return state
+    if state.last_snapshot is not None and state.last_snapshot.id == saved.id:
+        return state
+    return state.with_snapshot(saved)

@@ -15,7 +15,7 @@ from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.derived.indexed import ExpressionIndexes
 from pruner.formats.format import table_format
 from pruner.metadata import log
-from pruner.metadata.last_snapshot import LastSnapshot
+from pruner.metadata.table import LastSnapshot
 from pruner.planning.pinned import View
 from pruner.planning.planner import Planner
 from pruner.planning.usage import Usage
