@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pruner.errors import first_line
 from pruner.metadata.segments import SLICE_FIELD
-from pruner.pipeline.derived import DerivedReader
+from pruner.pipeline.evaluation import DerivedReader
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.hudi_logs import log_rows
 from pruner.pipeline.requests import Failure

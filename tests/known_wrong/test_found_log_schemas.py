@@ -18,7 +18,7 @@ from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.bitmap.index import BITMAP
 from pruner.indexes.column_stats.index import COLUMN_STATS
-from pruner.pipeline.avro_rows import read_rows
+from pruner.pipeline.hudi_logs import read_rows
 from pruner.pipeline.kernel import read_slice
 from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
 from pruner.schema import Field

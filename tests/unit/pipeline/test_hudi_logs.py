@@ -19,8 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.indexes.column_stats.index import COLUMN_STATS
-from pruner.pipeline.avro_rows import read_rows
-from pruner.pipeline.hudi_logs import log_rows
+from pruner.pipeline.hudi_logs import log_rows, read_rows
 from pruner.pipeline.kernel import read_slice
 from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
 from pruner.schema import Field
