@@ -18,9 +18,16 @@ from pruner.arrow import number_array, text_array
 from pruner.errors import TableError
 from pruner.expr.bound.fields import unknowns
 from pruner.planning.answer import FirstRows, Order
-from pruner.planning.page import plan_page
 from pruner.planning.python_engines import scan_with
-from pruner.planning.report import ANSWERS, FileDetail, FunnelStep, PlanFacts, report_json, report_text
+from pruner.planning.report import (
+    ANSWERS,
+    FileDetail,
+    FunnelStep,
+    PlanFacts,
+    plan_page,
+    report_json,
+    report_text,
+)
 from pruner.showing.words import counted
 from pruner.tables.snapshot import SliceSequence
 

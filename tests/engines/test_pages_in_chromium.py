@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pruner
-from pruner.planning.page import plan_page
+from pruner.planning.report import plan_page
 from tests.support.big_plans import big_facts
 from tests.support.pages import HOSTILE
 from tests.support.parquet_tables import write_file

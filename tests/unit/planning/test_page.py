@@ -9,8 +9,7 @@ import pytest
 
 import pruner
 from pruner.expr.semantics import Semantics
-from pruner.planning.page import plan_page
-from pruner.planning.report import PlanFacts
+from pruner.planning.report import PlanFacts, plan_page
 from pruner.planning.survivors import Survivors
 from pruner.tables.snapshot import Snapshot
 from tests.support.big_plans import big_facts
