@@ -25,13 +25,12 @@ from starlette.routing import Route
 from pruner.bounded_cache import BoundedCache
 from pruner.errors import PredicateError, PrunerError, SchemaError
 from pruner.service.guard import Guard, RefusedError, body_of, refusal
-from pruner.service.journal import Asked, Entry, Journal, Lately, Reports, outcome_of
+from pruner.service.journal import Asked, Entry, Journal, Lately, Made, Remembered, Reports, outcome_of
 from pruner.service.messages import PlanAnswer, decode_request, encode
 from pruner.service.metrics import CONTENT_TYPE, Metrics
 from pruner.service.openapi import description
 from pruner.service.page import PAGE_HEADERS, overview_of, page
 from pruner.service.planning import KEY_BYTES, UnknownTableError, Work, slice_keys
-from pruner.service.remembered import Made, Remembered
 from pruner.service.rest_catalog.routes import RestCatalog
 from pruner.service.together import CONTENT_TYPE as LINES
 from pruner.service.together import Looks, Together, scans_of

@@ -18,9 +18,9 @@ from pruner.service.planning import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
+    from pruner.service.journal import Made
     from pruner.service.messages import PlanRequest
     from pruner.service.planning import Looked, Planning
-    from pruner.service.remembered import Made
 
 MOST_SCANS = 256
 """Scans of one request; plans of a larger query are asked for by several."""

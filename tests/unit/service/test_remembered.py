@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner.service.journal import Outcome
-from pruner.service.remembered import KEPT_SECONDS, Made, Remembered
+from pruner.service.journal import KEPT_SECONDS, Made, Outcome, Remembered
 from tests.unit.service.conftest import FILES, Client
 
 MADE = Made(Outcome("id", "t", "trino", "n = ?", 1, 2, (), ()), b"answer", "keys", lambda: None)
