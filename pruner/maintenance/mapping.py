@@ -21,8 +21,22 @@ from pruner.indexes.registry import evidence_of_values, index_type
 from pruner.maintenance.status import CoverageAt, answering_slices
 from pruner.pipeline.requests import BuildRequest, Chunk
 from pruner.pipeline.slices import run_chunk
-from pruner.showing.html import Markup, described, document, element, listed, picture, section, table
-from pruner.showing.strips import Cell, Fate, drawn, letters, strip, summary
+from pruner.showing.html import (
+    Cell,
+    Fate,
+    Markup,
+    described,
+    document,
+    drawn,
+    element,
+    letters,
+    listed,
+    picture,
+    section,
+    strip,
+    summary,
+    table,
+)
 from pruner.showing.words import FILE, counted
 from pruner.tables.snapshot import evenly
 

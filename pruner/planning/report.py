@@ -17,8 +17,19 @@ from typing import Literal as OneOf
 import msgspec
 import numpy as np
 
-from pruner.showing.html import Markup, described, document, element, fragment, listed, section, table
-from pruner.showing.strips import Fate, drawn, strip
+from pruner.showing.html import (
+    Fate,
+    Markup,
+    described,
+    document,
+    drawn,
+    element,
+    fragment,
+    listed,
+    section,
+    strip,
+    table,
+)
 from pruner.showing.words import counted
 
 if TYPE_CHECKING:
