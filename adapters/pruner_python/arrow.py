@@ -11,7 +11,7 @@ from pyarrow.fs import LocalFileSystem
 
 from pruner.arrow import arrow, compute
 from pruner.errors import SchemaError
-from pruner.storage.files import open_for_arrow
+from pruner.storage.opening import open_for_arrow
 from pruner_python.content import content_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from pruner.errors import SchemaError
 from pruner.schema import id_of_path
-from pruner.storage.files import open_for_arrow
+from pruner.storage.opening import open_for_arrow
 from pruner.tables.footers.file_schemas import plain_schema, promote
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from pruner.indexes.columns.reading import Recorded, is_read, why_unknown
 from pruner.indexes.columns.sought import SoughtValues
 from pruner.indexes.columns.trust import filters_are_believed
 from pruner.pipeline.footers import FileReader
-from pruner.storage.files import read_ranges
+from pruner.storage.opening import read_ranges
 from pruner.tables.footers.filters import (
     BLOCK_BYTES,
     HEADER_BYTES,

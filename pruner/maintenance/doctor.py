@@ -23,7 +23,7 @@ from pruner.maintenance.status import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
 from pruner.plugins import DISTRIBUTION
 from pruner.showing.words import counted, drop_command, no_more
-from pruner.storage.files import open_for_arrow
+from pruner.storage.opening import open_for_arrow
 from pruner.tables.parquet.other_files import other_files
 from pruner.tables.parquet.several import least_alike
 

@@ -25,7 +25,7 @@ from pruner.arrow import compute
 from pruner.indexes.base import ChunkStatistics, LeafColumn, UndecodableError
 from pruner.parquet_type import MAGIC
 from pruner.schema import id_of_path
-from pruner.storage.files import open_for_arrow
+from pruner.storage.opening import open_for_arrow
 from pruner.tables.footers.file_schemas import FIELD_ID, has_field_ids
 from pruner.tables.footers.thrift import ThriftError, parquet_columns, read_schema, rewritten
 

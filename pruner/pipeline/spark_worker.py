@@ -20,8 +20,7 @@ from pruner.pipeline.batches import BuildJob, Target, write_batches
 from pruner.pipeline.requests import request_json, request_of, table_of
 from pruner.pipeline.slices import chunks_of, run_chunk
 from pruner.pipeline.workers import run_in_workers
-from pruner.storage.files import open_for_arrow
-from pruner.storage.opening import open_store
+from pruner.storage.opening import open_for_arrow, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

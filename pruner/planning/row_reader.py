@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from pruner.errors import SchemaError, StorageError, TableError, cause
 from pruner.planning.plan import DELETED_APART
-from pruner.storage.files import open_for_arrow
+from pruner.storage.opening import open_for_arrow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,7 +23,7 @@ from pruner.expr.nodes import TRUE
 from pruner.expr.semantics import Semantics
 from pruner.service.rest_catalog.iceberg import IcebergTable, residual_of
 from pruner.service.rest_catalog.metadata import UnservedError
-from pruner.storage.files import open_for_arrow
+from pruner.storage.opening import open_for_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

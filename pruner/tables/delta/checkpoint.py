@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from pruner.arrow import arrow, as_numpy, compute, number_array
 from pruner.errors import StorageError, TableError, first_line
-from pruner.storage.files import open_for_arrow
+from pruner.storage.opening import open_for_arrow
 from pruner.storage.store import NotFoundError
 from pruner.tables.delta.actions import Metadata, Protocol, Seen, Sidecar, actions_of, convert, decoded
 from pruner.tables.delta.log import MOST_BYTES

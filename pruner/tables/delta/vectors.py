@@ -10,7 +10,7 @@ import numpy as np
 
 from pruner.arrow import as_numpy, filled, positions
 from pruner.errors import StorageError, TableError
-from pruner.storage.files import read_ranges
+from pruner.storage.opening import read_ranges
 from pruner.tables.deletion_vectors import AROUND, row_positions, unframed
 from pruner.tables.delta.actions import decoded
 

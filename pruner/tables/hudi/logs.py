@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.storage.files import open_for_arrow
+from pruner.storage.opening import open_for_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from pruner.arrow import arrow, nulls
 from pruner.errors import StorageError, TableError, cause
-from pruner.storage.files import open_for_arrow
+from pruner.storage.opening import open_for_arrow
 from pruner.tables.footers.file_schemas import (
     BrokenFileError,
     SchemaReader,

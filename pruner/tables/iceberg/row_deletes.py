@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from pruner.arrow import arrow, as_numpy, compute, nulls, truth_array
 from pruner.errors import StorageError, TableError
-from pruner.storage.files import open_for_arrow, read_ranges
+from pruner.storage.opening import open_for_arrow, read_ranges
 from pruner.tables.deletion_vectors import row_positions, unframed
 from pruner.tables.footers.file_schemas import field_id, has_field_ids
 from pruner.tables.iceberg.places import place_of

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.errors import TableError
-from pruner.storage.files import open_for_arrow
+from pruner.storage.opening import open_for_arrow
 from pruner.tables.hudi.avro_schema import arrow_schema
 from pruner.tables.hudi.logs import Block, BlockType, blocks, log_bytes
 from pruner.tables.hudi.merging.hudi_rs import PlainRoot, hudi_rs
