@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from pruner.errors import PrunerError
-from pruner_trino.jar import plugin_jar
+from pruner_trino import plugin_jar
 
 
 def main() -> None:

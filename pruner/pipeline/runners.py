@@ -1,4 +1,7 @@
-"""Where a build runs, by what the caller gave."""
+"""Where a build runs, by what the caller gave: on this machine or on Spark.
+
+The rest of the pipeline is imported where it is used: a process that builds nothing must not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,31 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pruner.errors import PrunerError
 
 if TYPE_CHECKING:
-    from pruner.pipeline.batches import Runner
+    from collections.abc import Iterator
+
+    from pruner.metadata.receipts import Receipt
+    from pruner.pipeline.batches import BuildJob, Runner
+    from pruner.pipeline.requests import Progress
 
 Run: TypeAlias = "str | Any"
 """`"local"`, or a SparkSession (Spark's classes are not imported for its type)."""
 
 LOCAL = "local"
+
+
+class LocalRunner:
+    """Runs a build on this machine: see `pruner.pipeline.batches.Runner`."""
+
+    def run(self, job: BuildJob, progress: Progress | None) -> Iterator[Receipt]:
+        """Build and write the records of all slices of a job; a receipt for each batch.
+
+        Raises:
+            StorageError: the metadata table cannot be written.
+        """
+        from pruner.pipeline.batches import write_batches
+        from pruner.pipeline.slices import run_slices
+
+        yield from write_batches(job, run_slices(job.slices, job.storage_options, job.requests), progress)
 
 
 def runner_for(run: Run) -> Runner:
@@ -21,8 +43,6 @@ def runner_for(run: Run) -> Runner:
     Raises:
         PrunerError: `run` is neither "local" nor a SparkSession.
     """
-    # Imported here: a process that builds nothing must not wait for the pipeline.
-    from pruner.pipeline.local import LocalRunner
     from pruner.pipeline.spark import SparkRunner
 
     if run == LOCAL:

@@ -55,7 +55,7 @@ def test_every_block_runs(trino_tables: TrinoTables, tmp_path: Path, monkeypatch
                 found = trino_tables.trino.run(sql, catalog="pruned_hive", schema=SCHEMA)
                 answers.append((found.rows, known.splits(found)))
             case "sh" if "trino-plugin" in text:
-                monkeypatch.setattr("pruner_trino.jar.PLUGIN_JAR", plugin_jar())
+                monkeypatch.setattr("pruner_trino._PLUGIN_JAR", plugin_jar())
                 run_sh(text)
                 written = tmp_path / "plugin" / "hive" / plugin_jar().name
                 assert written.read_bytes() == plugin_jar().read_bytes()

@@ -13,7 +13,7 @@ import pytest
 import pruner
 from pruner.cli import main
 from pruner.pipeline import batches, slices
-from pruner.pipeline.local import LocalRunner
+from pruner.pipeline.runners import LocalRunner
 from tests.unit.cli.conftest import Run
 
 
@@ -37,7 +37,7 @@ def test_a_build_that_is_stopped_at_once_leaves_no_index(
     def stopped(job: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pruner.pipeline.local.write_batches", lambda *_: stopped(None))
+    monkeypatch.setattr("pruner.pipeline.batches.write_batches", lambda *_: stopped(None))
     done = run("sql", f"CREATE INDEX i ON '{flights}' (delay)")
     assert (done.code, done.out) == (130, "")
     assert done.err == "error: stopped; index i was not created\n"

@@ -16,7 +16,7 @@ import pruner
 from pruner.metadata import MetadataTable, receipts
 from pruner.pipeline import batches, slices
 from pruner.pipeline.batches import BuildJob, work_table, write_batches
-from pruner.pipeline.local import LocalRunner
+from pruner.pipeline.runners import LocalRunner
 from pruner.pipeline.slices import run_slices
 from pruner.storage.opening import open_store
 

@@ -13,7 +13,7 @@ import pytest
 
 import pruner
 from pruner.pipeline.batches import BuildJob
-from pruner.pipeline.local import LocalRunner
+from pruner.pipeline.runners import LocalRunner
 from tests.unit.maintenance.test_refresh import write_files
 
 FILES = 12
