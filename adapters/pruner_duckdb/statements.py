@@ -587,7 +587,7 @@ class Runner:
             return failures[0]
         named = [source for name, source in self._sources.items() if name in str(error)]
         if named:
-            return PrunerError(named[0].unreadable)
+            return named[0].hidden()
         return told(error, statement.written, self.tables.written, with_place=not statement.executes)
 
     def _unchanged(self, statement: Statement) -> Any:

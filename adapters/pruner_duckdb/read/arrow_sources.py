@@ -36,11 +36,6 @@ _COLUMN = re.compile(r"pruner_[0-9]+")
 class MergedRows(ds.InMemoryDataset):
     """The merged rows of some slices under own names; every scan reads the slices anew, one after the other."""
 
-    unreadable = (
-        "file groups with log files cannot be read while python_enable_replacements is false: "
-        "SET python_enable_replacements = true, or give the table the option read_optimized"
-    )
-
     def __init__(self, merger: SliceMerger, slices: SliceSequence, schema: pa.Schema) -> None:
         fields = cast("list[pa.Field[Any]]", list(schema))
         own: list[pa.Field[Any]] = [
@@ -53,6 +48,13 @@ class MergedRows(ds.InMemoryDataset):
         self._names = {own_name(position): field.name for position, field in enumerate(fields)}
         self.failure: PrunerError | None = None
         """Why a scan failed: DuckDB hands on no more than the text of an error."""
+
+    def hidden(self) -> PrunerError:
+        """The error where DuckDB may not look for it in Python."""
+        return PrunerError(
+            "file groups with log files cannot be read while python_enable_replacements is false: "
+            "SET python_enable_replacements = true, or give the table the option read_optimized"
+        )
 
     def scanner(  # pyright: ignore[reportIncompatibleMethodOverride] - DuckDB gives these two alone
         self,
@@ -119,10 +121,6 @@ def _column(batch: pa.RecordBatch, field: pa.Field[Any], names: Mapping[str, str
 class DeletedRows(ds.InMemoryDataset):
     """The deleted rows of some files as DuckDB scans them, by file and position."""
 
-    unreadable = (
-        "files with deletion vectors cannot be read while python_enable_replacements is false: "
-        "SET python_enable_replacements = true"
-    )
     failure: PrunerError | None = None
 
     def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> None:
@@ -141,3 +139,10 @@ class DeletedRows(ds.InMemoryDataset):
         rows = np.concatenate([np.empty(0, np.uint64), *found]).astype(np.int64)
         table = arrow.table({FILE: files, ROW: number_array(rows, pa.int64())})
         super().__init__(table)  # pyright: ignore[reportCallIssue] - the stubs know no arguments
+
+    def hidden(self) -> PrunerError:
+        """The error where DuckDB may not look for it in Python."""
+        return PrunerError(
+            "files with deletion vectors cannot be read while python_enable_replacements is false: "
+            "SET python_enable_replacements = true"
+        )
