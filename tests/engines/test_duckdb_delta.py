@@ -20,7 +20,7 @@ from pruner.arrow import compute
 from pruner.expr import nodes as expr
 from pruner_duckdb.native_scan.answering import TableAnswers
 from tests.engines.native_tables import NEEDS_EXTENSION, native
-from tests.support.delta_logs import Column, DeltaLog, moment, write_checkpoint
+from tests.support.delta_logs import Column, DeltaLog, made_up, moment, write_checkpoint
 from tests.support.patience import until
 
 ZONES = pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
@@ -114,9 +114,9 @@ def test_without_replacement_scans_a_table_with_deleted_rows_is_refused(deleted:
 
 
 def mapped(folder: Path, mode: str = "name") -> DeltaLog:
-    inner = Column("in", "struct", "col-5", 5, (Column("z", "string", "col-6", 6),))
-    struct = Column("s", "struct", "col-3", 3, (Column("x", "integer", "col-4", 4), inner))
-    columns = (Column("id", "long", "col-1", 1), Column("v", "string", "col-2", 2), struct)
+    inner = Column("in", "struct", *made_up(5), (Column("z", "string", *made_up(6)),))
+    struct = Column("s", "struct", *made_up(3), (Column("x", "integer", *made_up(4)), inner))
+    columns = (Column("id", "long", *made_up(1)), Column("v", "string", *made_up(2)), struct)
     table = DeltaLog(folder / "t", columns, mapping=mode, features=("deletionVectors",))
     for at in range(0, 60, 20):
         table.append(nested(at, at + 20, struct))
@@ -506,8 +506,8 @@ def random_table(seed: int, folder: Path) -> DeltaLog:
     mapping = of.choice(["", "name", "id"])
 
     def column(number: int, type_: str) -> Column:
-        ids: dict[str, Any] = {"physical": f"col-{number}", "id": number} if mapping else {}
-        return Column(f"c{number}", type_, **ids)
+        name = f"c{number}"
+        return Column(name, type_, *made_up(number)) if mapping else Column(name, type_)
 
     types = (
         "long",

@@ -75,6 +75,11 @@ class Column:
         return {"name": self.name, "type": type_, "nullable": True, "metadata": mapped}
 
 
+def made_up(number: int) -> tuple[str, int]:
+    """A physical name as writers of Delta make them, and a column id."""
+    return f"col-{uuid.UUID(int=number)}", number
+
+
 @dataclass
 class File:
     """A file of the table: its add action, and the columns by which it was written."""

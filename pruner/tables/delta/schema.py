@@ -12,7 +12,7 @@ from pruner.errors import TableError
 from pruner.schema import Field, TableSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pruner.tables.delta.actions import Metadata, Protocol
 
@@ -38,6 +38,8 @@ _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 _ID: Final = "delta.columnMapping.id"
 _MODE: Final = "delta.columnMapping.mode"
 _MAPPED: Final = ("name", "id")
+_GENERATED: Final = re.compile(r"col-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+"""Physical names as Delta's writers make them: no file has such a column under another name."""
 _CHANGES: Final = "delta.typeChanges"
 _INTEGERS: Final = ("byte", "short", "integer", "long")
 _WIDENINGS: Final = frozenset(
@@ -87,7 +89,8 @@ def delta_schema(metadata: Metadata, protocol: Protocol, root: str) -> TableSche
     Raises:
         TableError: it is not understood, or has a type that is not known.
     """
-    mapped = bool(mapping_mode(metadata, protocol, root))
+    mode = mapping_mode(metadata, protocol, root)
+    mapped = bool(mode)
     try:
         found = _STRUCT.decode(metadata.schema_string)
         top = list(_fields(found, (), (), mapped=mapped))
@@ -102,9 +105,28 @@ def delta_schema(metadata: Metadata, protocol: Protocol, root: str) -> TableSche
                 f"{root} has a column {'.'.join(path)} whose type changed from {old} to {new}, which this reader does "
                 "not know: read it with an engine that does"
             )
+    if mode == "id":
+        _require_generated_names(top, root)
     partitioned = {name.lower() for name in metadata.partition_columns}
     fields = [_of_partition(each) if _is_in(each, partitioned) else each for each in top]
     return TableSchema(tuple(fields))
+
+
+def _require_generated_names(fields: Iterable[Field], root: str) -> None:
+    """Refuse a table mapped by ids whose columns may have other names in some files.
+
+    Statistics and indexes go by physical names. Those that writers of Delta make are of one column alone; a table that
+    was converted from Iceberg has the names of its columns in their place, and files of before a column was renamed
+    hold its id under the name of then.
+    """
+    for each in fields:
+        name = each.recorded[-1]
+        if _GENERATED.fullmatch(name) is None:
+            raise TableError(
+                f"{root} maps columns by id and column {each.name} has the physical name {name!r}, as after a "
+                "conversion from Iceberg: files from before may hold it under another name, so read it with an engine "
+                "that goes by the ids"
+            )
 
 
 def became_double(metadata: Metadata) -> frozenset[tuple[str, ...]]:

@@ -21,7 +21,7 @@ import pytest
 import pruner
 from pruner.errors import TableError
 from pruner.tables.delta.source import DeltaSource
-from tests.support.delta_logs import Column, DeltaLog, write_checkpoint
+from tests.support.delta_logs import Column, DeltaLog, made_up, write_checkpoint
 from tests.unit.tables.test_delta import ID, VECTORS, held, ids, listed, refusal
 
 HERE: Final = "test_delta_protocol"
@@ -440,6 +440,20 @@ def test_column_mapping_of_readers_of_version_2(tmp_path: Path):
     table = DeltaLog(tmp_path / "t", MAPPED, configuration={"delta.columnMapping.mode": "name"})
     (field,) = DeltaSource(str(_with_protocol(table, minReaderVersion=2).root)).snapshot().schema.columns
     assert field.recorded == ("stored",)
+
+
+def test_columns_by_id_with_names_that_files_need_not_have_are_refused(tmp_path: Path):
+    """A table that was converted from Iceberg: a file of before a rename has the id under the name of then."""
+    columns = (Column("id", "long", *made_up(1)), Column("shown", "long", "shown", 2))
+    table = DeltaLog(tmp_path / "t", columns, mapping="id", features=("deletionVectors",))
+    assert "has the physical name 'shown'" in refusal(table.root)
+    assert "column shown" in refusal(table.root)
+    inner = Column("s", "struct", *made_up(2), (Column("shown", "long", "shown", 3),))
+    nested = DeltaLog(tmp_path / "n", (Column("id", "long", *made_up(1)), inner), mapping="id")
+    assert "column s.shown has the physical name 'shown'" in refusal(nested.root)
+    by_name = DeltaLog(tmp_path / "m", columns, mapping="name")
+    (_, field) = DeltaSource(str(by_name.root)).snapshot().schema.columns
+    assert field.recorded == ("shown",)
 
 
 def test_a_classic_name_with_sidecars(table: DeltaLog):
