@@ -32,7 +32,7 @@ from pruner.tables.hudi.avro_schema import MOMENT_TYPES, PRIMITIVE_TYPES, AvroTy
 from pruner.tables.hudi.logs import BlockType, blocks, log_bytes, records
 
 if TYPE_CHECKING:
-    from pruner.tables.hudi.logs import Block
+    from pruner.tables.hudi.logs import LogBlock
 
 Path = tuple[str, ...]
 Change: TypeAlias = "Callable[[Any], Any] | None"
@@ -296,7 +296,7 @@ class _Finished:
         self._unfinished: set[str] = set()
         self._rolled_back: set[str] = set()
 
-    def counts(self, block: Block) -> bool:
+    def counts(self, block: LogBlock) -> bool:
         """Tell whether a block has rows to read; unfinished instants are kept for `check`."""
         if block.target:
             self._rolled_back.add(block.target)
@@ -313,7 +313,7 @@ class _Finished:
             raise ValueError(f"a log file has a block of {left[0] or 'no instant'}, which has not completed")
 
 
-def _rows(uri: str, kept: list[Block]) -> Iterator[LogRows]:
+def _rows(uri: str, kept: list[LogBlock]) -> Iterator[LogRows]:
     """Yield the rows of the data blocks of a file; Avro blocks of one schema go together."""
     encoded: dict[str, list[memoryview]] = {}
     for block in kept:

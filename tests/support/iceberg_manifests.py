@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from pruner.tables.avro.container import Block, blocks, read_header
+from pruner.tables.avro.container import DataBlock, blocks, read_header
 from pruner.tables.avro.stored import without_logical_types
 from pruner.tables.iceberg.manifests import Manifest, ManifestFile
 
@@ -191,7 +191,7 @@ def written(entries: Iterable[Any], schema: Any, codec: str = "deflate", block: 
     return out.getvalue()
 
 
-def repacked(data: bytes, changed: Iterable[Block], codec: str = "null") -> bytes:
+def repacked(data: bytes, changed: Iterable[DataBlock], codec: str = "null") -> bytes:
     """A manifest, which `deflate` packed, with other blocks, which another codec packs."""
     header = read_header(data)
     name = _number(len(codec)) + codec.encode()
@@ -210,7 +210,7 @@ def _compressed(codec: Any, data: bytes) -> bytes:
     return pa.Codec(codec).compress(data, asbytes=True)
 
 
-def unpacked(data: bytes) -> list[Block]:
+def unpacked(data: bytes) -> list[DataBlock]:
     """The blocks of a manifest."""
     return list(blocks(data, read_header(data)))
 

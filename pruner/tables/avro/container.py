@@ -29,7 +29,7 @@ _CHECKSUM_BYTES: Final = 4
 _PIECE: Final = 1 << 20
 
 
-class Header(NamedTuple):
+class FileHeader(NamedTuple):
     """What stands in front of the blocks."""
 
     schema_text: bytes
@@ -38,14 +38,14 @@ class Header(NamedTuple):
     end: int
 
 
-class Block(NamedTuple):
+class DataBlock(NamedTuple):
     """Records one behind the other."""
 
     records: int
     data: bytes
 
 
-def read_header(data: bytes) -> Header:
+def read_header(data: bytes) -> FileHeader:
     """Return the header of a file.
 
     Raises:
@@ -69,7 +69,7 @@ def read_header(data: bytes) -> Header:
     if len(sync) < _SYNC_BYTES or b"avro.schema" not in entries:
         raise NotColumnarError("its header is cut short")
     codec = entries.get(b"avro.codec", b"null").decode("utf-8", "replace")
-    return Header(entries[b"avro.schema"], codec, sync, at + _SYNC_BYTES)
+    return FileHeader(entries[b"avro.schema"], codec, sync, at + _SYNC_BYTES)
 
 
 def schema_of(schema_text: bytes) -> Any:
@@ -84,7 +84,7 @@ def schema_of(schema_text: bytes) -> Any:
         raise NotColumnarError(f"its schema is no JSON: {error}") from None
 
 
-def blocks(data: bytes, header: Header) -> Iterator[Block]:
+def blocks(data: bytes, header: FileHeader) -> Iterator[DataBlock]:
     """Yield the blocks of a file, unpacked.
 
     Raises:
@@ -106,7 +106,7 @@ def blocks(data: bytes, header: Header) -> Iterator[Block]:
             raise NotColumnarError(f"a block cannot be unpacked: {error}") from None
         if len(unpacked) > MOST_BLOCK:
             raise NotColumnarError("a block is too large")
-        yield Block(count, unpacked)
+        yield DataBlock(count, unpacked)
         at = end + _SYNC_BYTES
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.tables.avro.container import Block
+    from pruner.tables.avro.container import DataBlock
 
     Places: TypeAlias = NDArray[np.int64]
     Mask: TypeAlias = NDArray[np.bool_]
@@ -51,7 +51,7 @@ _and: Final = np.bitwise_and.reduce
 
 
 @dataclass
-class Column:
+class DecodedColumn:
     """The values of a field, one for each record; those that are not `valid` are null.
 
     `values` are numbers, or the first bytes of texts, whose `lengths` then are there too. Items of maps and arrays are
@@ -64,8 +64,8 @@ class Column:
     values: Any = None
     lengths: Any = None
     rows: Any = None
-    items: Column | None = None
-    fields: dict[int | str, Column] | None = None
+    items: DecodedColumn | None = None
+    fields: dict[int | str, DecodedColumn] | None = None
     data: Any = None
 
     def array(self) -> Any:
@@ -100,9 +100,9 @@ class Column:
         found = whole.take(places).cast(pa.binary())
         return found.cast(pa.string()) if self.kind == "string" else found
 
-    def taken(self, order: Places) -> Column:
+    def taken(self, order: Places) -> DecodedColumn:
         """Some of the values, in another order."""
-        found = Column(self.kind, len(order), data=self.data)
+        found = DecodedColumn(self.kind, len(order), data=self.data)
         found.valid = None if self.valid is None else self.valid[order]
         found.values = None if self.values is None else self.values[order]
         found.lengths = None if self.lengths is None else self.lengths[order]
@@ -110,11 +110,11 @@ class Column:
             found.fields = {name: each.taken(order) for name, each in self.fields.items()}
         return found
 
-    def chosen(self, kept: Mask) -> Column:
+    def chosen(self, kept: Mask) -> DecodedColumn:
         """The column of some of its records."""
         if self.rows is None:
             places = np.flatnonzero(kept)
-            found = Column(self.kind, len(places)) if self.fields is not None else self.taken(places)
+            found = DecodedColumn(self.kind, len(places)) if self.fields is not None else self.taken(places)
             found.valid = None if self.valid is None else self.valid[kept]
             if self.fields is not None:
                 found.fields = {name: each.chosen(kept) for name, each in self.fields.items()}
@@ -123,13 +123,13 @@ class Column:
         rows = (np.cumsum(kept) - 1)[self.rows[inside]]
         valid = None if self.valid is None else self.valid[kept]
         items = self.items and self.items.taken(inside)
-        return Column(self.kind, int(kept.sum()), valid, rows=rows, items=items)
+        return DecodedColumn(self.kind, int(kept.sum()), valid, rows=rows, items=items)
 
-    def scattered(self, at: Places, chosen: Places) -> Column:
+    def scattered(self, at: Places, chosen: Places) -> DecodedColumn:
         """The column of more records, of which these are some. `at` says where each of all begins."""
         valid = np.zeros(len(at), np.bool_)
         valid[chosen] = True if self.valid is None else self.valid
-        found = Column(self.kind, len(at), valid, data=self.data, items=self.items)
+        found = DecodedColumn(self.kind, len(at), valid, data=self.data, items=self.items)
         if self.lengths is not None:
             # Texts stand in the order of records, and so does nothing of a record without one.
             found.values, found.lengths = at.copy(), np.zeros(len(at), np.int64)
@@ -162,7 +162,7 @@ class Records:
             raise NotColumnarError("its records have no fields")
         self._wanted = wanted
 
-    def decode(self, some: Sequence[Block]) -> Column:
+    def decode(self, some: Sequence[DataBlock]) -> DecodedColumn:
         """The records of some blocks.
 
         Raises:
@@ -178,7 +178,7 @@ class Records:
             raise NotColumnarError("a record ends elsewhere than the next begins")
         return found
 
-    def _starts(self, view: _View, some: Sequence[Block]) -> Places:
+    def _starts(self, view: _View, some: Sequence[DataBlock]) -> Places:
         """Where each record begins."""
         sizes = np.array([len(each.data) for each in some], np.int64)
         counts = np.array([each.records for each in some], np.int64)
@@ -214,7 +214,7 @@ class Records:
         return places, at
 
 
-def decode(data: bytes, compiled: Callable[[bytes], Records]) -> Iterator[Column]:
+def decode(data: bytes, compiled: Callable[[bytes], Records]) -> Iterator[DecodedColumn]:
     """Yield the records of a file, `AT_ONCE` bytes at a time; none at all for a file of none.
 
     Args:
@@ -226,7 +226,7 @@ def decode(data: bytes, compiled: Callable[[bytes], Records]) -> Iterator[Column
     """
     header = read_header(data)
     records = compiled(header.schema_text)
-    some: list[Block] = []
+    some: list[DataBlock] = []
     size = total = 0
     for block in blocks(data, header):
         size += len(block.data)
@@ -264,7 +264,7 @@ class _Node:
         """The place behind one value."""
         raise NotImplementedError
 
-    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[DecodedColumn, Places]:
         """The values, and the places behind them."""
         raise NotImplementedError
 
@@ -278,8 +278,8 @@ class _Null(_Node):
     def skip_one(self, data: bytes, at: int) -> int:
         return at
 
-    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
-        return Column("null", len(at), np.zeros(len(at), np.bool_)), at
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[DecodedColumn, Places]:
+        return DecodedColumn("null", len(at), np.zeros(len(at), np.bool_)), at
 
 
 class _Number(_Node):
@@ -307,9 +307,9 @@ class _Number(_Node):
             raise NotColumnarError("a number is too long")
         return at + 1
 
-    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[DecodedColumn, Places]:
         values, behind = numbers_at(view.bytes, at)
-        return Column("number", len(at), values=values), behind
+        return DecodedColumn("number", len(at), values=values), behind
 
 
 class _Fixed(_Node):
@@ -325,18 +325,18 @@ class _Fixed(_Node):
     def skip_one(self, data: bytes, at: int) -> int:
         return at + self.width
 
-    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[DecodedColumn, Places]:
         behind = _within(view, at + self.width)
         if self.kind == "bytes":
             lengths = np.full(len(at), self.width, np.int64)
-            return Column("bytes", len(at), values=at, lengths=lengths, data=view.buffer), behind
+            return DecodedColumn("bytes", len(at), values=at, lengths=lengths, data=view.buffer), behind
         stored = view.bytes[at[:, None] + np.arange(self.width)]
         if self.kind == "boolean":
             if _or(stored.reshape(-1)) > 1:
                 raise NotColumnarError("a boolean is neither 0 nor 1")
-            return Column("boolean", len(at), values=stored[:, 0].astype(np.bool_)), behind
+            return DecodedColumn("boolean", len(at), values=stored[:, 0].astype(np.bool_)), behind
         values = stored.view(_FLOATS[self.kind][0])[:, 0].astype(np.float64)
-        return Column("float", len(at), values=values), behind
+        return DecodedColumn("float", len(at), values=values), behind
 
 
 class _Text(_Node):
@@ -355,9 +355,9 @@ class _Text(_Node):
             raise NotColumnarError("a text has a length that cannot be")
         return at + length
 
-    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[DecodedColumn, Places]:
         lengths, behind = self._lengths(view, at)
-        return Column(self.kind, len(at), None, behind - lengths, lengths, data=view.buffer), behind
+        return DecodedColumn(self.kind, len(at), None, behind - lengths, lengths, data=view.buffer), behind
 
     def _lengths(self, view: _View, at: Places) -> tuple[Places, Places]:
         lengths, start = numbers_at(view.bytes, at)
@@ -388,10 +388,10 @@ class _Union(_Node):
             raise NotColumnarError("a union has no such branch")
         return self.branches[branch].skip_one(data, at)
 
-    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[DecodedColumn, Places]:
         chosen, at = self._chosen(view, at)
         begin, behind = at, at.copy()
-        found: Column | None = None
+        found: DecodedColumn | None = None
         for branch, node in enumerate(self.branches):
             rows = np.flatnonzero(chosen == branch)
             if not len(rows):
@@ -402,7 +402,7 @@ class _Union(_Node):
             if found is not None:
                 raise NotColumnarError("a field has values of several types")
             found = some if len(rows) == len(at) else some.scattered(begin, rows)
-        return found or Column("null", len(at), np.zeros(len(at), np.bool_)), behind
+        return found or DecodedColumn("null", len(at), np.zeros(len(at), np.bool_)), behind
 
     def _chosen(self, view: _View, at: Places) -> tuple[Places, Places]:
         chosen, at = numbers_at(view.bytes, at)
@@ -425,8 +425,8 @@ class _Record(_Node):
             at = node.skip_one(data, at)
         return at
 
-    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
-        made: dict[int | str, Column] = {}
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[DecodedColumn, Places]:
+        made: dict[int | str, DecodedColumn] = {}
         count = len(at)
         for name, id_, node in self.fields:
             key: int | str | None = id_
@@ -436,7 +436,7 @@ class _Record(_Node):
                 at = node.skip(view, at)
             else:
                 made[key], at = node.read(view, at, None if wanted is None else wanted[key])
-        return Column("record", count, fields=made), at
+        return DecodedColumn("record", count, fields=made), at
 
 
 class _Items(_Node):
@@ -470,8 +470,8 @@ class _Items(_Node):
             for _ in range(abs(count)):
                 at = self.item.skip_one(data, at)
 
-    def read(self, view: _View, at: Places, wanted: Any) -> tuple[Column, Places]:
-        parts: list[tuple[Places, Places, Column]] = []
+    def read(self, view: _View, at: Places, wanted: Any) -> tuple[DecodedColumn, Places]:
+        parts: list[tuple[Places, Places, DecodedColumn]] = []
 
         def take(rows: Places, places: Places) -> Places:
             found, behind = self.item.read(view, places, wanted)
@@ -480,13 +480,13 @@ class _Items(_Node):
 
         behind = self._walked(view, at, take)
         if not parts:
-            none = Column("null", 0, np.zeros(0, np.bool_))
-            return Column("items", len(at), rows=np.zeros(0, np.int64), items=none), behind
+            none = DecodedColumn("null", 0, np.zeros(0, np.bool_))
+            return DecodedColumn("items", len(at), rows=np.zeros(0, np.int64), items=none), behind
         # Step by step they came, and record by record they stand there.
         order = np.argsort(np.concatenate([places for _, places, _ in parts]), kind="stable")
         rows = np.concatenate([rows for rows, _, _ in parts])[order]
         items = _joined([found for _, _, found in parts]).taken(order)
-        return Column("items", len(at), rows=rows, items=items), behind
+        return DecodedColumn("items", len(at), rows=rows, items=items), behind
 
     def _walked(self, view: _View, at: Places, take: Callable[[Places, Places], Places]) -> Places:
         """The places behind arrays: `take` is called for the next item of each of some, and says what is behind."""
@@ -514,7 +514,7 @@ class _Items(_Node):
 _NUMBER: Final = _Number()
 
 
-def _joined(columns: list[Column]) -> Column:
+def _joined(columns: list[DecodedColumn]) -> DecodedColumn:
     """The values of some columns, one behind the other."""
     if len(columns) == 1:
         return columns[0]
@@ -522,7 +522,7 @@ def _joined(columns: list[Column]) -> Column:
     if len(kinds) > 1:
         raise NotColumnarError("a field has values of several types")
     count = sum(each.count for each in columns)
-    found = Column(kinds.pop() if kinds else "null", count, data=columns[0].data)
+    found = DecodedColumn(kinds.pop() if kinds else "null", count, data=columns[0].data)
     if any(each.valid is not None for each in columns):
         found.valid = np.concatenate(
             [np.ones(each.count, np.bool_) if each.valid is None else each.valid for each in columns]
@@ -542,7 +542,7 @@ def _joined(columns: list[Column]) -> Column:
     return found
 
 
-def _field(column: Column, name: int | str) -> Column:
+def _field(column: DecodedColumn, name: int | str) -> DecodedColumn:
     assert column.fields is not None
     return column.fields[name]
 

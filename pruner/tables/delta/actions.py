@@ -196,7 +196,7 @@ def actions_of(data: bytes, where: str) -> list[Action]:
     return found
 
 
-class Seen:
+class LogReplay:
     """What actions come to that are read from old to new."""
 
     def __init__(self) -> None:

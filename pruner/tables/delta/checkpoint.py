@@ -17,7 +17,7 @@ from pruner.arrow import arrow, as_numpy, compute, number_array
 from pruner.errors import StorageError, TableError, first_line
 from pruner.storage.opening import open_for_arrow
 from pruner.storage.store import NotFoundError
-from pruner.tables.delta.actions import Metadata, Protocol, Seen, Sidecar, actions_of, convert, decoded
+from pruner.tables.delta.actions import LogReplay, Metadata, Protocol, Sidecar, actions_of, convert, decoded
 from pruner.tables.delta.log import MOST_BYTES
 from pruner.tables.listing.foreign import DELTA_LOG
 
@@ -155,7 +155,7 @@ def _vector_row(add: Add) -> dict[str, Any]:
     return msgspec.to_builtins(add.deletion_vector)
 
 
-class Loaded:
+class CheckpointContents:
     """What a checkpoint says: the files, and where their statistics are."""
 
     def __init__(self) -> None:
@@ -165,14 +165,14 @@ class Loaded:
         self.parts: list[CheckpointPart | CommitPart] = []
 
 
-def load_checkpoint(store: Store, options: Mapping[str, str], checkpoint: Checkpoint) -> Loaded:
+def load_checkpoint(store: Store, options: Mapping[str, str], checkpoint: Checkpoint) -> CheckpointContents:
     """Read a checkpoint.
 
     Raises:
         TableError: a file of it is missing or damaged, or it does not say what the table is.
         StorageError: it cannot be read.
     """
-    loaded = Loaded()
+    loaded = CheckpointContents()
     sidecars: list[Sidecar] = []
     for info in checkpoint.files:
         if info.path.endswith(".json"):
@@ -192,8 +192,8 @@ def load_checkpoint(store: Store, options: Mapping[str, str], checkpoint: Checkp
     return loaded
 
 
-def _load_json(store: Store, info: ObjectInfo, loaded: Loaded) -> list[Sidecar]:
-    seen = Seen()
+def _load_json(store: Store, info: ObjectInfo, loaded: CheckpointContents) -> list[Sidecar]:
+    seen = LogReplay()
     seen.take(actions_of(store.get(info.path, MOST_BYTES), f"{store.uri}/{info.path}"))
     loaded.metadata, loaded.protocol = seen.metadata, seen.protocol
     table, part = unread(seen.added(), len(loaded.parts))
@@ -203,7 +203,7 @@ def _load_json(store: Store, info: ObjectInfo, loaded: Loaded) -> list[Sidecar]:
 
 
 def _load_parquet(
-    uri: str, size: int | None, options: Mapping[str, str], loaded: Loaded, *, top: bool = True
+    uri: str, size: int | None, options: Mapping[str, str], loaded: CheckpointContents, *, top: bool = True
 ) -> list[Sidecar]:
     part = CheckpointPart(uri, size, options)
     file = part.open()

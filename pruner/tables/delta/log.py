@@ -46,7 +46,7 @@ _HINT_DECODER: Final = msgspec.json.Decoder(_Hint)
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitFile:
     """A JSON file with the actions of the versions from `first` to `last`: one commit, or several compacted."""
 
     first: int
@@ -68,18 +68,18 @@ class Segment:
 
     version: int
     checkpoint: Checkpoint | None
-    commits: tuple[Commit, ...]
+    commits: tuple[CommitFile, ...]
     newest: ObjectInfo | None
     """The commit of the version, which shows whether the log is still the same one."""
 
 
-class Listing:
+class LogListing:
     """The files of a log, or of its end, by what they are."""
 
     def __init__(self, root: str, infos: Iterable[ObjectInfo]) -> None:
         self.root = root
         self.commits: dict[int, ObjectInfo] = {}
-        self.compacted: dict[int, list[Commit]] = {}
+        self.compacted: dict[int, list[CommitFile]] = {}
         self.checkpoints: dict[int, list[Checkpoint]] = {}
         self.incomplete: dict[int, str] = {}
         parts: dict[tuple[int, int], list[ObjectInfo]] = {}
@@ -88,7 +88,7 @@ class Listing:
             if (found := _COMMIT.fullmatch(name)) is not None:
                 self.commits[int(found[1])] = info
             elif (found := _COMPACTED.fullmatch(name)) is not None:
-                commit = Commit(int(found[1]), int(found[2]), info)
+                commit = CommitFile(int(found[1]), int(found[2]), info)
                 self.compacted.setdefault(commit.first, []).append(commit)
             elif (found := _CHECKPOINT.fullmatch(name)) is not None:
                 version = int(found["version"])
@@ -121,20 +121,20 @@ class Listing:
         first = 0 if start is None else start + 1
         return Segment(version, checkpoint, self.commits_of(first, version), self.commits.get(version))
 
-    def commits_of(self, first: int, last: int) -> tuple[Commit, ...]:
+    def commits_of(self, first: int, last: int) -> tuple[CommitFile, ...]:
         """Return the commits of some versions without a gap, compacted ones where they save reading.
 
         Raises:
             TableError: there is a gap.
         """
-        found: list[Commit] = []
+        found: list[CommitFile] = []
         while first <= last:
             longer = [each for each in self.compacted.get(first, ()) if first < each.last <= last]
             info = self.commits.get(first)
             if longer:
                 found.append(max(longer, key=lambda each: each.last))
             elif info is not None:
-                found.append(Commit(first, first, info))
+                found.append(CommitFile(first, first, info))
             else:
                 raise self._gap(first)
             first = found[-1].last + 1
@@ -153,7 +153,7 @@ class Listing:
         )
 
 
-def list_log(store: Store, after: int | None = None, *, whole: bool = False) -> Listing:
+def list_log(store: Store, after: int | None = None, *, whole: bool = False) -> LogListing:
     """List a log, or what came behind a version.
 
     Args:
@@ -166,14 +166,14 @@ def list_log(store: Store, after: int | None = None, *, whole: bool = False) -> 
         StorageError: it cannot be listed.
     """
     if after is not None:
-        return Listing(store.uri, store.list(DELTA_LOG, after=commit_path(after)))
+        return LogListing(store.uri, store.list(DELTA_LOG, after=commit_path(after)))
     # A local folder is listed as a whole whatever is asked for; of a store a page less is a request less.
     hint = None if whole or store.uri.startswith("/") else _hinted(store)
     if hint is not None:
-        found = Listing(store.uri, store.list(DELTA_LOG, after=f"{DELTA_LOG}/{hint:020d}."))
+        found = LogListing(store.uri, store.list(DELTA_LOG, after=f"{DELTA_LOG}/{hint:020d}."))
         if found.checkpoints.get(hint):
             return found
-    found = Listing(store.uri, store.list(DELTA_LOG))
+    found = LogListing(store.uri, store.list(DELTA_LOG))
     if found.newest is None:
         also = "".join(f", and the checkpoint of version {each} is not complete" for each in found.incomplete)
         raise TableError(

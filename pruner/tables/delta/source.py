@@ -17,7 +17,7 @@ from pruner.arrow import nulls, number_array, truth_array
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.delta.actions import commit_time
-from pruner.tables.delta.log import Commit, Segment, commit_path, list_log
+from pruner.tables.delta.log import CommitFile, Segment, commit_path, list_log
 from pruner.tables.delta.partitions import delta_partitions
 from pruner.tables.delta.schema import delta_schema
 from pruner.tables.delta.state import DeltaState, follow, place_of, read_commit, read_state
@@ -29,7 +29,7 @@ from pruner.tables.source import WriteOnceSource
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pruner.tables.delta.log import Listing
+    from pruner.tables.delta.log import LogListing
     from pruner.tables.source import SavedLook
 
 _VERSION: Final = re.compile(r"\d{1,19}")
@@ -157,7 +157,7 @@ class DeltaSource(WriteOnceSource):
             del self._past[next(iter(self._past))]
         return found
 
-    def _version_at(self, listing: Listing, instant: str) -> int:
+    def _version_at(self, listing: LogListing, instant: str) -> int:
         """The newest version that was there at a moment."""
         wanted = _milliseconds(instant)
         times: list[int] = []
@@ -166,7 +166,7 @@ class DeltaSource(WriteOnceSource):
         versions = [each for each in sorted(listing.commits) if (each >= begins_at) is timed]
         for version in versions:
             info = listing.commits[version]
-            own = commit_time(read_commit(self._store, Commit(version, version, info))) if timed else None
+            own = commit_time(read_commit(self._store, CommitFile(version, version, info))) if timed else None
             found = info.mtime_ns // 1_000_000 if own is None else own
             # A later version has a later time, whatever the clocks of the store said.
             times.append(max(found, times[-1] + 1) if times else found)

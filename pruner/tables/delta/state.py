@@ -18,7 +18,7 @@ from pruner.arrow import arrow, as_numpy, compute
 from pruner.errors import StorageError, TableError
 from pruner.storage.opening import is_alike_stored, normalize_uri
 from pruner.storage.store import NotFoundError, check_path
-from pruner.tables.delta.actions import Seen, actions_of, is_uri
+from pruner.tables.delta.actions import LogReplay, actions_of, is_uri
 from pruner.tables.delta.checkpoint import FILE_COLUMNS, CommitPart, load_checkpoint, unread
 from pruner.tables.delta.log import MOST_BYTES
 from pruner.tables.snapshot import key_array, keys_of_paths
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pruner.storage.store import ObjectInfo, Store
     from pruner.tables.delta.actions import Action, Add, Metadata, Protocol
     from pruner.tables.delta.checkpoint import CheckpointPart
-    from pruner.tables.delta.log import Commit, Segment
+    from pruner.tables.delta.log import CommitFile, Segment
 
 
 def placed(files: pa.Table, root: str) -> pa.Table:
@@ -107,7 +107,7 @@ def read_state(store: Store, options: Mapping[str, str], segment: Segment) -> De
         TableError: a file of the log is missing or damaged, or the table uses a feature that is not known.
         StorageError: it cannot be read.
     """
-    seen = Seen()
+    seen = LogReplay()
     if segment.checkpoint is None:
         tables: list[pa.Table] = []
         parts: list[CheckpointPart | CommitPart] = []
@@ -134,7 +134,7 @@ def follow(store: Store, state: DeltaState, segment: Segment) -> DeltaState:
         TableError: a commit is missing or damaged, or the table uses a feature that is not known.
         StorageError: it cannot be read.
     """
-    seen = Seen()
+    seen = LogReplay()
     seen.metadata, seen.protocol = state.metadata, state.protocol
     _take(store, segment.commits, seen)
     later = replace(
@@ -143,7 +143,7 @@ def follow(store: Store, state: DeltaState, segment: Segment) -> DeltaState:
     return _checked(_changed(later, seen.files, store.uri), store.uri)
 
 
-def read_commit(store: Store, commit: Commit) -> list[Action]:
+def read_commit(store: Store, commit: CommitFile) -> list[Action]:
     """Return the actions of a commit.
 
     Raises:
@@ -157,7 +157,7 @@ def read_commit(store: Store, commit: Commit) -> list[Action]:
         raise TableError(f"{where} was removed while the log was read: try again") from None
 
 
-def _take(store: Store, commits: Sequence[Commit], seen: Seen) -> None:
+def _take(store: Store, commits: Sequence[CommitFile], seen: LogReplay) -> None:
     if len(commits) < 2 or store.uri.startswith("/"):
         for commit in commits:
             seen.take(read_commit(store, commit))

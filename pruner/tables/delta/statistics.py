@@ -82,7 +82,7 @@ class Found(NamedTuple):
     high: list[Any]
 
 
-class Bounds(NamedTuple):
+class FileBounds(NamedTuple):
     """Least and greatest values in the storage domain of the column's type; None where nothing bounds them."""
 
     low: list[Any]
@@ -206,7 +206,7 @@ def _inside(column: Any, path: tuple[str, ...]) -> list[Any]:
     return [value if is_there else None for value, is_there in zip(values, valid.to_pylist(), strict=True)]
 
 
-def bounds_of(found: Found, type_: pa.DataType, *, was_float: bool) -> Bounds:
+def bounds_of(found: Found, type_: pa.DataType, *, was_float: bool) -> FileBounds:
     """Return bounds that hold for every value of the column but NULL and NaN.
 
     Args:
@@ -221,7 +221,7 @@ def bounds_of(found: Found, type_: pa.DataType, *, was_float: bool) -> Bounds:
         for at, value in enumerate(low):
             if value is not None and value < first:
                 low[at] = high[at] = None
-    return Bounds(low, high)
+    return FileBounds(low, high)
 
 
 def _all_converted(convert: Callable[[Any], Any], values: list[Any]) -> list[Any]:

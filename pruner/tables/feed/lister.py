@@ -20,7 +20,7 @@ from pruner.storage.opening import normalize_uri
 from pruner.storage.store import check_path
 from pruner.tables.feed.place import ASKED_AT_ONCE, DoubtError
 from pruner.tables.listing.files import LocalLister, StoreLister, is_hidden, is_metadata
-from pruner.tables.listing.folders import Changes
+from pruner.tables.listing.folders import ListingChanges
 from pruner.tables.listing.foreign import may_show_format
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class FeedLister:
         self._confirmed: _Confirmed | None = None
         self._again: frozenset[str] = frozenset()
         self._unfinished: frozenset[str] = frozenset()
-        self.changes: Changes | None = None
+        self.changes: ListingChanges | None = None
         """What differs between the last two listings that differ; None before there were two."""
         self.doubt: str | None = None
         """Why a listing was a whole one, where something is wrong with the feed; a look begins without."""
@@ -98,7 +98,7 @@ class FeedLister:
         found = sorted(self._inner.facts())
         if found != self._facts:
             earlier, later = set(self._facts), set(found)
-            self.changes = Changes(self._facts, list(earlier - later), list(later - earlier))
+            self.changes = ListingChanges(self._facts, list(earlier - later), list(later - earlier))
             self._facts = found
         self._again = self._unsettled(found)
         self._confirmed = began
@@ -147,7 +147,7 @@ class FeedLister:
             if comes:
                 facts.append(fact)
         self._facts = facts + since[at:]
-        self.changes = Changes(since, list(gone), list(come))
+        self.changes = ListingChanges(since, list(gone), list(come))
 
     def _below(self, named: Named) -> str | None:
         """Return where a named place lies below the root; None where it is none of the table's data."""

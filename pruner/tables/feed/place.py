@@ -173,7 +173,7 @@ class _Version(NamedTuple):
     origin: object
 
 
-class Seen(NamedTuple):
+class FeedListing(NamedTuple):
     """What a listing of the feed found: the version of each event file, and which of them may still change unseen."""
 
     versions: dict[str, _Version]
@@ -188,7 +188,7 @@ class Feed:
         self._lister = open_lister(self.uri, storage_options)
         self._read: dict[str, _Version] = {}
 
-    def look(self) -> Seen:
+    def look(self) -> FeedListing:
         """List the event files.
 
         Raises:
@@ -210,9 +210,9 @@ class Feed:
                 f"the change feed {self.uri} holds no events: let the writers call pruner notify"
             )
         young = frozenset(str(fact[0]) for fact in facts if self._lister.young(fact, now))
-        return Seen({str(fact[0]): self._version(fact) for fact in facts}, young)
+        return FeedListing({str(fact[0]): self._version(fact) for fact in facts}, young)
 
-    def news(self, seen: Seen) -> list[Named]:
+    def news(self, seen: FeedListing) -> list[Named]:
         """Read the event files that are new, or were appended to; return the places that they name.
 
         Raises:
@@ -235,7 +235,7 @@ class Feed:
         with ThreadPoolExecutor(min(ASKED_AT_ONCE, len(new))) as threads:
             return [place for each in threads.map(self._names, new) for place in each]
 
-    def accept(self, seen: Seen) -> None:
+    def accept(self, seen: FeedListing) -> None:
         """Take what was listed for read: its places were looked at, or the whole table was listed after it."""
         self._read = {path: each for path, each in seen.versions.items() if path not in seen.young}
 

@@ -40,7 +40,7 @@ class BlockType(IntEnum):
     CDC = 6
 
 
-class Header(IntEnum):
+class HeaderKey(IntEnum):
     """The entries of a header that matter here, by their ordinal (`HoodieLogBlock.HeaderMetadataType`)."""
 
     INSTANT = 0
@@ -49,7 +49,7 @@ class Header(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LogBlock:
     """One block; `content` and `whole`, from its magic to its end, are views of the file's bytes."""
 
     type: BlockType
@@ -60,19 +60,19 @@ class Block:
     @property
     def instant(self) -> str:
         """The instant that wrote the block; empty where it does not say."""
-        return self._text(Header.INSTANT)
+        return self._text(HeaderKey.INSTANT)
 
     @property
     def target(self) -> str:
         """The instant that a command block rolls back; empty for other blocks."""
-        return self._text(Header.TARGET_INSTANT) if self.type is BlockType.COMMAND else ""
+        return self._text(HeaderKey.TARGET_INSTANT) if self.type is BlockType.COMMAND else ""
 
     @property
     def schema(self) -> str:
         """The Avro schema of the records; empty where there is none."""
-        return self._text(Header.SCHEMA)
+        return self._text(HeaderKey.SCHEMA)
 
-    def _text(self, key: Header) -> str:
+    def _text(self, key: HeaderKey) -> str:
         return self.header.get(key, b"").decode("utf-8", "replace")
 
 
@@ -91,7 +91,7 @@ def log_bytes(uri: str, options: Mapping[str, str]) -> bytes:
         return file.read()
 
 
-def blocks(data: bytes) -> Iterator[Block]:
+def blocks(data: bytes) -> Iterator[LogBlock]:
     """Yield the blocks of a log file.
 
     Raises:
@@ -111,7 +111,7 @@ def blocks(data: bytes) -> Iterator[Block]:
         position = end
 
 
-def _block(body: memoryview, whole: memoryview) -> Block:
+def _block(body: memoryview, whole: memoryview) -> LogBlock:
     version, ordinal = _unpack(">ii", body, 0)
     if version not in _VERSIONS or ordinal not in tuple(BlockType):
         raise ValueError(f"a block has version {version} and type {ordinal}, which pruner does not know")
@@ -124,7 +124,7 @@ def _block(body: memoryview, whole: memoryview) -> Block:
     _, position = entries_of(body, position + length)
     if _unpack(">q", body, position) != (len(whole) - 8,) or position + 8 != len(body):
         raise ValueError("the sizes before and behind a block differ")
-    return Block(BlockType(ordinal), header, content, whole)
+    return LogBlock(BlockType(ordinal), header, content, whole)
 
 
 def entries_of(body: memoryview, position: int) -> tuple[dict[int, bytes], int]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.tables.avro.decoder import Column
+    from pruner.tables.avro.decoder import DecodedColumn
 
 MOST_BYTES: Final = 1 << 31
 """Of one manifest or manifest list, as it is stored."""
@@ -95,7 +95,7 @@ class ManifestFile:
 
 
 @dataclass(frozen=True)
-class Metrics:
+class FieldMetrics:
     """What one kind of metric says of files, by field ids: value i is of file `rows[i]` and of field `ids[i]`."""
 
     rows: np.ndarray[Any, np.dtype[np.int32]]
@@ -118,7 +118,7 @@ class Manifest:
 
     files: pa.Table
     partitions: dict[int, Any]
-    metrics: dict[str, Metrics]
+    metrics: dict[str, FieldMetrics]
 
 
 def read_manifest_list(data: bytes, place: str) -> list[ManifestFile]:
@@ -159,11 +159,11 @@ def joined(parts: Sequence[Manifest]) -> Manifest:
     files = all_files(parts)
     counts = np.array([each.files.num_rows for each in parts], np.int64)
     starts = np.cumsum(counts) - counts
-    metrics: dict[str, Metrics] = {}
+    metrics: dict[str, FieldMetrics] = {}
     for name in METRICS:
         some = [each.metrics[name] for each in parts]
         rows = [each.rows + start for each, start in zip(some, starts.tolist(), strict=True)]
-        metrics[name] = Metrics(
+        metrics[name] = FieldMetrics(
             np.concatenate([np.zeros(0, np.int32), *rows], dtype=np.int32, casting="same_kind"),
             np.concatenate([np.zeros(0, np.int32), *(each.ids for each in some)]),
             arrow.concat_arrays([_nothing_of(name), *(each.values for each in some)]),
@@ -190,7 +190,7 @@ def _nothing_of(metric: str) -> Any:
     return nulls(0, pa.int64() if metric in _COUNTS else pa.binary())
 
 
-def _manifest(entries: Column, manifest: ManifestFile, place: str) -> Manifest:
+def _manifest(entries: DecodedColumn, manifest: ManifestFile, place: str) -> Manifest:
     """The files of some entries."""
     _require_ids(entries, place)
     status = _numbers(entries, 0, entries.count)
@@ -231,7 +231,7 @@ def _manifest(entries: Column, manifest: ManifestFile, place: str) -> Manifest:
     )
 
 
-def _require_readable(files: Column, manifest: ManifestFile, place: str) -> None:
+def _require_readable(files: DecodedColumn, manifest: ManifestFile, place: str) -> None:
     content = _numbers(files, 134, files.count)
     if _is_given(files, 131):
         raise TableError(f"{place} names encrypted files, which this reader cannot read")
@@ -246,7 +246,7 @@ def _require_readable(files: Column, manifest: ManifestFile, place: str) -> None
 
 
 def _sequence_numbers(
-    entries: Column, status: NDArray[np.int64], manifest: ManifestFile, place: str
+    entries: DecodedColumn, status: NDArray[np.int64], manifest: ManifestFile, place: str
 ) -> NDArray[np.int64]:
     """The data sequence number of each file; that of the manifest where it is left out, as added files do."""
     numbers = (entries.fields or {}).get(3)
@@ -258,7 +258,7 @@ def _sequence_numbers(
     return np.where(left_out, manifest.sequence_number, _numbers(entries, 3, entries.count))
 
 
-def _metrics(files: Column, field_id: int, name: str) -> Metrics:
+def _metrics(files: DecodedColumn, field_id: int, name: str) -> FieldMetrics:
     """The pairs of a map by field ids, which Avro has as an array of records (or as a map of texts)."""
     column = (files.fields or {}).get(field_id)
     pairs = None if column is None else column.items
@@ -266,7 +266,7 @@ def _metrics(files: Column, field_id: int, name: str) -> Metrics:
         if column is not None and column.kind not in ("items", "null"):
             raise NotColumnarError(f"{name} are no map")
         none = np.zeros(0, np.int32)
-        return Metrics(none, none, _nothing_of(name))
+        return FieldMetrics(none, none, _nothing_of(name))
     found = pairs.fields or {}
     if "key" not in found or "value" not in found:
         raise NotColumnarError(f"{name} are no map")
@@ -283,10 +283,10 @@ def _metrics(files: Column, field_id: int, name: str) -> Metrics:
     )
     if not fits and not types.is_null(values.type):
         raise NotColumnarError(f"{name} have values of another type")
-    return Metrics(column.rows.astype(np.int32), ids, values.cast(_nothing_of(name).type))
+    return FieldMetrics(column.rows.astype(np.int32), ids, values.cast(_nothing_of(name).type))
 
 
-def _lists(files: Column, field_id: int) -> Any:
+def _lists(files: DecodedColumn, field_id: int) -> Any:
     column = (files.fields or {}).get(field_id)
     type_ = pa.list_(pa.int32())
     if column is None or column.kind == "null":
@@ -301,7 +301,7 @@ def _lists(files: Column, field_id: int) -> Any:
     return whole if column.valid is None else null_unless(truth_array(column.valid), whole)
 
 
-def _numbers(record: Column, field_id: int, count: int) -> NDArray[np.int64]:
+def _numbers(record: DecodedColumn, field_id: int, count: int) -> NDArray[np.int64]:
     """Numbers of a field; 0 where they are null or left out, as the older versions leave them."""
     column = (record.fields or {}).get(field_id)
     if column is None or column.kind == "null":
@@ -311,25 +311,25 @@ def _numbers(record: Column, field_id: int, count: int) -> NDArray[np.int64]:
     return column.values if column.valid is None else np.where(column.valid, column.values, 0)
 
 
-def _is_null(record: Column, field_id: int) -> bool:
+def _is_null(record: DecodedColumn, field_id: int) -> bool:
     """Whether a field is left out, or is null somewhere."""
     column = (record.fields or {}).get(field_id)
     return record.count > 0 and (column is None or (column.valid is not None and not column.valid.all()))
 
 
-def _is_given(record: Column, field_id: int) -> bool:
+def _is_given(record: DecodedColumn, field_id: int) -> bool:
     """Whether a field is not null somewhere."""
     column = (record.fields or {}).get(field_id)
     return column is not None and (column.valid is None or bool(column.valid.any())) and column.count > 0
 
 
-def _required(record: Column, field_id: int, type_: pa.DataType) -> Any:
+def _required(record: DecodedColumn, field_id: int, type_: pa.DataType) -> Any:
     if _is_null(record, field_id):
         raise NotColumnarError(f"a field is missing that every file has (field id {field_id})")
     return _optional(record, field_id, type_)
 
 
-def _optional(record: Column, field_id: int, type_: pa.DataType) -> Any:
+def _optional(record: DecodedColumn, field_id: int, type_: pa.DataType) -> Any:
     column = (record.fields or {}).get(field_id)
     if column is None or column.kind == "null":
         return nulls(record.count, type_)
@@ -338,7 +338,7 @@ def _optional(record: Column, field_id: int, type_: pa.DataType) -> Any:
     return column.array()
 
 
-def _require_ids(records: Column, place: str) -> None:
+def _require_ids(records: DecodedColumn, place: str) -> None:
     if not records.fields:
         raise TableError(f"{place} has no field ids: it is no manifest of an Iceberg table")
 

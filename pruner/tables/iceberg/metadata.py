@@ -34,7 +34,7 @@ class TableSnapshot(msgspec.Struct, rename="kebab", frozen=True):
     key_id: str | None = None
 
 
-class Reference(msgspec.Struct, rename="kebab", frozen=True):
+class SnapshotReference(msgspec.Struct, rename="kebab", frozen=True):
     """A branch or tag."""
 
     snapshot_id: int
@@ -93,7 +93,7 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
     current_snapshot_id: int | None = None
     snapshots: list[TableSnapshot] = []
     snapshot_log: list[LogEntry] = []
-    refs: dict[str, Reference] = {}
+    refs: dict[str, SnapshotReference] = {}
     stored: bytes = msgspec.field(default=b"", name="")  # no key of the file
 
     def schema_of(self, schema_id: int | None) -> StructType:

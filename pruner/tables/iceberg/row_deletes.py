@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.tables.iceberg.deletes import DeleteFile, DeletesOf
-    from pruner.tables.iceberg.schema import Leaf, NameMapping
+    from pruner.tables.iceberg.schema import LeafField, NameMapping
 
 _PARQUET: Final = "parquet"
 
@@ -98,7 +98,7 @@ class EqualityDeletes:
 
     def __init__(
         self,
-        leaves: Mapping[int, Leaf],
+        leaves: Mapping[int, LeafField],
         root: str,
         options: Mapping[str, str],
         mapping: NameMapping | None = None,
@@ -306,7 +306,7 @@ class ByValue:
     sizes: Sequence[int]
     sequence_numbers: Sequence[int]
     partitions: Sequence[tuple[int, tuple[Any, ...]]]
-    columns: Mapping[int, Leaf]
+    columns: Mapping[int, LeafField]
     identities: Mapping[int, Mapping[int, int]]
     mapping: NameMapping | None = None
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import xxhash
 
 from pruner.arrow import arrow, as_numpy, binary_array, nulls, number_array, text_array
-from pruner.tables.iceberg.manifests import FILE_COLUMNS, METRICS, Manifest, ManifestFile, Metrics
+from pruner.tables.iceberg.manifests import FILE_COLUMNS, METRICS, FieldMetrics, Manifest, ManifestFile
 from pruner.tables.source import SavedLook
 
 if TYPE_CHECKING:
@@ -130,13 +130,13 @@ def _unpacked(streams: Mapping[str, pa.Buffer]) -> Manifest:
     }
     if any(len(each) != files.num_rows for each in partitions.values()):
         raise ValueError("it has more partitions than files, or fewer")
-    metrics: dict[str, Metrics] = {}
+    metrics: dict[str, FieldMetrics] = {}
     for name in METRICS:
         rows, ids, values = (_whole(tables[name].column(each)) for each in ("row", "id", "value"))
         numbers = as_numpy(rows)
         if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < files.num_rows:
             raise ValueError("it has metrics of files that it has not")
-        metrics[name] = Metrics(numbers, as_numpy(ids), values)
+        metrics[name] = FieldMetrics(numbers, as_numpy(ids), values)
     return Manifest(files, partitions, metrics)
 
 

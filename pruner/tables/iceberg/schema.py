@@ -115,20 +115,20 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], table: _Ab
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class LeafField:
     """A column, or a field in structs, whose field ids are `above`, the outermost first."""
 
     type: pa.DataType
     above: tuple[int, ...] = ()
 
 
-def leaves_by_id(schemas: Iterable[StructType], place: str) -> dict[int, Leaf]:
+def leaves_by_id(schemas: Iterable[StructType], place: str) -> dict[int, LeafField]:
     """All columns of primitive types, and such fields in structs, by field ids: each as the last schema has it.
 
     Raises:
         TableError: a type is not known.
     """
-    found: dict[int, Leaf] = {}
+    found: dict[int, LeafField] = {}
 
     def take(fields: Sequence[dict[str, Any]], above: tuple[int, ...]) -> None:
         for each in fields if len(above) <= _DEEPEST else ():
@@ -136,7 +136,9 @@ def leaves_by_id(schemas: Iterable[StructType], place: str) -> dict[int, Leaf]:
             if nested.get("type") == "struct":
                 take(nested["fields"], (*above, int(each["id"])))
             elif not nested:
-                found[int(each["id"])] = Leaf(arrow_type(each["type"], (str(each["name"]),), place), above)
+                found[int(each["id"])] = LeafField(
+                    arrow_type(each["type"], (str(each["name"]),), place), above
+                )
 
     for schema in schemas:
         take(schema.fields, ())

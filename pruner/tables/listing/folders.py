@@ -88,7 +88,7 @@ class FolderFacts(Sequence[Fact]):
     __hash__ = None  # type: ignore[assignment]
 
 
-class Changes(NamedTuple):
+class ListingChanges(NamedTuple):
     """What differs between two listings: the earlier one, and the files that are in only one of them.
 
     `since` is the very sequence that was returned then. A file that was replaced has gone and come.
@@ -156,7 +156,7 @@ class FolderLister(LocalLister):
         self._folders = _Folders({})
         self._facts = FolderFacts(())
         self._unfinished: frozenset[str] = frozenset()
-        self.changes: Changes | None = None
+        self.changes: ListingChanges | None = None
         """What differs between the last two listings that differ; None where that was not followed."""
 
     def facts(self) -> FolderFacts:
@@ -189,7 +189,7 @@ class FolderLister(LocalLister):
         if gone or come:
             since = self._facts
             self._facts = since.with_folders({at: folder.files for at, folder in listed.items()})
-            self.changes = Changes(since, gone, come)
+            self.changes = ListingChanges(since, gone, come)
         # The stamps come last: a look that is broken off before is made again.
         self._known.update((asked.prefixes[at], folder) for at, folder in listed.items())
         asked.listed(stamps, listed)

@@ -44,7 +44,7 @@ PRINTS = pa.schema(
 """What is remembered of each file."""
 
 
-class Seen(NamedTuple):
+class ListedFile(NamedTuple):
     """One file as a listing has it: its slice key, what a touch leaves as it is, and how to take its fingerprint."""
 
     key: bytes
@@ -68,7 +68,7 @@ class TouchedFiles:
         """Remember the files of another process."""
         self._prints = prints
 
-    def recognize(self, files: Iterable[Seen]) -> None:
+    def recognize(self, files: Iterable[ListedFile]) -> None:
         """Take files, which are not known by their keys and not too young (R4), for those that they were.
 
         They are not asked for where nothing is remembered, as at the first look at a table without indexes.
@@ -94,7 +94,7 @@ class TouchedFiles:
         known = compute.is_in(snapshot.keys, value_set=self._column("slice_key"))
         return snapshot.coverable & ~known.to_numpy(zero_copy_only=False)
 
-    def remember(self, snapshot: Snapshot, lacking: Iterable[Seen]) -> pa.Table:
+    def remember(self, snapshot: Snapshot, lacking: Iterable[ListedFile]) -> pa.Table:
         """Take the fingerprints of files that lack one; return what is remembered of the files of a snapshot."""
         keys = snapshot.keys.filter(pa.array(snapshot.coverable))
         rows = compute.index_in(keys, value_set=self._column("slice_key"))

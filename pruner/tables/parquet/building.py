@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pruner.tables.listing.files import Fact, Lister
 
 
-class DataFile(NamedTuple):
+class FileVersion(NamedTuple):
     """One data file: the ordinal of its root, its path below that, and what identifies this version of it.
 
     `fact` is what the listing says of it.
@@ -47,7 +47,7 @@ class DataFile(NamedTuple):
 
 def data_files(
     root: int, lister: Lister, facts: Iterable[Fact], believed: Mapping[bytes, str]
-) -> list[DataFile]:
+) -> list[FileVersion]:
     """Return the data files of a listing in its order, without empty ones.
 
     Args:
@@ -59,7 +59,7 @@ def data_files(
     Raises:
         TableError: a name is not UTF-8.
     """
-    files: list[DataFile] = []
+    files: list[FileVersion] = []
     for fact in facts:
         path, size = str(fact[0]), int(fact[1])
         if size == 0:
@@ -74,7 +74,7 @@ def data_files(
             raise TableError(
                 f"the file name {path!r} below {lister.root} is not UTF-8: rename the file"
             ) from None
-        files.append(DataFile(root, path, size, version, key, fact))
+        files.append(FileVersion(root, path, size, version, key, fact))
     return files
 
 
@@ -99,7 +99,7 @@ class Builder:
     def __init__(
         self,
         listers: list[Lister],
-        files: list[DataFile],
+        files: list[FileVersion],
         schemas: dict[bytes, pa.Schema | BrokenFileError],
         unsettled: list[bool],
     ) -> None:
@@ -157,7 +157,7 @@ class Builder:
 
 
 def slice_rows(
-    files: Sequence[DataFile],
+    files: Sequence[FileVersion],
     uris: Sequence[str],
     names: Sequence[str],
     partition: Sequence[int],
@@ -245,8 +245,8 @@ def _runs(changes: Sequence[_Change], count: int) -> Iterator[_Run]:
 def patched(
     snapshot: Snapshot,
     lister: Lister,
-    gone: Sequence[DataFile],
-    come: Sequence[tuple[DataFile, pa.Schema | BrokenFileError]],
+    gone: Sequence[FileVersion],
+    come: Sequence[tuple[FileVersion, pa.Schema | BrokenFileError]],
 ) -> Snapshot | None:
     """Return the snapshot without some files and with others.
 
@@ -290,7 +290,7 @@ def _added(
     snapshot: Snapshot,
     schemas: FileSchemas,
     lister: Lister,
-    come: Sequence[tuple[DataFile, pa.Schema | BrokenFileError]],
+    come: Sequence[tuple[FileVersion, pa.Schema | BrokenFileError]],
 ) -> tuple[pa.Table, NDArray[np.int32]] | None:
     """The rows of the new files, and the ordinals of their schemas; None for files unlike those that were there."""
     known = {id(schema): ordinal for ordinal, schema in enumerate(schemas.distinct)}
@@ -309,7 +309,7 @@ def _added(
 
 
 def _changes(
-    snapshot: Snapshot, lister: Lister, gone: Sequence[DataFile], come: Sequence[DataFile]
+    snapshot: Snapshot, lister: Lister, gone: Sequence[FileVersion], come: Sequence[FileVersion]
 ) -> list[_Change] | None:
     """Find the places of the files among the rows, which lie in the order of paths; None where one is not there."""
     keys, count = snapshot.keys, len(snapshot)

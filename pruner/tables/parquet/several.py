@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pruner.tables.listing.files import Lister
-    from pruner.tables.parquet.building import DataFile
+    from pruner.tables.parquet.building import FileVersion
     from pruner.tables.snapshot import Snapshot
 
 _QUARTER: Final = 4
@@ -31,7 +31,7 @@ _COMPARED: Final = 100
 
 def check_one_table(
     listers: Sequence[Lister],
-    files: Sequence[DataFile],
+    files: Sequence[FileVersion],
     schemas: Mapping[bytes, pa.Schema | BrokenFileError],
 ) -> None:
     """Refuse a root whose folders hold tables of their own. Roots that are given together are one table.
@@ -54,7 +54,7 @@ def check_one_table(
 
 def _check_root(
     lister: Lister,
-    files: Sequence[DataFile],
+    files: Sequence[FileVersion],
     schemas: Mapping[bytes, pa.Schema | BrokenFileError],
     names: Mapping[int, frozenset[str]],
 ) -> None:
@@ -65,7 +65,7 @@ def _check_root(
     linked = _Linked({schema: names[schema] for found in held.values() for schema in found})
     for found in held.values():
         linked.join(found)
-    first: dict[int, DataFile] = {}
+    first: dict[int, FileVersion] = {}
     for file in files:
         if (of := linked.set_of(id(schemas[file.key]))) is not None:
             first.setdefault(of, file)
@@ -123,12 +123,12 @@ def _names(schema: pa.Schema) -> frozenset[str]:
     return frozenset(name.lower() for name in schema.names)
 
 
-def _folders(file: DataFile) -> tuple[str, ...]:
+def _folders(file: FileVersion) -> tuple[str, ...]:
     """The folders above a file that are no partitions."""
     return tuple(part for part in file.path.split("/")[:-1] if "=" not in part)
 
 
-def _apart(one: DataFile, other: DataFile) -> tuple[str, str]:
+def _apart(one: FileVersion, other: FileVersion) -> tuple[str, str]:
     """The highest folders of two files that are not the same."""
     left, right = one.path.split("/")[:-1], other.path.split("/")[:-1]
     depth = next((at for at, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)

@@ -31,8 +31,8 @@ from pruner.tables.footers.file_schemas import (
 from pruner.tables.listing.files import Fact, Lister, LocalLister, StoreLister, open_lister, settle
 from pruner.tables.listing.folders import FolderLister
 from pruner.tables.listing.foreign import Above
-from pruner.tables.listing.touched import PRINTS, Seen, TouchedFiles
-from pruner.tables.parquet.building import FEW, Builder, DataFile, data_files, patched, slice_key
+from pruner.tables.listing.touched import PRINTS, ListedFile, TouchedFiles
+from pruner.tables.parquet.building import FEW, Builder, FileVersion, data_files, patched, slice_key
 from pruner.tables.parquet.several import check_one_table
 from pruner.tables.snapshot import SLICE_KEY_BYTES, Watched
 from pruner.tables.source import SAVED_METADATA, SavedLook
@@ -240,7 +240,7 @@ class ParquetSource:
             prints = self._touched.remember(last.snapshot, [each for each in seen if each is not None])
         return save(last.snapshot, prints)
 
-    def _files_at(self, look: _Look, chosen: NDArray[np.bool_]) -> list[DataFile]:
+    def _files_at(self, look: _Look, chosen: NDArray[np.bool_]) -> list[FileVersion]:
         """Some files of a look. Identities are worked out for those alone: a text for each file costs less."""
         uris = set(look.snapshot.columns.column("base_file").filter(truth_array(chosen)).to_pylist())
         facts = [
@@ -382,7 +382,7 @@ class ParquetSource:
         unreadable = any(isinstance(schema, UnreadableFileError) for schema in schemas.values())
         return _Look(facts, not any(young) and not unreadable, snapshot, schemas, believed)
 
-    def _recognized(self, files: list[DataFile], young: list[set[str]]) -> Mapping[bytes, str]:
+    def _recognized(self, files: list[FileVersion], young: list[set[str]]) -> Mapping[bytes, str]:
         """Look for files that are not known, and are known again as those that they were before a touch."""
         self._touched.forget_all_but({file.key for file in files})
         before = self._last.schemas if self._last else {}
@@ -397,15 +397,15 @@ class ParquetSource:
         self._touched.recognize(each for each in seen if each is not None)
         return self._touched.believed
 
-    def _seen(self, file: DataFile) -> Seen | None:
+    def _seen(self, file: FileVersion) -> ListedFile | None:
         lister = self._listers[file.root]
         still = lister.still(file.fact)
         if still is None:
             return None
         key = slice_key(file.root, file.path, file.size, still)
-        return Seen(file.key, file.version, key, partial(lister.fingerprint, file.fact))
+        return ListedFile(file.key, file.version, key, partial(lister.fingerprint, file.fact))
 
-    def _files(self, facts: Sequence[Sequence[Fact]], believed: Mapping[bytes, str]) -> list[DataFile]:
+    def _files(self, facts: Sequence[Sequence[Fact]], believed: Mapping[bytes, str]) -> list[FileVersion]:
         return [
             file
             for position, lister in enumerate(self._listers)
@@ -413,7 +413,7 @@ class ParquetSource:
         ]
 
     def _check_readable(
-        self, files: list[DataFile], schemas: dict[bytes, pa.Schema | BrokenFileError]
+        self, files: list[FileVersion], schemas: dict[bytes, pa.Schema | BrokenFileError]
     ) -> None:
         """Refuse where the store gives not one file: without a column every predicate would seem misspelt."""
         first = schemas[files[0].key]
@@ -431,11 +431,11 @@ class ParquetSource:
             f"and metadata{of_a_file}"
         )
 
-    def _schemas(self, files: list[DataFile]) -> dict[bytes, pa.Schema | BrokenFileError]:
+    def _schemas(self, files: list[FileVersion]) -> dict[bytes, pa.Schema | BrokenFileError]:
         """Return each file's schema by its key, reading the footers of files that were not there before."""
         before = self._last.schemas if self._last else {}
         schemas: dict[bytes, pa.Schema | BrokenFileError] = {}
-        missing: list[list[DataFile]] = [[] for _ in self._listers]
+        missing: list[list[FileVersion]] = [[] for _ in self._listers]
         for file in files:
             found = before.get(file.key)
             if isinstance(found, UnreadableFileError):

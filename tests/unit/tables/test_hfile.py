@@ -16,7 +16,7 @@ from pruner.errors import FormatError
 from pruner.storage.opening import open_store
 from pruner.tables.hudi.hfile.blocks import Codec, crc32c
 from pruner.tables.hudi.hfile.reader import HFile
-from pruner.tables.hudi.hfile.sources import Held, Part, Stored
+from pruner.tables.hudi.hfile.sources import Held, SourceSection, Stored
 from tests.support.hfiles import HFileWriter, cell, row_key
 
 KEYS = st.binary(max_size=6)
@@ -215,7 +215,7 @@ def test_a_file_of_a_store_and_a_part_of_one_are_read_by_ranges(tmp_path: Any) -
     (tmp_path / "part").write_bytes(b"before" + data + b"behind")
     store = open_store(str(tmp_path), {})
     whole = Stored(store, "whole", len(data))
-    part = Part(Stored(store, "part", len(data) + 12), 6, len(data))
+    part = SourceSection(Stored(store, "part", len(data) + 12), 6, len(data))
     assert HFile(whole).look_up([b"b"]) == HFile(part).look_up([b"b"]) == {b"b": b"2"}
     with pytest.raises(FormatError, match="outside"):
         part.read([(0, len(data) + 1)])

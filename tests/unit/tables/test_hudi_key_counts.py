@@ -18,7 +18,7 @@ from pruner.tables.hudi.metadata import counting
 from pruner.tables.hudi.metadata.counting import count_keys
 from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi.metadata.locations import RecordLocations
-from pruner.tables.hudi.metadata.partition import FileGroup, LogBlock
+from pruner.tables.hudi.metadata.partition import FileGroup, MetadataLogBlock
 from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hfiles import HFileWriter
 from tests.support.hudi_groups import EVERYTHING, KEY, Keyed
@@ -63,9 +63,9 @@ def group(
         return hfile({key: location(partition, _ID) for key, partition in places.items()}, block_bytes=60)
 
     blocks = [
-        LogBlock(str(place), None, frozenset(key.encode() for key in layer))
+        MetadataLogBlock(str(place), None, frozenset(key.encode() for key in layer))
         if isinstance(layer, frozenset)
-        else LogBlock(str(place), located(layer), frozenset())
+        else MetadataLogBlock(str(place), located(layer), frozenset())
         for place, layer in enumerate(layers)
     ]
     return FileGroup(
@@ -148,7 +148,7 @@ def test_the_first_log_file_may_not_be_lost(logged: Keyed) -> None:
 def test_deletions_among_the_entries_of_a_log_file_are_counted() -> None:
     """Only of records that can be marked as deleted are those of the first log file read."""
     cells = {"a$1": entry("1"), "b$2": entry("2", deleted=True)}
-    block = LogBlock("", hfile(cells), frozenset())
+    block = MetadataLogBlock("", hfile(cells), frozenset())
     assert count_keys([FileGroup("", "", None, (block,))], marked=True) == 1
     assert count_keys([FileGroup("", "", None, (block,))], marked=True, most=1) is None
     assert count_keys([FileGroup("", "", hfile(cells), ())], marked=True, most=0) == 2

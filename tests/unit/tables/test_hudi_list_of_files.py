@@ -13,7 +13,7 @@ import pytest
 from pruner.errors import FormatError
 from pruner.tables.hudi.hfile.reader import HFile
 from pruner.tables.hudi.hfile.sources import Held
-from pruner.tables.hudi.metadata.partition import FileGroup, LogBlock
+from pruner.tables.hudi.metadata.partition import FileGroup, MetadataLogBlock
 from pruner.tables.hudi.metadata.whole import listed_files
 from tests.support.hfiles import HFileWriter
 
@@ -51,9 +51,9 @@ def hfile(records: list[tuple[str, Files]]) -> HFile:
 
 def group(base: HFile | None, *blocks: HFile | set[str]) -> FileGroup:
     made = [
-        LogBlock(str(number), block, frozenset())
+        MetadataLogBlock(str(number), block, frozenset())
         if isinstance(block, HFile)
-        else LogBlock(str(number), None, frozenset(key.encode() for key in block))
+        else MetadataLogBlock(str(number), None, frozenset(key.encode() for key in block))
         for number, block in enumerate(blocks)
     ]
     return FileGroup("files-0000-0", "base", base, tuple(made))

@@ -20,7 +20,7 @@ from pruner.errors import TableError
 from pruner.tables.iceberg.deletes import DeleteFile, DeletePlan
 from pruner.tables.iceberg.manifests import EQUALITY_DELETES
 from pruner.tables.iceberg.row_deletes import DataFile, EqualityDeletes
-from pruner.tables.iceberg.schema import Leaf, read_name_mapping
+from pruner.tables.iceberg.schema import LeafField, read_name_mapping
 
 FIELD_ID = b"PARQUET:field_id"
 KINDS: dict[int, tuple[pa.DataType, list[Any]]] = {
@@ -35,7 +35,7 @@ KINDS: dict[int, tuple[pa.DataType, list[Any]]] = {
     9: (pa.uuid(), [None, bytes(16), bytes(15) + b"\1"]),
 }
 TYPES = {id_: type_ for id_, (type_, _) in KINDS.items()}
-LEAVES = {id_: Leaf(type_) for id_, type_ in TYPES.items()}
+LEAVES = {id_: LeafField(type_) for id_, type_ in TYPES.items()}
 DELETE = DeleteFile(
     content=EQUALITY_DELETES,
     path="",

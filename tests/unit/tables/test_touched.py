@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pruner.tables.listing import touched
-from pruner.tables.listing.touched import Seen, TouchedFiles
+from pruner.tables.listing.touched import ListedFile, TouchedFiles
 from pruner.tables.parquet import building
 from pruner.tables.parquet import source as parquet
 from pruner.tables.parquet.source import ParquetSource
@@ -209,7 +209,7 @@ def test_work_for_each_file_is_done_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_nothing_is_worked_out_where_nothing_is_remembered() -> None:
-    def asked() -> Iterator[Seen]:
+    def asked() -> Iterator[ListedFile]:
         raise AssertionError("a first look takes a fifth longer by this")
         yield
 

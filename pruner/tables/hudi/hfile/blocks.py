@@ -35,7 +35,7 @@ class Codec(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class BlockHeader:
     """`stored` are the bytes behind the header, checksums included; `data` those of them that are content."""
 
     magic: bytes
@@ -46,7 +46,7 @@ class Header:
     data: int
 
 
-def header_of(block: bytes) -> Header:
+def header_of(block: bytes) -> BlockHeader:
     """Read the header of a block.
 
     Raises:
@@ -58,7 +58,7 @@ def header_of(block: bytes) -> Header:
     data = data_with_header - HEADER_BYTES
     if not (0 <= data <= stored <= MAX_BLOCK_BYTES and 0 <= content <= MAX_BLOCK_BYTES):
         raise ValueError("a block names sizes that cannot be")
-    return Header(magic, stored, content, checksum, per, data)
+    return BlockHeader(magic, stored, content, checksum, per, data)
 
 
 def content_of(block: bytes, codec: Codec, *magics: bytes) -> bytes:
@@ -94,7 +94,7 @@ def _unzipped(data: bytes, size: int) -> bytes:
     return content
 
 
-def _check(block: bytes, header: Header) -> None:
+def _check(block: bytes, header: BlockHeader) -> None:
     """Compare the checksums behind the content, where the writer made any."""
     if header.checksum == 0:
         return
@@ -158,7 +158,7 @@ _BEHIND_ROOT = (0, 16)
 """Bytes behind the entries of a root index: in one of several levels stands there where the middle key is."""
 
 
-class IndexEntry(NamedTuple):
+class BlockIndexEntry(NamedTuple):
     """Where a block stands, its header included, and a key that none in it is below."""
 
     offset: int
@@ -291,13 +291,13 @@ def _bounds(
                 _, position = hadoop_number(content, position)
 
 
-def root_entries(content: bytes, count: int) -> list[IndexEntry]:
+def root_entries(content: bytes, count: int) -> list[BlockIndexEntry]:
     """Read the entries of a root index block.
 
     Raises:
         ValueError: it has not exactly that many: the count stands in the trailer, which has no checksum.
     """
-    found: list[IndexEntry] = []
+    found: list[BlockIndexEntry] = []
     position = 0
     for _ in range(count):
         if position + _ENTRY.size > len(content):
@@ -306,14 +306,14 @@ def root_entries(content: bytes, count: int) -> list[IndexEntry]:
         length, position = hadoop_number(content, position + _ENTRY.size)
         if not 0 <= length <= len(content) - position:
             raise ValueError("an index is cut short")
-        found.append(IndexEntry(offset, size, row_of(content[position : position + length])))
+        found.append(BlockIndexEntry(offset, size, row_of(content[position : position + length])))
         position += length
     if len(content) - position not in _BEHIND_ROOT:
         raise ValueError("its index has more entries than its trailer says")
     return found
 
 
-def inner_entries(content: bytes) -> list[IndexEntry]:
+def inner_entries(content: bytes) -> list[BlockIndexEntry]:
     """Read the entries of an index block below the root.
 
     Raises:
@@ -326,12 +326,12 @@ def inner_entries(content: bytes) -> list[IndexEntry]:
     if count < 0 or body > len(content):
         raise ValueError("an index is cut short")
     places = struct.unpack_from(f">{count + 1}i", content, 4)
-    found: list[IndexEntry] = []
+    found: list[BlockIndexEntry] = []
     for start, end in pairwise(places):
         if not 0 <= start <= end - _ENTRY.size or body + end > len(content):
             raise ValueError("an index names places that cannot be")
         offset, size = _ENTRY.unpack_from(content, body + start)
-        found.append(IndexEntry(offset, size, row_of(content[body + start + _ENTRY.size : body + end])))
+        found.append(BlockIndexEntry(offset, size, row_of(content[body + start + _ENTRY.size : body + end])))
     return found
 
 

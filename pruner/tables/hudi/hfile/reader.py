@@ -19,8 +19,8 @@ from pruner.tables.hudi.hfile.blocks import (
     INNER_INDEX,
     MAX_BLOCK_BYTES,
     ROOT_INDEX,
+    BlockIndexEntry,
     Codec,
-    IndexEntry,
     cells,
     cells_of,
     cells_starting,
@@ -35,7 +35,7 @@ from pruner.tables.hudi.hfile.blocks import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pruner.tables.hudi.hfile.sources import Source
+    from pruner.tables.hudi.hfile.sources import ByteSource
 
 # The trailer of an HFile and its file info: where everything else stands.
 #
@@ -206,7 +206,7 @@ class HFile:
         size: of the file in bytes.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ByteSource) -> None:
         """Read the tail.
 
         Raises:
@@ -261,7 +261,7 @@ class HFile:
         """
         wanted = sorted(key for key in set(keys) if not self._is_behind(key))
         found: dict[bytes, bytes] = {}
-        blocks: dict[IndexEntry, set[bytes]] = {}
+        blocks: dict[BlockIndexEntry, set[bytes]] = {}
         for key, entry in self._blocks_of(wanted):
             blocks.setdefault(entry, set()).add(key)
         for entry, content in self._contents(list(blocks)):
@@ -308,18 +308,18 @@ class HFile:
             if row.startswith(prefixes):
                 yield row, value
 
-    def _blocks_of(self, keys: list[bytes]) -> Iterator[tuple[bytes, IndexEntry]]:
+    def _blocks_of(self, keys: list[bytes]) -> Iterator[tuple[bytes, BlockIndexEntry]]:
         """The blocks in which each key can be, level by level, each index block once."""
         pairs = _under(self._root, keys)
         for _ in range(1, self._trailer.levels):
-            grouped: dict[IndexEntry, list[bytes]] = {}
+            grouped: dict[BlockIndexEntry, list[bytes]] = {}
             for key, entry in pairs:
                 grouped.setdefault(entry, []).append(key)
             inner = dict(self._index_blocks(list(grouped)))
             pairs = [pair for entry, below in grouped.items() for pair in _under(inner[entry], below)]
         yield from pairs
 
-    def _between(self, prefixes: Sequence[bytes]) -> list[IndexEntry]:
+    def _between(self, prefixes: Sequence[bytes]) -> list[BlockIndexEntry]:
         """The data blocks that can hold keys with one of some prefixes, level by level, each index block once."""
         level = _with_prefixes(self._root, prefixes)
         for _ in range(1, self._trailer.levels):
@@ -329,14 +329,18 @@ class HFile:
             level = _with_prefixes(self._ascending(below), prefixes)
         return level
 
-    def _index_blocks(self, entries: list[IndexEntry]) -> Iterator[tuple[IndexEntry, list[IndexEntry]]]:
+    def _index_blocks(
+        self, entries: list[BlockIndexEntry]
+    ) -> Iterator[tuple[BlockIndexEntry, list[BlockIndexEntry]]]:
         for entry, content in self._contents(entries, *INNER_INDEX):
             try:
                 yield entry, self._ascending(inner_entries(content))
             except ValueError as error:
                 raise self._damaged(error) from None
 
-    def _contents(self, entries: Sequence[IndexEntry], *magics: bytes) -> Iterator[tuple[IndexEntry, bytes]]:
+    def _contents(
+        self, entries: Sequence[BlockIndexEntry], *magics: bytes
+    ) -> Iterator[tuple[BlockIndexEntry, bytes]]:
         """The contents of some blocks; neighbours are read together, a few megabytes at a time."""
         for batch in _batches(entries):
             ranges = [(entry.offset, entry.size) for entry in batch]
@@ -350,7 +354,7 @@ class HFile:
                 except ValueError as error:
                     raise self._damaged(error) from None
 
-    def _ascending(self, entries: list[IndexEntry]) -> list[IndexEntry]:
+    def _ascending(self, entries: list[BlockIndexEntry]) -> list[BlockIndexEntry]:
         if any(before.row > after.row for before, after in pairwise(entries)) and any(
             _in_utf_16(before.row) > _in_utf_16(after.row) for before, after in pairwise(entries)
         ):
@@ -361,7 +365,7 @@ class HFile:
         return FormatError(f"the HFile {self._source.name} cannot be read: {why}")
 
 
-def _under(entries: list[IndexEntry], keys: list[bytes]) -> list[tuple[bytes, IndexEntry]]:
+def _under(entries: list[BlockIndexEntry], keys: list[bytes]) -> list[tuple[bytes, BlockIndexEntry]]:
     """The entries below which each key can stand: one, or two where the orders differ."""
     rows = [entry.row for entry in entries]
     found = [(key, bisect_right(rows, key) - 1) for key in keys]
@@ -372,7 +376,7 @@ def _under(entries: list[IndexEntry], keys: list[bytes]) -> list[tuple[bytes, In
     return [(key, entries[place]) for key, place in dict.fromkeys(found) if place >= 0]
 
 
-def _with_prefixes(entries: list[IndexEntry], prefixes: Sequence[bytes]) -> list[IndexEntry]:
+def _with_prefixes(entries: list[BlockIndexEntry], prefixes: Sequence[bytes]) -> list[BlockIndexEntry]:
     """The entries below which keys with one of some prefixes can stand, in order."""
     rows = [entry.row for entry in entries]
     found = _places(rows, prefixes)
@@ -408,8 +412,8 @@ def _may_be_elsewhere(key: bytes) -> bool:
     return not key.isascii() and max(key) >= _FROM_U_E000
 
 
-def _batches(entries: Sequence[IndexEntry]) -> Iterator[list[IndexEntry]]:
-    batch: list[IndexEntry] = []
+def _batches(entries: Sequence[BlockIndexEntry]) -> Iterator[list[BlockIndexEntry]]:
+    batch: list[BlockIndexEntry] = []
     size = 0
     for entry in entries:
         if batch and size + entry.size > _BATCH_BYTES:

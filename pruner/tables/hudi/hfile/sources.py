@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pruner.storage.store import Store
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Something with a size, of which ranges can be read. `name` is for messages."""
 
     @property
@@ -44,7 +44,7 @@ class Held:
         self._data = memoryview(data)
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """See `Source.read`."""
+        """See `ByteSource.read`."""
         return [bytes(self._data[start : start + length]) for start, length in _inside(self, ranges)]
 
 
@@ -58,25 +58,25 @@ class Stored:
         self._path = path
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """See `Source.read`."""
+        """See `ByteSource.read`."""
         return self._store.get_ranges(self._path, list(_inside(self, ranges)))
 
 
-class Part:
+class SourceSection:
     """A part of another source."""
 
-    def __init__(self, whole: Source, start: int, size: int) -> None:
+    def __init__(self, whole: ByteSource, start: int, size: int) -> None:
         self.name = whole.name
         self.size = size
         self._whole = whole
         self._start = start
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """See `Source.read`."""
+        """See `ByteSource.read`."""
         return self._whole.read([(self._start + start, length) for start, length in _inside(self, ranges)])
 
 
-def _inside(source: Source, ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+def _inside(source: ByteSource, ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     for start, length in ranges:
         if start < 0 or length < 0 or start + length > source.size:
             raise FormatError(

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pruner.errors import TableError
 from pruner.storage.opening import open_for_arrow
 from pruner.tables.hudi.avro_schema import arrow_schema
-from pruner.tables.hudi.logs import Block, BlockType, blocks, log_bytes
+from pruner.tables.hudi.logs import BlockType, LogBlock, blocks, log_bytes
 from pruner.tables.hudi.merging.hudi_rs import PlainRoot, hudi_rs
 from pruner.tables.hudi.merging.unconverted import LoneReader, NotAlone, has_wall_clock, why_not_alike
 
@@ -117,7 +117,7 @@ class CopyReader(LoneReader):
         }
         return {name: content for name, content in kept.items() if content}
 
-    def _counts(self, block: Block, rolled_back: set[str], rezoned: bool) -> bool:
+    def _counts(self, block: LogBlock, rolled_back: set[str], rezoned: bool) -> bool:
         if block.type is BlockType.COMMAND or block.instant in rolled_back:
             return False
         if not self._completed(block.instant) or (self._until is not None and block.instant > self._until):

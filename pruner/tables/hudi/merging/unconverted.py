@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pruner.storage.opening import open_store
 from pruner.tables.hudi.avro_schema import arrow_schema
 from pruner.tables.hudi.listing import instant_of
-from pruner.tables.hudi.logs import Block, BlockType, blocks, log_bytes
+from pruner.tables.hudi.logs import BlockType, LogBlock, blocks, log_bytes
 from pruner.tables.hudi.merging.hudi_rs import PlainRoot, hudi_rs
 from pruner.tables.listing.foreign import HUDI_PROPERTIES
 
@@ -159,14 +159,14 @@ class LoneReader:
             self._require_data(block)
         return content
 
-    def _require_counts(self, block: Block) -> None:
+    def _require_counts(self, block: LogBlock) -> None:
         instant = block.instant
         if not self._completed(instant):
             raise NotAlone(f"a log file has a block of {instant or 'no instant'}, which has not completed")
         if self._until is not None and instant > self._until:
             raise NotAlone("a log file goes on after the instant that is read")
 
-    def _require_data(self, block: Block) -> None:
+    def _require_data(self, block: LogBlock) -> None:
         """Refuse a block that holds no rows, or rows with other columns than the table.
 
         Raises:

@@ -45,7 +45,7 @@ class _Plain(NamedTuple):
         return all(self.bits[place >> 3] >> (place & 7) & 1 for place in _places(key, self.hashes, self.size))
 
 
-class BloomFilter:
+class HudiBloomFilter:
     """A filter; what it does not hold was never put in."""
 
     def __init__(self, rows: Iterable[_Plain]) -> None:
@@ -58,7 +58,7 @@ class BloomFilter:
         return not data or any(row.may_hold(data) for row in self._rows)
 
 
-def bloom_filter(kind: str, stored: bytes) -> BloomFilter:
+def bloom_filter(kind: str, stored: bytes) -> HudiBloomFilter:
     """Read a filter from what stands in a record: Base64 of Hadoop's layout.
 
     Args:
@@ -81,7 +81,7 @@ def bloom_filter(kind: str, stored: bytes) -> BloomFilter:
             raise ValueError("there are bytes behind it")
     except (ValueError, binascii.Error, struct.error) as error:
         raise FormatError(f"a bloom filter of the metadata table cannot be read: {error}") from None
-    return BloomFilter(rows)
+    return HudiBloomFilter(rows)
 
 
 def _header(data: bytes, position: int) -> tuple[int, int, int]:
@@ -205,7 +205,7 @@ class KeyFilters:
             yield from self._groups[number].look_up(asked)
 
 
-def _filter(record: Record) -> BloomFilter:
+def _filter(record: Record) -> HudiBloomFilter:
     found = body(record, BLOOM)
     kind, stored = (None, None) if found is None else (found.get("type"), found.get("bloomFilter"))
     if not isinstance(kind, str) or not isinstance(stored, bytes):

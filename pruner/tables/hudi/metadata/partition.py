@@ -15,8 +15,8 @@ import fastavro
 from pruner.errors import FormatError
 from pruner.tables.avro.stored import decode
 from pruner.tables.hudi.hfile.reader import HFile
-from pruner.tables.hudi.hfile.sources import Held, Part, Stored
-from pruner.tables.hudi.logs import MAGIC, BlockType, Header, entries_of
+from pruner.tables.hudi.hfile.sources import Held, SourceSection, Stored
+from pruner.tables.hudi.logs import MAGIC, BlockType, HeaderKey, entries_of
 from pruner.tables.hudi.metadata.listing import MetadataTimeline, metadata_slices
 from pruner.tables.hudi.metadata.payloads import decoder, merged
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pruner.storage.store import Store
-    from pruner.tables.hudi.hfile.sources import Source
+    from pruner.tables.hudi.hfile.sources import ByteSource
     from pruner.tables.hudi.listing import HudiSlice
     from pruner.tables.hudi.metadata.payloads import Record
 
@@ -49,12 +49,12 @@ class _Place:
     start: int
     size: int
 
-    def text(self, key: Header) -> str:
+    def text(self, key: HeaderKey) -> str:
         return self.header.get(key, b"").decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)
-class LogBlock:
+class MetadataLogBlock:
     """One block that counts: an HFile, or keys that were deleted. `name` tells it from every other block."""
 
     name: str
@@ -62,7 +62,7 @@ class LogBlock:
     deleted: frozenset[bytes]
 
 
-def log_blocks(sources: list[Source], counts: Callable[[str], bool]) -> list[LogBlock]:
+def log_blocks(sources: list[ByteSource], counts: Callable[[str], bool]) -> list[MetadataLogBlock]:
     """The blocks of the log files of one slice that count, oldest first.
 
     Args:
@@ -73,21 +73,21 @@ def log_blocks(sources: list[Source], counts: Callable[[str], bool]) -> list[Log
         FormatError: a file is damaged, or has a block of a kind that is not read.
         StorageError: a file cannot be read.
     """
-    found: list[tuple[Source, _Place]] = []
+    found: list[tuple[ByteSource, _Place]] = []
     for source in sources:
         held = (
             Held(source.name, source.read([(0, source.size)])[0]) if source.size <= _WHOLE_BYTES else source
         )
         for place in _places(held):
             if place.type is BlockType.COMMAND:
-                target = place.text(Header.TARGET_INSTANT)
-                found = [(of, each) for of, each in found if each.text(Header.INSTANT) != target]
-            elif counts(place.text(Header.INSTANT)):
+                target = place.text(HeaderKey.TARGET_INSTANT)
+                found = [(of, each) for of, each in found if each.text(HeaderKey.INSTANT) != target]
+            elif counts(place.text(HeaderKey.INSTANT)):
                 found.append((held, place))
     return [_block(source, place) for source, place in found]
 
 
-def _places(source: Source) -> Iterator[_Place]:
+def _places(source: ByteSource) -> Iterator[_Place]:
     """Yield the blocks of a file; their contents are not read."""
     position = 0
     while position < source.size:
@@ -125,16 +125,16 @@ def _number_at(data: memoryview, position: int) -> int:
     return int(struct.unpack_from(">q", data, position)[0])
 
 
-def _block(source: Source, place: _Place) -> LogBlock:
+def _block(source: ByteSource, place: _Place) -> MetadataLogBlock:
     name = f"{source.name}@{place.start}+{place.size}"
     if place.type is BlockType.HFILE:
-        return LogBlock(name, HFile(Part(source, place.start, place.size)), frozenset())
+        return MetadataLogBlock(name, HFile(SourceSection(source, place.start, place.size)), frozenset())
     if place.type is BlockType.DELETE:
-        return LogBlock(name, None, _deleted(source, place))
+        return MetadataLogBlock(name, None, _deleted(source, place))
     raise FormatError(f"the log file {source.name} has a block of type {place.type.name}, which is not read")
 
 
-def _deleted(source: Source, place: _Place) -> frozenset[bytes]:
+def _deleted(source: ByteSource, place: _Place) -> frozenset[bytes]:
     """The keys of a block of deletions (`HoodieDeleteBlock`)."""
     if not 8 <= place.size <= _MAX_DELETE_BYTES:
         raise FormatError(f"the log file {source.name} has a block of deletions that cannot be")
@@ -197,7 +197,7 @@ class FileGroup:
     id: str
     base_name: str
     base: HFile | None
-    blocks: tuple[LogBlock, ...]
+    blocks: tuple[MetadataLogBlock, ...]
 
     def layers(self) -> Iterator[tuple[HFile | None, frozenset[bytes]]]:
         """Each HFile, oldest first, or the keys that were deleted at that point."""

@@ -69,7 +69,7 @@ WRAPPED_DECIMAL = f"decimal128({_LARGEST_DECIMAL}, {_WRAPPED_SCALE})"
 """The type of such a decimal."""
 
 
-class Bounds(NamedTuple):
+class ColumnStatBounds(NamedTuple):
     """Both bounds in the storage domain of a type, which is named as Arrow does; None where nothing is known."""
 
     type: str | None
@@ -77,10 +77,10 @@ class Bounds(NamedTuple):
     high: int | float | bytes | None
 
 
-NO_BOUNDS = Bounds(None, None, None)
+NO_BOUNDS = ColumnStatBounds(None, None, None)
 
 
-def bounds_of(stats: dict[str, Any]) -> Bounds:
+def bounds_of(stats: dict[str, Any]) -> ColumnStatBounds:
     """Return the bounds of a record of statistics."""
     low, high = stats["minValue"], stats["maxValue"]
     if low is None or high is None or low[0] != high[0]:
@@ -92,7 +92,7 @@ def bounds_of(stats: dict[str, Any]) -> Bounds:
     first, last = _value(type_, low[1]["value"]), _value(type_, high[1]["value"])
     if isinstance(first, bytes):
         first = _ascii_beginning(first)
-    return NO_BOUNDS if first is None or last is None else Bounds(type_, first, last)
+    return NO_BOUNDS if first is None or last is None else ColumnStatBounds(type_, first, last)
 
 
 def _type(wrapper: str, named: Any) -> str | None:
@@ -165,7 +165,7 @@ _FIRST_COMMON_SECOND = -2_208_988_800
 _UNITS = {"timestamp[ms": 10**3, "timestamp[us": 10**6}
 
 
-def doubt(stats: dict[str, Any], bounds: Bounds) -> str | None:
+def doubt(stats: dict[str, Any], bounds: ColumnStatBounds) -> str | None:
     """Say why the statistics of one file are not believed; None where they are."""
     values, nulls = stats["valueCount"], stats["nullCount"]
     if values is None or nulls is None or not 0 <= nulls <= values:
@@ -183,7 +183,7 @@ def doubt(stats: dict[str, Any], bounds: Bounds) -> str | None:
     return None
 
 
-def _of_floats(bounds: Bounds) -> str | None:
+def _of_floats(bounds: ColumnStatBounds) -> str | None:
     """Hide no NaN.
 
     Parquet's writer takes NaN for the greatest value and its reader then gives 0.0 for both bounds, so with NaN in any
@@ -196,7 +196,7 @@ def _of_floats(bounds: Bounds) -> str | None:
     return None if certain else NAN
 
 
-def _of_text(stats: dict[str, Any], bounds: Bounds, nulls: int) -> str | None:
+def _of_text(stats: dict[str, Any], bounds: ColumnStatBounds, nulls: int) -> str | None:
     high = bounds.high
     assert isinstance(high, bytes)
     # In UTF-16 a surrogate, with which characters beyond U+FFFF begin, comes before U+E000 to U+FFFF.
@@ -214,7 +214,7 @@ def _has_late_character(text: bytes) -> bool:
     return b"\xee" in text or b"\xef" in text
 
 
-def _is_old(bounds: Bounds) -> bool:
+def _is_old(bounds: ColumnStatBounds) -> bool:
     low = bounds.low
     assert isinstance(low, int)
     assert bounds.type is not None
