@@ -280,11 +280,13 @@ class Table:
             TableError: file groups that may hold the keys have log files that cannot be merged as Hudi merges them.
             StorageError: a file cannot be read.
         """
-        from pruner.locating.spark import Place, located
+        from pruner.locating.spark import TableHandle, located
 
         pinned, limit = self.snapshot(), self._segments.limit_bytes
         roots, options = tuple(self._source.roots), dict(self.storage_options)
-        return located(keys, pinned, Place(roots, self.format, self.index_uri, options, pinned.id, limit))
+        return located(
+            keys, pinned, TableHandle(roots, self.format, self.index_uri, options, pinned.id, limit)
+        )
 
     def status(self) -> TableStatus:
         """Coverage, age and size of each index over the table as it is now."""

@@ -56,7 +56,7 @@ LeafVerdict = Callable[["Leaf", Outcome], "Mask"]
 """Which slices can hold a row on which the leaf comes to the outcome."""
 
 
-class Answer(Protocol):
+class Lattice(Protocol):
     """A set (of slices, of rows) with union and intersection."""
 
     def __and__(self, other: Any, /) -> Any: ...
@@ -64,7 +64,7 @@ class Answer(Protocol):
     def __or__(self, other: Any, /) -> Any: ...
 
 
-AnswerT = TypeVar("AnswerT", bound=Answer)
+AnswerT = TypeVar("AnswerT", bound=Lattice)
 
 
 def possible(predicate: BoundExpr, outcome: Outcome, leaf_verdict: LeafVerdict, count: int) -> Mask:

@@ -70,7 +70,7 @@ class Trial:
         evidence: Mapping[tuple[str, Path], Evidence],
         values: Mapping[tuple[str, Path], float] | None = None,
     ) -> None:
-        """`evidence` by index type and column, and likewise `values`: see `Recorded`."""
+        """`evidence` by index type and column, and likewise `values`: see `TrialEvidence`."""
         self.snapshot = snapshot
         self.values = values or {}
         self._in_paths = SnapshotEvidence(snapshot, None, segments)
@@ -118,7 +118,7 @@ class _Chosen:
         return Sources([*known.usable, *tried], [])
 
 
-class Recorded(NamedTuple):
+class TrialEvidence(NamedTuple):
     """Evidence of the first `slices` of a snapshot, by index type and column.
 
     `values` has for index types that keep each value the distinct ones for each row, over all of these slices.
@@ -134,7 +134,7 @@ def recorded(
     wanted: Mapping[tuple[str, Path], Field],
     storage_options: Mapping[str, str],
     pieces: Iterable[tuple[int, int]] | None = None,
-) -> Recorded:
+) -> TrialEvidence:
     """Evidence of the slices of a snapshot by the kernel, one reading of the files for all that is wanted.
 
     Args:
@@ -145,7 +145,7 @@ def recorded(
     """
     requests = [BuildRequest(index_type(using), field, {}, using) for (using, _), field in wanted.items()]
     if not requests or not len(snapshot):
-        return Recorded(len(snapshot), {}, {})
+        return TrialEvidence(len(snapshot), {}, {})
     gathered: list[list[pa.Table]] = [[] for _ in requests]
     slices, done = snapshot.to_read(np.arange(len(snapshot))), 0
     for start, stop in pieces or ((0, len(snapshot)),):
@@ -163,7 +163,7 @@ def recorded(
             if isinstance(request.kind, CountingIndexType) and isinstance(evidence, ListedEvidence):
                 _, rows = request.kind.values_and_rows(records)
                 distinct[key] = evidence.entry_count / max(rows, 1)
-    return Recorded(done, found, distinct)
+    return TrialEvidence(done, found, distinct)
 
 
 def _moved(records: pa.Table, by: int) -> pa.Table:

@@ -36,7 +36,7 @@ class Output(StrEnum):
     JSON = "json"
 
 
-class Answer(StrEnum):
+class RowsFormat(StrEnum):
     """Form of the rows of a query on standard output."""
 
     TEXT = "text"

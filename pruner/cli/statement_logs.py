@@ -120,14 +120,14 @@ _READS_FILES = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LoggedQuery:
     """One thing that a log asks: a statement, or (`place` is set) a predicate over the table at a place."""
 
     text: str
     place: str | None = None
 
 
-def asked_in(log: str) -> Iterator[Asked]:
+def asked_in(log: str) -> Iterator[LoggedQuery]:
     """What a log asks, once for each time.
 
     Understood are one statement on each line; JSON objects on a line each, with the statement as `query` or (Trino's
@@ -142,9 +142,9 @@ def asked_in(log: str) -> Iterator[Asked]:
         if record is None:
             text = line.strip()
             if text and not text.startswith("--"):
-                yield Asked(text)
+                yield LoggedQuery(text)
         elif is_spark_event(record):
-            yield from (Asked(predicate, place) for place, predicate in predicates_of(record))
+            yield from (LoggedQuery(predicate, place) for place, predicate in predicates_of(record))
         else:
             yield from _statement(record)
 
@@ -158,11 +158,11 @@ def _object(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _statement(record: Mapping[str, Any]) -> Iterator[Asked]:
+def _statement(record: Mapping[str, Any]) -> Iterator[LoggedQuery]:
     """The statement of a record: `query` of ours and Trino's, `query.sql` and `query_name` of DuckDB's profiles."""
     inner = record.get("query") or record.get("query_name") or record.get("metadata")
     if isinstance(inner, str):
-        yield Asked(inner)
+        yield LoggedQuery(inner)
     elif isinstance(inner, dict):
         told = cast("dict[str, Any]", inner)
         yield from _statement({"query": told.get("sql") or told.get("query")})

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pruner.ddl.tokens import Kind, Scanner, Token
+from pruner.ddl.tokens import DdlToken, Scanner, TokenKind
 from pruner.expr.identifier import render_column_path
 
 DEFAULT_TYPE = "column_stats"
@@ -117,7 +117,7 @@ class _Parser:
         while self._after_semicolons() and (most is None or len(found) < most):
             found.append(self._statement())
         left = self._tokens.peek()
-        if left.kind is not Kind.END:
+        if left.kind is not TokenKind.END:
             raise self._tokens.error(left, "expected the end of the statement")
         return found
 
@@ -175,7 +175,7 @@ class _Parser:
         while self._tokens.peek().is_symbol(";"):
             self._tokens.take()
         after = self._tokens.peek()
-        return after is not before and after.kind is not Kind.END
+        return after is not before and after.kind is not TokenKind.END
 
     def _accept(self, word: str) -> bool:
         if not self._tokens.peek().is_word(word):
@@ -202,7 +202,7 @@ class _Parser:
 
     def _name(self, what: str) -> str:
         token = self._tokens.take()
-        if token.kind not in (Kind.WORD, Kind.NAME) or token.is_word("ON"):
+        if token.kind not in (TokenKind.WORD, TokenKind.NAME) or token.is_word("ON"):
             raise self._tokens.error(token, f"expected {what} (in double quotes if it is not a plain word)")
         return token.value
 
@@ -210,7 +210,7 @@ class _Parser:
         if not self._accept("USING"):
             return None
         token = self._tokens.take()
-        if token.kind not in (Kind.WORD, Kind.NAME, Kind.TEXT):
+        if token.kind not in (TokenKind.WORD, TokenKind.NAME, TokenKind.TEXT):
             raise self._tokens.error(token, "expected the type of the index")
         written = token.value.lower()
         return _TYPE_SPELLINGS.get(written, written)
@@ -222,7 +222,7 @@ class _Parser:
         first = self._tokens.take()
         if first.is_word("TABLE") and self._table_follows():
             return self._table()
-        if first.kind not in (Kind.WORD, Kind.NAME, Kind.TEXT) or not first.value:
+        if first.kind not in (TokenKind.WORD, TokenKind.NAME, TokenKind.TEXT) or not first.value:
             raise self._tokens.error(first, "expected a table: a name, or a URI or path in quotes")
         parts = [first.value]
         while self._tokens.peek().is_symbol("."):
@@ -234,7 +234,9 @@ class _Parser:
 
     def _table_follows(self) -> bool:
         follower = self._tokens.peek()
-        named = follower.kind in (Kind.WORD, Kind.NAME, Kind.TEXT) and not follower.is_word("USING")
+        named = follower.kind in (TokenKind.WORD, TokenKind.NAME, TokenKind.TEXT) and not follower.is_word(
+            "USING"
+        )
         return named or self._tokens.at_place()
 
     def _items(self) -> tuple[IndexedItem, ...]:
@@ -252,12 +254,12 @@ class _Parser:
             if self._tokens.take().is_symbol(")"):
                 return tuple(items)
 
-    def _item(self, tokens: list[Token]) -> IndexedItem:
+    def _item(self, tokens: list[DdlToken]) -> IndexedItem:
         names = tokens[::2]
         dots = tokens[1::2]
         is_path = (
             len(names) == len(dots) + 1
-            and all(token.kind in (Kind.WORD, Kind.NAME) for token in names)
+            and all(token.kind in (TokenKind.WORD, TokenKind.NAME) for token in names)
             and all(token.is_symbol(".") for token in dots)
         )
         if is_path:
@@ -267,10 +269,10 @@ class _Parser:
         before = "\n" * lines + " " * (start - (text.rfind("\n", 0, start) + 1))
         return IndexedItem(text[start : tokens[-1].end], True, before)
 
-    def _item_tokens(self) -> list[Token]:
+    def _item_tokens(self) -> list[DdlToken]:
         """Tokens up to the comma or bracket that ends an entry of the column list."""
-        tokens: list[Token] = []
-        open_brackets: list[Token] = []
+        tokens: list[DdlToken] = []
+        open_brackets: list[DdlToken] = []
         while True:
             token = self._tokens.peek()
             if not open_brackets and (token.is_symbol(",") or token.is_symbol(")")):
@@ -278,10 +280,10 @@ class _Parser:
             self._track(token, open_brackets)
             tokens.append(self._tokens.take())
 
-    def _track(self, token: Token, open_brackets: list[Token]) -> None:
-        if token.kind is Kind.END:
+    def _track(self, token: DdlToken, open_brackets: list[DdlToken]) -> None:
+        if token.kind is TokenKind.END:
             raise self._tokens.error(token, "a closing bracket is missing")
-        if token.kind is not Kind.SYMBOL:
+        if token.kind is not TokenKind.SYMBOL:
             return
         if token.value in _BRACKETS:
             open_brackets.append(token)
@@ -295,11 +297,11 @@ class _Parser:
             return None
         start = self._tokens.peek()
         end = start.start
-        open_brackets: list[Token] = []
+        open_brackets: list[DdlToken] = []
         while True:
             token = self._tokens.peek()
             is_options = end > start.start and token.is_word("OPTIONS")
-            if not open_brackets and (is_options or token.kind is Kind.END or token.is_symbol(";")):
+            if not open_brackets and (is_options or token.kind is TokenKind.END or token.is_symbol(";")):
                 break
             self._track(token, open_brackets)
             end = self._tokens.take().end
@@ -327,7 +329,7 @@ class _Parser:
 
     def _option_key(self) -> str:
         token = self._tokens.take()
-        if token.kind not in (Kind.WORD, Kind.NAME, Kind.TEXT):
+        if token.kind not in (TokenKind.WORD, TokenKind.NAME, TokenKind.TEXT):
             raise self._tokens.error(token, "expected the name of an option")
         parts = [token.value]
         while self._tokens.peek().is_symbol("."):
@@ -340,6 +342,6 @@ class _Parser:
         if sign:
             self._tokens.take()
         token = self._tokens.take()
-        if token.kind is Kind.NUMBER or (not sign and token.kind in (Kind.WORD, Kind.TEXT)):
+        if token.kind is TokenKind.NUMBER or (not sign and token.kind in (TokenKind.WORD, TokenKind.TEXT)):
             return sign + token.value
         raise self._tokens.error(token, "expected a number, a word or a text in single quotes")

@@ -18,7 +18,7 @@ class StatementError(IndexDefinitionError):
     """A statement that cannot be read; the sentence holds the line, the column and the token at fault."""
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is."""
 
     WORD = auto()
@@ -31,30 +31,30 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class DdlToken:
     """One token. `value` is without quotes; `start` and `end` are offsets into the statement."""
 
-    kind: Kind
+    kind: TokenKind
     value: str
     start: int
     end: int
 
     def is_word(self, *words: str) -> bool:
         """Tell whether this is one of these words, unquoted, in whatever case."""
-        return self.kind is Kind.WORD and self.value.upper() in words
+        return self.kind is TokenKind.WORD and self.value.upper() in words
 
     def is_symbol(self, symbol: str) -> bool:
         """Tell whether this is that symbol."""
-        return self.kind is Kind.SYMBOL and self.value == symbol
+        return self.kind is TokenKind.SYMBOL and self.value == symbol
 
 
 _SPACE = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _WORD = re.compile(r"[^\W\d][\w$]*")
 _NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _QUOTED = {
-    '"': (Kind.NAME, re.compile(r'"((?:[^"]|"")*)"')),
-    "`": (Kind.NAME, re.compile(r"`((?:[^`]|``)*)`")),
-    "'": (Kind.TEXT, re.compile(r"'((?:[^']|'')*)'")),
+    '"': (TokenKind.NAME, re.compile(r'"((?:[^"]|"")*)"')),
+    "`": (TokenKind.NAME, re.compile(r"`((?:[^`]|``)*)`")),
+    "'": (TokenKind.TEXT, re.compile(r"'((?:[^']|'')*)'")),
 }
 _PLACE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:|[\w~=.-]+)?/[^\s();,'\"`]*")
 """A URI or path without quotes; it ends at a space, a bracket, a comma, a semicolon or a quote."""
@@ -74,16 +74,16 @@ class Scanner:
                 f"the statement has {len(text):,} characters: at most {STATEMENT_CHARACTERS:,} are read"
             )
         self.text = text
-        self._ahead: Token | None = None
+        self._ahead: DdlToken | None = None
         self._at = 0
 
-    def peek(self) -> Token:
+    def peek(self) -> DdlToken:
         """The next token, which stays the next one."""
         if self._ahead is None:
             self._ahead = self._read()
         return self._ahead
 
-    def take(self) -> Token:
+    def take(self) -> DdlToken:
         """The next token; the one behind it becomes the next."""
         token = self.peek()
         self._ahead = None
@@ -94,7 +94,7 @@ class Scanner:
         """Tell whether a URI or path comes next, without quotes."""
         return _PLACE.match(self.text, self._skip_space()) is not None
 
-    def take_place(self) -> Token | None:
+    def take_place(self) -> DdlToken | None:
         """The next token if a URI or path stands there without quotes."""
         start = self._skip_space()
         match = _PLACE.match(self.text, start)
@@ -102,9 +102,9 @@ class Scanner:
             return None
         self._ahead = None
         self._at = match.end()
-        return Token(Kind.PLACE, match.group(), start, match.end())
+        return DdlToken(TokenKind.PLACE, match.group(), start, match.end())
 
-    def error(self, token: Token, problem: str) -> StatementError:
+    def error(self, token: DdlToken, problem: str) -> StatementError:
         """Make the error that names a token and where it stands."""
         return self._error(token.start, self._show(token), problem)
 
@@ -114,8 +114,8 @@ class Scanner:
         place = f"line {line}, column {column}, {shown}"
         return StatementError(f"cannot read the statement at {place}: {problem}")
 
-    def _show(self, token: Token) -> str:
-        if token.kind is Kind.END:
+    def _show(self, token: DdlToken) -> str:
+        if token.kind is TokenKind.END:
             return "where it ends"
         raw = self.text[token.start : token.end]
         return f"at {raw if len(raw) <= 40 else raw[:40] + '…'!r}"
@@ -127,22 +127,22 @@ class Scanner:
             raise self._error(start, "at '/*'", "the comment has no end")
         return start
 
-    def _read(self) -> Token:
+    def _read(self) -> DdlToken:
         start = self._skip_space()
         if start == len(self.text):
-            return Token(Kind.END, "", start, start)
+            return DdlToken(TokenKind.END, "", start, start)
         first = self.text[start]
         if first in _QUOTED:
             return self._read_quoted(start, first)
-        for kind, pattern in ((Kind.WORD, _WORD), (Kind.NUMBER, _NUMBER)):
+        for kind, pattern in ((TokenKind.WORD, _WORD), (TokenKind.NUMBER, _NUMBER)):
             match = pattern.match(self.text, start)
             if match:
-                return Token(kind, match.group(), start, match.end())
-        return Token(Kind.SYMBOL, first, start, start + 1)
+                return DdlToken(kind, match.group(), start, match.end())
+        return DdlToken(TokenKind.SYMBOL, first, start, start + 1)
 
-    def _read_quoted(self, start: int, quote: str) -> Token:
+    def _read_quoted(self, start: int, quote: str) -> DdlToken:
         kind, pattern = _QUOTED[quote]
         match = pattern.match(self.text, start)
         if match is None:
             raise self._error(start, f"at {quote!r}", f"the closing {quote} is missing")
-        return Token(kind, match.group(1).replace(quote * 2, quote), start, match.end())
+        return DdlToken(kind, match.group(1).replace(quote * 2, quote), start, match.end())

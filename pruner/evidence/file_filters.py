@@ -20,7 +20,7 @@ import xxhash
 
 from pruner.errors import StorageError
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf
-from pruner.indexes.columns.reading import Recorded, is_read, why_unknown
+from pruner.indexes.columns.reading import RecordedType, is_read, why_unknown
 from pruner.indexes.columns.sought import SoughtValues
 from pruner.indexes.columns.trust import filters_are_believed
 from pruner.pipeline.footers import FileReader
@@ -253,7 +253,7 @@ def _is_bytes(type_: pa.DataType) -> bool:
 
 def _is_read(parquet: ParquetType, field: Field, semantics: Semantics) -> bool:
     """Tell whether an engine reads the values that were hashed as values of the field."""
-    return is_read(Recorded(str(field.type), parquet, in_range=True), field, semantics.traits)
+    return is_read(RecordedType(str(field.type), parquet, in_range=True), field, semantics.traits)
 
 
 def _format(parquet: ParquetType) -> str | None:

@@ -22,7 +22,7 @@ from pruner.metadata.segments import SLICE_COLUMN
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.evidence.join import Place, Placement
+    from pruner.evidence.join import Placement, SegmentPlacement
     from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence, IndexType
@@ -46,7 +46,7 @@ FEW = 0.25
 """Share of the slices below which they are asked by their ordinals."""
 
 
-class Layout(NamedTuple):
+class GroupLayout(NamedTuple):
     """Which slices (snapshot ordinals) each group has, and in which segment the records of a group stand.
 
     `members[offsets[i]:offsets[i + 1]]` are the slices of group i that are left in the table, `segments[i]` is the
@@ -59,7 +59,7 @@ class Layout(NamedTuple):
     ungrouped: NDArray[np.int64]
 
 
-class Loaded(NamedTuple):
+class LoadedEvidence(NamedTuple):
     """Evidence of the records that were read.
 
     `positions[ordinal]` is where a slice stands in the evidence, -1 for those without a record in it; None where the
@@ -78,7 +78,7 @@ class Loaded(NamedTuple):
         return self.positions is None and not len(self.missing)
 
 
-Load = Callable[["Sequence[int] | None"], Loaded]
+Load = Callable[["Sequence[int] | None"], LoadedEvidence]
 """Reads the records of some segments, by number, and those of all ungrouped slices; None for all segments."""
 
 
@@ -93,7 +93,7 @@ class GroupedEvidence:
         notes: why records could not be read.
     """
 
-    def __init__(self, count: int, groups: Evidence, layout: Layout, load: Load) -> None:
+    def __init__(self, count: int, groups: Evidence, layout: GroupLayout, load: Load) -> None:
         self.count = count
         self._groups = groups
         self._layout = layout
@@ -159,7 +159,7 @@ class GroupedEvidence:
         at = np.repeat(self._layout.offsets[groups] - before, sizes) + np.arange(int(sizes.sum()))
         return self._layout.members[at]
 
-    def _with(self, groups: NDArray[np.integer]) -> Loaded:
+    def _with(self, groups: NDArray[np.integer]) -> LoadedEvidence:
         """The records that were read, those of some groups among them."""
         if self._loaded.positions is None:
             return self._loaded
@@ -175,14 +175,14 @@ class GroupedEvidence:
             self._read = None if everything else wanted
             return self._loaded
 
-    def _everything(self) -> Loaded:
+    def _everything(self) -> LoadedEvidence:
         with self._lock:
             if self._read is not None:
                 self._loaded = self._take(self._load(None))
                 self._read = None
             return self._loaded
 
-    def _take(self, loaded: Loaded) -> Loaded:
+    def _take(self, loaded: LoadedEvidence) -> LoadedEvidence:
         # The last load read again what those before it had read, or could not read.
         self.notes = tuple(dict.fromkeys(loaded.notes))
         ungrouped = self._layout.ungrouped
@@ -197,7 +197,7 @@ class GroupedEvidence:
 
 
 def _ask(
-    loaded: Loaded, leaf: Leaf, outcome: Outcome, semantics: Semantics, slices: NDArray[np.int64]
+    loaded: LoadedEvidence, leaf: Leaf, outcome: Outcome, semantics: Semantics, slices: NDArray[np.int64]
 ) -> Mask:
     """Ask the records about some slices; what has no record stays possible."""
     if loaded.positions is None:
@@ -213,8 +213,8 @@ def _ask(
 
 
 def grouped_evidence(
-    places: Sequence[Place],
-    grouped: Sequence[Place],
+    places: Sequence[SegmentPlacement],
+    grouped: Sequence[SegmentPlacement],
     kind: IndexType,
     about: Field,
     placement: Placement,
@@ -238,7 +238,7 @@ def grouped_evidence(
     )
     groups = kind.load(_numbered(records), records.num_rows + 1, about)
 
-    def load(numbers: Sequence[int] | None) -> Loaded:
+    def load(numbers: Sequence[int] | None) -> LoadedEvidence:
         chosen = places if numbers is None else [*ungrouped, *(grouped[number] for number in numbers)]
         parts, missing, notes = [_numbered(records.slice(0, 0))], [_NONE], list[str]()
         for place in chosen:
@@ -250,18 +250,18 @@ def grouped_evidence(
         together = pa.concat_tables(parts, promote_options="permissive")
         lost = np.concatenate(missing)
         if numbers is None:
-            return Loaded(kind.load(together, count, about), None, lost, tuple(notes))
+            return LoadedEvidence(kind.load(together, count, about), None, lost, tuple(notes))
         slices = as_numpy(together.column(SLICE_COLUMN))
         read = np.unique(slices)
         positions = np.full(count, -1, np.int32)
         positions[read] = np.arange(len(read), dtype=np.int32)
         compact = with_slices(together, positions[slices])
-        return Loaded(kind.load(compact, len(read), about), positions, lost, tuple(notes))
+        return LoadedEvidence(kind.load(compact, len(read), about), positions, lost, tuple(notes))
 
     return GroupedEvidence(count, groups, _layout(grouped, ungrouped), load)
 
 
-def _layout(grouped: Sequence[Place], ungrouped: Sequence[Place]) -> Layout:
+def _layout(grouped: Sequence[SegmentPlacement], ungrouped: Sequence[SegmentPlacement]) -> GroupLayout:
     members, sizes, segments = [_NONE], [_NONE], [_NONE]
     for number, place in enumerate(grouped):
         assert place.groups is not None
@@ -273,7 +273,7 @@ def _layout(grouped: Sequence[Place], ungrouped: Sequence[Place]) -> Layout:
         segments.append(np.full(len(place.groups.counts), number))
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
     others = np.concatenate([_NONE, *(place.slices for place in ungrouped)])
-    return Layout(np.concatenate(members), offsets, np.concatenate(segments), others)
+    return GroupLayout(np.concatenate(members), offsets, np.concatenate(segments), others)
 
 
 def _numbered(records: pa.Table) -> pa.Table:

@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SegmentRecords:
     """Records of one segment, `__slice` being snapshot ordinals, and their positions in it; None for all of them."""
 
     entry: SegmentEntry
     records: pa.Table
     rows: NDArray[np.int64] | None = None
 
-    def only(self, chosen: NDArray[np.bool_]) -> Part:
+    def only(self, chosen: NDArray[np.bool_]) -> SegmentRecords:
         """The records that are chosen."""
         if chosen.all():
             return self
         rows = np.flatnonzero(chosen) if self.rows is None else self.rows[chosen]
-        return Part(self.entry, self.records.filter(truth_array(chosen)), rows)
+        return SegmentRecords(self.entry, self.records.filter(truth_array(chosen)), rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SegmentPlacement:
     """Where the records of one segment belong: `ordinals[i]` for local ordinal i of its batch, -1 for nowhere.
 
     `groups` are those of its partition statistics, None where it has none that could be used.
@@ -65,11 +65,11 @@ class Place:
         return self.ordinals[self.ordinals >= 0]
 
 
-def newest_of_each_slice(parts: list[Part], count: int) -> list[Part]:
+def newest_of_each_slice(parts: list[SegmentRecords], count: int) -> list[SegmentRecords]:
     """Leave one segment's records of each slice, the newest's: two refreshes at once may both have recorded it."""
     if len(parts) < 2:
         return parts
-    kept: list[Part] = []
+    kept: list[SegmentRecords] = []
     seen = np.zeros(count, np.bool_)
     for part in reversed(parts):
         ordinals = as_numpy(part.records.column(SLICE_COLUMN))
@@ -94,7 +94,7 @@ class Placement:
         but: tuple[str, ...] = (),
         ordinals: NDArray[np.int64] | None = None,
         only: Sequence[str] | None = None,
-    ) -> Part:
+    ) -> SegmentRecords:
         """The records of a segment without some columns, of the slices that are in the snapshot.
 
         Args:
@@ -117,7 +117,7 @@ class Placement:
         found = placed(local, ordinals, entry)
         usable = found >= 0
         usable[usable] = self._snapshot.coverable[found[usable]]
-        return Part(entry, with_slices(records, found)).only(usable)
+        return SegmentRecords(entry, with_slices(records, found)).only(usable)
 
     def locate(self, entries: Iterable[SegmentEntry]) -> None:
         """Join the batches of some segments at once; those that cannot be read are left to `part` to report."""
@@ -170,7 +170,7 @@ class Placement:
 
     def places(
         self, entries: Sequence[SegmentEntry], kind: IndexType, report: Callable[[str], None]
-    ) -> list[Place]:
+    ) -> list[SegmentPlacement]:
         """Where the records of several segments of one field belong, each slice to the newest of them.
 
         Args:
@@ -182,7 +182,7 @@ class Placement:
         runs = self._runs([each for each in groups.values() if each is not None])
         located = {entry_id: next(runs) if each is not None else None for entry_id, each in groups.items()}
         self.locate(e for e in entries if (starts := located[e.id]) is None or (starts < 0).any())
-        found: list[Place] = []
+        found: list[SegmentPlacement] = []
         for entry in entries:
             try:
                 found.append(self._place(entry, groups[entry.id], located[entry.id]))
@@ -221,20 +221,22 @@ class Placement:
         )
         return iter(np.split(starts, np.cumsum([len(each.counts) for each in groups])[:-1]))
 
-    def _place(self, entry: SegmentEntry, groups: Groups | None, starts: NDArray[np.int64] | None) -> Place:
+    def _place(
+        self, entry: SegmentEntry, groups: Groups | None, starts: NDArray[np.int64] | None
+    ) -> SegmentPlacement:
         """The place of one segment by itself."""
         if groups is None or starts is None:
             paged = entry.pages is not None
             records = self._segments.leading(entry, (SLICE_COLUMN,)) if paged else self._segments.read(entry)
             recorded = _locals(records, entry)
-            return Place(entry, _restricted(self._of_batch(entry), recorded), None)
+            return SegmentPlacement(entry, _restricted(self._of_batch(entry), recorded), None)
         rows = self._segments.entry(self._state, entry.batch or "").rows
         locals_, of_group = expand(groups.firsts, groups.counts)
         if (starts >= 0).all():
             ordinals = np.full(rows, -1, np.int64)
             ordinals[locals_] = starts[of_group] + locals_ - groups.firsts[of_group]
-            return Place(entry, ordinals, groups)
-        return Place(entry, _restricted(self._of_batch(entry), locals_), groups)
+            return SegmentPlacement(entry, ordinals, groups)
+        return SegmentPlacement(entry, _restricted(self._of_batch(entry), locals_), groups)
 
 
 def as_recorded(records: pa.Table, kind: IndexType, entry: SegmentEntry) -> pa.Table:

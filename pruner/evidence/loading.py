@@ -16,7 +16,7 @@ import pyarrow as pa
 from pruner.arrow import MANY_RECORDS, as_numpy, give_back_memory, positions
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
-from pruner.evidence.join import Part, Placement, newest_of_each_slice, placed, with_slices
+from pruner.evidence.join import Placement, SegmentRecords, newest_of_each_slice, placed, with_slices
 from pruner.evidence.sources import Sources, of_groups, of_pages, of_records
 from pruner.indexes.optional import (
     DeferringIndexType,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.join import Place, Placement
+    from pruner.evidence.join import Placement, SegmentPlacement
     from pruner.indexes.base import Evidence, IndexType
     from pruner.indexes.optional import PagedEvidence, RecordPages
     from pruner.metadata.definitions import IndexDefinition
@@ -61,7 +61,7 @@ class _Pages(ABC):
     firsts: pa.Table
     lasts: pa.Table
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: SegmentPlacement) -> None:
         self._entry = place.entry
         self._ordinals = place.ordinals
 
@@ -84,7 +84,7 @@ class _Pages(ABC):
 class _StoredPages(_Pages):
     """The pages of a segment with a directory."""
 
-    def __init__(self, place: Place, segments: SegmentCache, kind: PagedIndexType) -> None:
+    def __init__(self, place: SegmentPlacement, segments: SegmentCache, kind: PagedIndexType) -> None:
         super().__init__(place)
         self._segments = segments
         self._deferred = tuple(kind.deferred)
@@ -109,7 +109,7 @@ class _CutRecords(_Pages):
 
     def __init__(
         self,
-        place: Place,
+        place: SegmentPlacement,
         segments: SegmentCache,
         kind: PagedIndexType,
         records: pa.Table,
@@ -137,7 +137,7 @@ class _CutRecords(_Pages):
         return found.slice(int(self._starts[page]), int(self.records[page]))
 
 
-def _pages_of(place: Place, segments: SegmentCache, kind: PagedIndexType) -> RecordPages | None:
+def _pages_of(place: SegmentPlacement, segments: SegmentCache, kind: PagedIndexType) -> RecordPages | None:
     """The pages of one segment; None where it can only be loaded whole."""
     if place.entry.pages is not None:
         pages = _StoredPages(place, segments, kind)
@@ -265,10 +265,10 @@ class IndexLoader:
 
     def parts(
         self, definition: IndexDefinition, entries: list[SegmentEntry], kind: IndexType, found: Sources
-    ) -> list[Part]:
+    ) -> list[SegmentRecords]:
         """The records of an index, of each slice the newest; what cannot be read is among the fallbacks."""
         deferred = kind.deferred if isinstance(kind, DeferringIndexType) else ()
-        parts: list[Part] = []
+        parts: list[SegmentRecords] = []
         self._placement.locate(entries)
         for entry in entries:
             try:
@@ -281,7 +281,7 @@ class IndexLoader:
     def _resident(self, entry: SegmentEntry, kind: SelectiveIndexType) -> list[str]:
         return [name for name in self._segments.names(entry) if kind.is_resident(name)]
 
-    def _selective(self, part: Part) -> RecordPart:
+    def _selective(self, part: SegmentRecords) -> RecordPart:
         read, read_bytes = self._segments.columns, self._segments.value_bytes
         return RecordPart(part.records, part.rows, partial(read, part.entry), partial(read_bytes, part.entry))
 
@@ -310,7 +310,7 @@ class IndexLoader:
 class _Deferred:
     """Reads deferred columns of the records of some segments, by position: see `pruner.indexes.optional.Fetch`."""
 
-    def __init__(self, parts: list[Part], segments: SegmentCache, names: tuple[str, ...]) -> None:
+    def __init__(self, parts: list[SegmentRecords], segments: SegmentCache, names: tuple[str, ...]) -> None:
         self._parts = [(part.entry, part.rows) for part in parts]
         self._ends = np.cumsum([part.records.num_rows for part in parts])
         self._segments = segments

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.expr.bound.predicates import Leaf, StorageValue
-    from pruner.expr.derived.made import Made
+    from pruner.expr.derived.made import Provenance
     from pruner.expr.semantics import Semantics
     from pruner.parquet_type import ParquetType
     from pruner.schema import Field
@@ -229,7 +229,7 @@ class LeafColumn:
     int96: bool = False
     partly_absent: bool = False
     parquet: ParquetType | None = None
-    made: Made | None = None
+    made: Provenance | None = None
 
 
 class ChunkStatistics(NamedTuple):

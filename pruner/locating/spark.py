@@ -158,7 +158,7 @@ KEYS_AT_ONCE = 1 << 20
 """Keys of a task that are looked up together."""
 
 
-class Place(NamedTuple):
+class TableHandle(NamedTuple):
     """A table as it travels to executors, and the snapshot that all of them have to see."""
 
     roots: tuple[str, ...]
@@ -169,7 +169,7 @@ class Place(NamedTuple):
     index_memory: int
 
 
-def located(keys: Any, pinned: PinnedSnapshot, place: Place) -> Any:
+def located(keys: Any, pinned: PinnedSnapshot, place: TableHandle) -> Any:
     """Locate keys where they are: an Arrow table here, a DataFrame on Spark.
 
     Raises:
@@ -184,7 +184,7 @@ def located(keys: Any, pinned: PinnedSnapshot, place: Place) -> Any:
     return located_by_spark(keys, place)
 
 
-def located_by_spark(keys: Any, place: Place) -> Any:
+def located_by_spark(keys: Any, place: TableHandle) -> Any:
     """Return a DataFrame of keys with the columns of `LOCATION`, to be worked out when it is asked for."""
     schema = copy.deepcopy(keys.schema)
     for name in LOCATION.names:
@@ -192,7 +192,7 @@ def located_by_spark(keys: Any, place: Place) -> Any:
     return keys.mapInArrow(partial(locate_batches, place), schema)
 
 
-def locate_batches(place: Place, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def locate_batches(place: TableHandle, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Locate the keys of one task; the function that `mapInArrow` calls.
 
     Raises:
@@ -217,7 +217,7 @@ def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _pinned(place: Place) -> PinnedSnapshot:
+def _pinned(place: TableHandle) -> PinnedSnapshot:
     source = open_table_source(list(place.roots), place.storage_options, place.format)
     metadata = MetadataTable(open_store(place.index_uri, place.storage_options))
     views = Views(source, metadata, SegmentCache(lambda: metadata, place.index_memory), 0.0)

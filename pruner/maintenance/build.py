@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import State
     from pruner.metadata.table import MetadataTable
-    from pruner.pipeline.batches import Runner
+    from pruner.pipeline.batches import BuildRunner
     from pruner.pipeline.requests import Progress
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
@@ -282,7 +282,7 @@ class Indexing:
         self,
         only: str | None,
         partitions: Sequence[str],
-        runner: Runner,
+        runner: BuildRunner,
         *,
         dry_run: bool,
         progress: Progress | None,
@@ -371,7 +371,7 @@ class Indexing:
         snapshot: Snapshot,
         targets: list[_Target],
         counts: RefreshResult,
-        runner: Runner,
+        runner: BuildRunner,
         progress: Progress | None,
     ) -> RefreshResult:
         """Run the kernel once for each slice, over all targets that lack it; commit once."""

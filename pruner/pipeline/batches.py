@@ -88,7 +88,7 @@ class BuildJob:
         return [target.request for target in self.targets]
 
 
-class Runner(Protocol):
+class BuildRunner(Protocol):
     """Where a build runs."""
 
     def run(self, job: BuildJob, progress: Progress | None) -> Iterable[Receipt]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pruner.arrow import arrow, compute
 from pruner.errors import PrunerError, first_line
 from pruner.expr.derived.canonical import parsed
-from pruner.expr.derived.made import Made, Source
+from pruner.expr.derived.made import Provenance, SourceColumn
 from pruner.expr.engines import SqlEngine
 from pruner.expr.functions.function import ANYWHERE, Argument
 from pruner.expr.functions.registry import REGISTRY_VERSION, row_for
@@ -321,7 +321,7 @@ class _Values:
     """The values of the rows with what they were made of; or the reason why they are not known."""
 
     values: pa.Array[Any] | None
-    made: Made | None
+    made: Provenance | None
     reason: str = ""
 
 
@@ -365,7 +365,7 @@ class DerivedReader:
             return _Values(None, None, str(error))
         if values is None:
             return _Values(None, None, "some value lies outside those on which engines are known to agree")
-        made = Made(
+        made = Provenance(
             evaluator=evaluator(),
             registry=REGISTRY_VERSION,
             agreed=agreed,
@@ -440,6 +440,6 @@ class DerivedFooter:
         return [ChunkStatistics(self.row_count, self.row_count, None, None, None)]
 
 
-def _source(footer: ParquetFooter, leaf: LeafColumn) -> Source:
+def _source(footer: ParquetFooter, leaf: LeafColumn) -> SourceColumn:
     parquet, in_range = reading_of(footer, leaf)
-    return Source(leaf.type_text, parquet, in_range)
+    return SourceColumn(leaf.type_text, parquet, in_range)

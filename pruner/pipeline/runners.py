@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pruner.metadata.receipts import Receipt
-    from pruner.pipeline.batches import BuildJob, Runner
+    from pruner.pipeline.batches import BuildJob, BuildRunner
     from pruner.pipeline.requests import Progress
 
 Run: TypeAlias = "str | Any"
@@ -23,7 +23,7 @@ LOCAL = "local"
 
 
 class LocalRunner:
-    """Runs a build on this machine: see `pruner.pipeline.batches.Runner`."""
+    """Runs a build on this machine: see `pruner.pipeline.batches.BuildRunner`."""
 
     def run(self, job: BuildJob, progress: Progress | None) -> Iterator[Receipt]:
         """Build and write the records of all slices of a job; a receipt for each batch.
@@ -37,7 +37,7 @@ class LocalRunner:
         yield from write_batches(job, run_slices(job.slices, job.storage_options, job.requests), progress)
 
 
-def runner_for(run: Run) -> Runner:
+def runner_for(run: Run) -> BuildRunner:
     """Return what runs a build.
 
     Raises:

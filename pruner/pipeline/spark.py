@@ -209,7 +209,7 @@ UNKNOWN_CORES = 16
 
 
 class SparkRunner:
-    """Runs a build on the executors of a Spark session: see `pruner.pipeline.batches.Runner`."""
+    """Runs a build on the executors of a Spark session: see `pruner.pipeline.batches.BuildRunner`."""
 
     def __init__(self, session: Any) -> None:
         self._session = session

@@ -54,7 +54,7 @@ DELETED_APART = (
 """Why nobody is given the files of a plan."""
 
 
-class Answering(Protocol):
+class AnswersRows(Protocol):
     """What answers about the rows of a plan: see `pruner.planning.answering`."""
 
     def count(self, column: str | None = None, but: NDArray[np.intp] | None = None) -> Answer:
@@ -73,7 +73,7 @@ class Answering(Protocol):
         """See `Plan.grouped`."""
         ...
 
-    def among(self, ordinals: NDArray[np.intp]) -> Answering:
+    def among(self, ordinals: NDArray[np.intp]) -> AnswersRows:
         """The same about some of the slices alone."""
         ...
 
@@ -107,7 +107,7 @@ class Plan:
         all_match: Callable[[], NDArray[np.bool_]],
         rows: Callable[[NDArray[np.intp]], RowPositions | None],
         storage_options: Mapping[str, str],
-        answering: Callable[[], Answering],
+        answering: Callable[[], AnswersRows],
     ) -> None:
         self._facts = facts
         self._make_answering = answering
@@ -418,7 +418,7 @@ class Plan:
         return self._narrowed(FirstRows(answer.rest, answer.told), "")
 
     def _narrowed(
-        self, found: FirstRows | None, wanted: str, answering: Callable[[], Answering] | None = None
+        self, found: FirstRows | None, wanted: str, answering: Callable[[], AnswersRows] | None = None
     ) -> Plan:
         if found is None:
             return self
@@ -441,7 +441,7 @@ class Plan:
         )
 
     @cached_property
-    def _answering(self) -> Answering:
+    def _answering(self) -> AnswersRows:
         return self._make_answering()
 
     @property

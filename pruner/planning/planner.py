@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 # comes first. Where an answer would take more bytes than the files that are left have, they are kept instead.
 
 
-class Question(NamedTuple):
+class DeferredQuestion(NamedTuple):
     """A part of a predicate, and the deferred sources that it is asked of."""
 
     part: BoundExpr
@@ -88,7 +88,7 @@ class DeferredSources:
         self._evidence = evidence
         self._semantics = semantics
 
-    def questions(self, predicate: BoundExpr) -> list[Question]:
+    def questions(self, predicate: BoundExpr) -> list[DeferredQuestion]:
         """The parts of a predicate, all of which must hold, that some deferred source is about."""
         if not any(self._defers(found) for found in self._evidence.known.values()):
             return []  # mostly: that no source is deferred is told sooner than how the predicate comes apart
@@ -96,7 +96,7 @@ class DeferredSources:
         parts = (whole,)
         if isinstance(whole, BoundAnd) and only_field(whole) is None:
             parts = whole.operands
-        found = (Question(part, list(self._sources_of(part))) for part in parts)
+        found = (DeferredQuestion(part, list(self._sources_of(part))) for part in parts)
         return [each for each in found if each.sources]
 
     def _defers(self, found: Sources) -> bool:
@@ -116,7 +116,7 @@ class DeferredSources:
             assert evidence is not None
             yield evidence
 
-    def cost(self, question: Question, at: Ordinals | None) -> int:
+    def cost(self, question: DeferredQuestion, at: Ordinals | None) -> int:
         """Bytes to read for an answer about some slices."""
         return sum(
             evidence.bytes_to_read(entries_of(of, Outcome.TRUE, evidence, self._semantics).mask, at)
@@ -124,7 +124,7 @@ class DeferredSources:
             for evidence in self._asked(of)
         )
 
-    def keep(self, question: Question, at: Ordinals | None) -> Mask:
+    def keep(self, question: DeferredQuestion, at: Ordinals | None) -> Mask:
         """Tell for each of some slices whether a row of it can meet the part, by all sources together."""
         combined = CombinedEvidence(self._snapshot, self._evidence, self._semantics, at)
 

@@ -25,7 +25,16 @@ from starlette.routing import Route
 from pruner.bounded_cache import BoundedCache
 from pruner.errors import PredicateError, PrunerError, SchemaError
 from pruner.service.guard import Guard, RefusedError, body_of, refusal
-from pruner.service.journal import Asked, Entry, Journal, Lately, Made, Remembered, Reports, outcome_of
+from pruner.service.journal import (
+    Entry,
+    Journal,
+    Lately,
+    PlannedAnswer,
+    ReceivedRequest,
+    Remembered,
+    Reports,
+    outcome_of,
+)
 from pruner.service.messages import PlanAnswer, decode_request, encode
 from pruner.service.metrics import CONTENT_TYPE, Metrics
 from pruner.service.openapi import description
@@ -235,9 +244,9 @@ class _Service:
             case "ready":
                 return None if self._served.readiness() else b"ready"
 
-    def _asked_elsewhere(self, plan_id: str) -> Asked | None:
+    def _asked_elsewhere(self, plan_id: str) -> ReceivedRequest | None:
         told = next(self._siblings.ask("plan", plan_id), None) if self._siblings is not None else None
-        return None if told is None else msgspec.msgpack.decode(told, type=Asked)
+        return None if told is None else msgspec.msgpack.decode(told, type=ReceivedRequest)
 
     def _keys_elsewhere(self, keys_id: str) -> bytes | None:
         return next(self._siblings.ask("keys", keys_id), None) if self._siblings is not None else None
@@ -283,7 +292,7 @@ class _Service:
         """Plan the scans of a query, and answer each as soon as it is planned."""
         bodies = scans_of(await body_of(request, self._limits))
 
-        async def plan(asked: PlanRequest, body: bytes, looks: Looks) -> Made:
+        async def plan(asked: PlanRequest, body: bytes, looks: Looks) -> PlannedAnswer:
             with self._span(request) as told:
                 return await self._made(asked, body, looks, time.perf_counter(), told)
 
@@ -302,7 +311,7 @@ class _Service:
 
     async def _made(
         self, asked: PlanRequest, body: bytes, looks: Looks, started: float, told: Callable[[Entry], None]
-    ) -> Made:
+    ) -> PlannedAnswer:
         """A plan, counted and logged; its time runs from `started` on."""
         made, again = await self.work.run(lambda: self._answer(asked, body, looks))
         seconds = time.perf_counter() - started
@@ -312,7 +321,7 @@ class _Service:
         told(entry)
         return made
 
-    def _answer(self, asked: PlanRequest, body: bytes, looks: Looks) -> tuple[Made, bool]:
+    def _answer(self, asked: PlanRequest, body: bytes, looks: Looks) -> tuple[PlannedAnswer, bool]:
         """The answer to a request, and whether it was made before; the table is looked at in any case."""
         looked = looks.look(asked)
         known = self._remembered.made(looked.table, looked.snapshot, body)
@@ -326,7 +335,7 @@ class _Service:
         plan_id = self._reports.remember(body, planned.plan.snapshot_id)
         answer = answer_of(asked, planned, plan_id, self._keys)
         outcome = outcome_of(planned, asked.session.engine, plan_id)
-        made = Made(outcome, encode(answer), answer.snapshot_id, planned.plan.count_again)
+        made = PlannedAnswer(outcome, encode(answer), answer.snapshot_id, planned.plan.count_again)
         self._remembered.remember(looked.table, looked.snapshot, body, made)
         return made, False
 

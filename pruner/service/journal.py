@@ -26,7 +26,7 @@ REMEMBERED_BYTES = 8 * 1024 * 1024
 """Memory for past requests; those looked at last stay."""
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     """A request as it came, and the snapshot that was planned on."""
 
     body: bytes
@@ -37,15 +37,15 @@ class Reports:
     """Past requests by plan id. Threads may share it."""
 
     def __init__(self, limit_bytes: int = REMEMBERED_BYTES) -> None:
-        self._asked: BoundedCache[str, Asked] = BoundedCache(limit_bytes)
+        self._asked: BoundedCache[str, ReceivedRequest] = BoundedCache(limit_bytes)
 
     def remember(self, body: bytes, snapshot_id: str) -> str:
         """Remember a request; returns its plan id, the same for the same request on the same snapshot."""
         plan_id = hashlib.sha256(snapshot_id.encode() + b"\0" + body).hexdigest()[:32]
-        self._asked.put(plan_id, Asked(body, snapshot_id), len(body) + len(snapshot_id))
+        self._asked.put(plan_id, ReceivedRequest(body, snapshot_id), len(body) + len(snapshot_id))
         return plan_id
 
-    def asked(self, plan_id: str) -> Asked | None:
+    def asked(self, plan_id: str) -> ReceivedRequest | None:
         """What was asked under a plan id; None where it is not known or was forgotten."""
         return self._asked.get(plan_id)
 
@@ -60,7 +60,7 @@ _log = logging.getLogger("pruner")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlanOutcome:
     """What came of one plan: for whom it was made, of what form its predicate was, and how many slices it keeps,
     called by `noun`.
 
@@ -78,11 +78,11 @@ class Outcome:
     noun: str = FILE
 
 
-def outcome_of(planned: Planned, engine: str, plan_id: str) -> Outcome:
+def outcome_of(planned: Planned, engine: str, plan_id: str) -> PlanOutcome:
     """What came of a plan."""
     plan = planned.plan
     indexes = tuple((step.index, step.dropped) for step in plan.steps if step.dropped)
-    return Outcome(
+    return PlanOutcome(
         plan_id,
         planned.table,
         engine,
@@ -102,7 +102,7 @@ class Entry:
     `again` if the plan was made for the same request before.
     """
 
-    outcome: Outcome
+    outcome: PlanOutcome
     made_at: float
     seconds: float
     again: bool = False
@@ -163,12 +163,12 @@ KEPT_SECONDS = 60.0
 """An answer stays right, but `ts > now() - INTERVAL 1 HOUR` leaves out more when it is planned again later."""
 
 
-class Made(NamedTuple):
+class PlannedAnswer(NamedTuple):
     """An answer, what came of its plan, by what id its slices' keys are known, and what counts it once more among the
     plans that asked their indexes.
     """
 
-    outcome: Outcome
+    outcome: PlanOutcome
     answer: bytes
     keys_id: str
     count_again: Callable[[], None]
@@ -176,7 +176,7 @@ class Made(NamedTuple):
 
 class _Answers(NamedTuple):
     snapshot: PinnedSnapshot
-    made: BoundedCache[bytes, tuple[float, Made]]
+    made: BoundedCache[bytes, tuple[float, PlannedAnswer]]
 
 
 class Remembered:
@@ -186,7 +186,7 @@ class Remembered:
         self._clock = clock
         self._tables: dict[str, _Answers] = {}
 
-    def made(self, table: str, snapshot: PinnedSnapshot, body: bytes) -> Made | None:
+    def made(self, table: str, snapshot: PinnedSnapshot, body: bytes) -> PlannedAnswer | None:
         """The answer to the very same request over the same snapshot and indexes, if it was made lately."""
         answers = self._tables.get(table)
         if answers is None or not answers.snapshot.plans_as(snapshot):
@@ -194,7 +194,7 @@ class Remembered:
         found = answers.made.get(body)
         return found[1] if found is not None and self._clock() - found[0] < KEPT_SECONDS else None
 
-    def remember(self, table: str, snapshot: PinnedSnapshot, body: bytes, made: Made) -> None:
+    def remember(self, table: str, snapshot: PinnedSnapshot, body: bytes, made: PlannedAnswer) -> None:
         """Remember an answer; those about other states of the table are forgotten."""
         answers = self._tables.get(table)
         if answers is None or not answers.snapshot.plans_as(snapshot):

@@ -10,7 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 if TYPE_CHECKING:
-    from pruner.service.journal import Outcome
+    from pruner.service.journal import PlanOutcome
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -59,7 +59,7 @@ class Metrics:
         """Count a request; `route` is the route's pattern, never the path that a client sent."""
         self._requests.labels(route, str(status)).inc()
 
-    def planned(self, outcome: Outcome, seconds: float) -> None:
+    def planned(self, outcome: PlanOutcome, seconds: float) -> None:
         """Count an answer about one of the configuration's tables."""
         self._considered.labels(outcome.table).inc(outcome.total)
         self._dropped.labels(outcome.table).inc(outcome.total - outcome.kept)

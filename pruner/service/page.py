@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pruner.maintenance.status import IndexStatus, TableStatus
-    from pruner.service.journal import Entry, Lately, Outcome
+    from pruner.service.journal import Entry, Lately, PlanOutcome
     from pruner.service.served import Served
 
 
@@ -70,7 +70,7 @@ def overview_of(served: Served, lately: Lately) -> Overview:
 
 
 def _table_overview(
-    served: Served, name: str, aliases: tuple[str, ...], plans: Sequence[Outcome]
+    served: Served, name: str, aliases: tuple[str, ...], plans: Sequence[PlanOutcome]
 ) -> TableOverview:
     if served.standing(name) is None:
         return TableOverview(name, aliases, None, ("It is being opened: load this page again in a moment.",))
@@ -85,7 +85,7 @@ def _table_overview(
     return TableOverview(name, aliases, status, tuple(advice(name, status, plans)))
 
 
-def advice(name: str, status: TableStatus, plans: Sequence[Outcome]) -> Iterator[str]:
+def advice(name: str, status: TableStatus, plans: Sequence[PlanOutcome]) -> Iterator[str]:
     """Say what would let plans of a table leave out more; nothing where all is well."""
     yield from (f"{reason[:1].upper()}{reason[1:]}." for reason in status.fallbacks)
     unread = len(status.problems)
@@ -119,7 +119,7 @@ def _index_advice(name: str, index: IndexStatus, noun: str) -> Iterator[str]:
         yield f"{counted(count, noun)} cannot be indexed by {index.name}: {reason}."
 
 
-def _plan_advice(name: str, plans: Sequence[Outcome]) -> Iterator[str]:
+def _plan_advice(name: str, plans: Sequence[PlanOutcome]) -> Iterator[str]:
     """The form of predicate that most often left out nothing, where most of the last plans did."""
     idle = Counter(plan.shape for plan in plans if plan.kept == plan.total > 1)
     if len(plans) >= FEW_PLANS and sum(idle.values()) * 2 > len(plans):

@@ -18,7 +18,7 @@ from pruner.service.planning import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from pruner.service.journal import Made
+    from pruner.service.journal import PlannedAnswer
     from pruner.service.messages import PlanRequest
     from pruner.service.planning import Looked, Planning
 
@@ -61,22 +61,22 @@ class Looks:
         return found
 
 
-class Scan(NamedTuple):
+class RequestedScan(NamedTuple):
     """One scan of a request: its place among them, what it asks, and the bytes that ask for it."""
 
     number: int
     asked: PlanRequest
     body: bytes
 
-    def knowing(self, snapshot_id: str) -> Scan:
+    def knowing(self, snapshot_id: str) -> RequestedScan:
         """The same for a client that has got the keys of a snapshot with the answer to an earlier scan."""
         if self.asked.known_snapshot == snapshot_id:
             return self
         asked = msgspec.structs.replace(self.asked, known_snapshot=snapshot_id)
-        return Scan(self.number, asked, encode(asked))
+        return RequestedScan(self.number, asked, encode(asked))
 
 
-PlanOne: TypeAlias = "Callable[[PlanRequest, bytes, Looks], Awaitable[Made]]"
+PlanOne: TypeAlias = "Callable[[PlanRequest, bytes, Looks], Awaitable[PlannedAnswer]]"
 Decode: TypeAlias = "Callable[[bytes], PlanRequest]"
 Reason: TypeAlias = "Callable[[Exception], RefusedError]"
 
@@ -132,9 +132,9 @@ class Together:
             for group in groups:
                 group.cancel()
 
-    def _groups(self, bodies: list[bytes]) -> list[list[Scan]]:
+    def _groups(self, bodies: list[bytes]) -> list[list[RequestedScan]]:
         """The scans by table; those that cannot be read are answered at once."""
-        groups: dict[str, list[Scan]] = {}
+        groups: dict[str, list[RequestedScan]] = {}
         for number, body in enumerate(bodies):
             try:
                 asked = self._decode(body)
@@ -142,10 +142,10 @@ class Together:
             except Exception as error:
                 self._refuse(number, error)
             else:
-                groups.setdefault(name, []).append(Scan(number, asked, body))
+                groups.setdefault(name, []).append(RequestedScan(number, asked, body))
         return list(groups.values())
 
-    async def _plan_group(self, scans: list[Scan], looks: Looks, end: float) -> None:
+    async def _plan_group(self, scans: list[RequestedScan], looks: Looks, end: float) -> None:
         loop = asyncio.get_running_loop()
         snapshot_id: str | None = None
         for each in scans:

@@ -21,7 +21,7 @@ from pruner.cli.options import (
     among_tables,
 )
 from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
-from pruner.cli.statement_logs import Asked, asked_in, with_name
+from pruner.cli.statement_logs import LoggedQuery, asked_in, with_name
 from pruner.errors import PrunerError, first_line
 from pruner.expr.engines import SqlEngine
 from pruner.showing.progress import progress_bar
@@ -155,13 +155,13 @@ class _Log:
         """The plans of scans of the table in a log, each as often as it comes."""
         folder = Path(table.uri).name
         short = folder if Path(name).name == folder else name
-        counts: Counter[Asked] = Counter()
+        counts: Counter[LoggedQuery] = Counter()
         for asked in asked_in(_log_text(self.file)):
             if asked.place is None:
                 text = asked.text.strip().rstrip(";").strip()
                 for each in dict.fromkeys((short, folder)):
                     text = with_name(text, table.uri, each)
-                counts[Asked(text)] += 1
+                counts[LoggedQuery(text)] += 1
             elif asked.place.rstrip("/") == table.uri.rstrip("/"):
                 counts[asked] += 1
         texts = [each.text for each in counts if each.place is None]
@@ -186,7 +186,7 @@ class _Log:
         return found
 
 
-def _has_other_side(asked: Asked, dialect: str) -> bool:
+def _has_other_side(asked: LoggedQuery, dialect: str) -> bool:
     """Whether a statement joins, also by a comma or a subquery in a condition: its other side may prune by keys."""
     if asked.place is not None:
         return False
@@ -236,7 +236,7 @@ class _Asking:
             known[folder] = table
         self._connection: Any = duckdb_adapter().connect(known, config={})
 
-    def plans(self, asked: Asked) -> list[Plan]:
+    def plans(self, asked: LoggedQuery) -> list[Plan]:
         """The plans of the table's scans.
 
         Raises:

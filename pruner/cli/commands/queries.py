@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pruner.cli.options import (
-    Answer,
     IndexUriOption,
     NamedTables,
+    RowsFormat,
     StorageOption,
     catalog,
     given_text,
@@ -83,7 +83,7 @@ QueryArgument = Annotated[
 
 
 AnswerOption = Annotated[
-    Answer, typer.Option("--output", help="text for people; json, csv or parquet for programs.")
+    RowsFormat, typer.Option("--output", help="text for people; json, csv or parquet for programs.")
 ]
 
 
@@ -92,7 +92,7 @@ def query(
     table: NamedTables = None,
     index_uri: IndexUriOption = None,
     option: StorageOption = None,
-    output: AnswerOption = Answer.TEXT,
+    output: AnswerOption = RowsFormat.TEXT,
 ) -> None:
     """Run a query in DuckDB, pruned."""
     select = given_text(select, "query", "SELECT")
@@ -106,14 +106,14 @@ def query(
         _require_questions(connection, select)
         # A table whose alias the query may name as well is one table.
         opened = {tables.own_name(name): each for name, each in known.items()}.values()
-        spelled = None if output is Answer.PARQUET else _run_spelled(connection, select)
+        spelled = None if output is RowsFormat.PARQUET else _run_spelled(connection, select)
         if spelled is not None:
             failed, columns = spelled
         else:
             looked_up = tuple(connection.last_plans)
             failed = (*looked_up, *_run(connection, select, opened))
             columns = [(entry[0], str(entry[1])) for entry in connection.description or ()]
-        if output is Answer.JSON:
+        if output is RowsFormat.JSON:
             rows = list(_rows(connection))
             print_json(_answer(columns, rows, _without(failed, connection.last_plans)))
             return
@@ -191,12 +191,12 @@ def _indexes(tables: Iterable[Table]) -> dict[str, Field]:
     return {name: field for name, field in named if times[name] == 1}
 
 
-def _write_rows(connection: QueryConnection, output: Answer, columns: list[tuple[str, str]]) -> None:
+def _write_rows(connection: QueryConnection, output: RowsFormat, columns: list[tuple[str, str]]) -> None:
     names = [name for name, _ in columns]
     match output:
-        case Answer.CSV:
+        case RowsFormat.CSV:
             write_csv(names, _rows(connection))
-        case Answer.PARQUET:
+        case RowsFormat.PARQUET:
             write_parquet(connection, [type_name == "UUID" for _, type_name in columns])
         case _ if names == _EXPLANATION:
             _print_explanation(_rows(connection))

@@ -16,7 +16,7 @@ from pruner.arrow import arrow, compute
 from pruner.errors import FormatError, SchemaError, StorageError
 from pruner.evidence.hudi.stats import stat_records
 from pruner.expr.derived.canonical import Canonical, NotCanonical, canonical
-from pruner.expr.derived.made import Made, Source
+from pruner.expr.derived.made import Provenance, SourceColumn
 from pruner.expr.engines import SqlEngine
 from pruner.expr.functions.function import MOMENTS
 from pruner.expr.functions.registry import REGISTRY_VERSION
@@ -154,11 +154,11 @@ class ExpressionStatistics:
         return Derived(name, found, column)
 
 
-def _made(derived: Derived) -> Made:
+def _made(derived: Derived) -> Provenance:
     """What a record of an index of pruner's would say of such values."""
     agreed = set(map(str, SqlEngine)).intersection(
         *(each.evaluation.compared for each in derived.made_by.functions)
     )
-    return Made(
-        "hudi", REGISTRY_VERSION, tuple(sorted(agreed)), (Source(str(derived.column.type), None, True),)
+    return Provenance(
+        "hudi", REGISTRY_VERSION, tuple(sorted(agreed)), (SourceColumn(str(derived.column.type), None, True),)
     )

@@ -9,7 +9,7 @@ import msgspec
 from pruner.errors import first_line
 
 
-class Source(msgspec.Struct, frozen=True, array_like=True):
+class SourceColumn(msgspec.Struct, frozen=True, array_like=True):
     """A column of the file: its type there as text, its Parquet type as text, and whether its numbers fit that."""
 
     type: str
@@ -17,7 +17,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     in_range: bool
 
 
-class Made(msgspec.Struct, frozen=True):
+class Provenance(msgspec.Struct, frozen=True):
     """How the values of one slice were made.
 
     `agreed` are the engines that were compared with the evaluator on every value that went in or came up between.
@@ -26,7 +26,7 @@ class Made(msgspec.Struct, frozen=True):
     evaluator: str
     registry: int
     agreed: tuple[str, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[SourceColumn, ...]
 
     @property
     def text(self) -> str:
@@ -35,9 +35,9 @@ class Made(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def parse_made(text: str) -> Made | str:
-    """Return what `Made.text` wrote down; the reason where it is no such text."""
+def parse_made(text: str) -> Provenance | str:
+    """Return what `Provenance.text` wrote down; the reason where it is no such text."""
     try:
-        return msgspec.json.decode(text, type=Made)
+        return msgspec.json.decode(text, type=Provenance)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         return first_line(error)

@@ -137,7 +137,7 @@ SPARSE_ROWS = 4096
 """Most rows of a container that is a list; bits take as many units of 16 bits."""
 
 
-class Runs(NamedTuple):
+class RowRuns(NamedTuple):
     """Rows of a value that are shorter as runs: the first row of each run, and the row behind it."""
 
     code: int
@@ -153,7 +153,7 @@ class Containers:
     uppers: Integers
     cardinalities: Integers
     contents: pa.Array[Any]
-    runs: Sequence[Runs]
+    runs: Sequence[RowRuns]
 
 
 def frequent_codes(sizes: Integers, rows: int) -> Integers:
@@ -235,7 +235,7 @@ def _shorter_as_runs(runs: Integers, rows: Integers) -> Mask:
     return 2 + 4 * runs < 2 * np.minimum(rows, SPARSE_ROWS)
 
 
-def _runs(codes: Codes, wanted: Sequence[int]) -> list[Runs]:
+def _runs(codes: Codes, wanted: Sequence[int]) -> list[RowRuns]:
     """The runs of ascending codes."""
     if not len(wanted):
         return []
@@ -246,7 +246,7 @@ def _runs(codes: Codes, wanted: Sequence[int]) -> list[Runs]:
     chosen = chosen[np.argsort(owners[chosen], kind="stable")]
     cuts = np.flatnonzero(np.diff(owners[chosen])) + 1
     return [
-        Runs(code, starts[part], behinds[part])
+        RowRuns(code, starts[part], behinds[part])
         for code, part in zip(wanted, np.split(chosen, cuts), strict=True)
     ]
 

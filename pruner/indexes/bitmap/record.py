@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from pruner.indexes.base import UndecodableError
 from pruner.indexes.bitmap.packing import checksum, pack_rows
-from pruner.indexes.columns.kinds import Kind, conversion, kind_of
+from pruner.indexes.columns.kinds import BoundsKind, conversion, kind_of
 from pruner.indexes.columns.ordering import decimal_words
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of, why_unknown
 from pruner.indexes.columns.trust import unknown_calendar, why_not_equal
@@ -241,10 +241,10 @@ SLICE, NULL, NAN, VALUE = 0, 1, 2, 3
 """What a record is about, in `entry`: the slice as a whole, or the rows with NULL, NaN, or a value."""
 
 _STORED = {
-    Kind.INTEGER: pa.int64(),
-    Kind.DECIMAL: pa.decimal128(38, 0),
-    Kind.FLOAT: pa.float64(),
-    Kind.BYTES: pa.binary(),
+    BoundsKind.INTEGER: pa.int64(),
+    BoundsKind.DECIMAL: pa.decimal128(38, 0),
+    BoundsKind.FLOAT: pa.float64(),
+    BoundsKind.BYTES: pa.binary(),
 }
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.expr.bound.predicates import RecurringLeaf
-    from pruner.indexes.columns.ordering import Order
+    from pruner.indexes.columns.ordering import KeyOrder
 
     Mask = NDArray[np.bool_]
     Numbers = NDArray[Any]
@@ -48,7 +48,7 @@ class Intervals:
     above: bool = False
 
     @classmethod
-    def of(cls, points: Sequence[Point], order: Order) -> Intervals:
+    def of(cls, points: Sequence[Point], order: KeyOrder) -> Intervals:
         """The intervals of points that are neither empty nor NaN."""
         reached = [point for point in points if order.reaches(point.low, point.high)]
         first = order.firsts([point.low for point in reached])
@@ -116,7 +116,7 @@ LOOKED_INTO = 1 / 16
 """Share of runs on both sides of a literal from which on a plain comparison is faster."""
 
 
-class Runs:
+class RunBounds:
     """Minimum and maximum of each run of `values`, which stay as they are."""
 
     def __init__(self, values: Numbers) -> None:
@@ -127,7 +127,7 @@ class Runs:
         self._greatest = np.fmax.reduceat(values, starts)
 
     @classmethod
-    def of(cls, values: Numbers) -> Runs | None:
+    def of(cls, values: Numbers) -> RunBounds | None:
         """The runs of bounds, None where there are too few of them to help."""
         return cls(values) if len(values) >= LEAST_RUNS * RUN else None
 

@@ -27,7 +27,7 @@ from pruner.expr.bound.predicates import (
 from pruner.expr.exact.patterns import successor
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder
-from pruner.indexes.column_stats.comparisons import Intervals, Runs, also, meet, possible_remainders
+from pruner.indexes.column_stats.comparisons import Intervals, RunBounds, also, meet, possible_remainders
 from pruner.indexes.columns.ordering import RankOrder
 from pruner.indexes.columns.reading import is_answerable, is_rounded, may_overflow, union
 from pruner.indexes.optional_evidence import Ranges
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pruner.expr.bound.predicates import Leaf, Point, StorageValue, ValueLeaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.column_stats.load import Statistics
-    from pruner.indexes.columns.ordering import Order
+    from pruner.indexes.columns.ordering import KeyOrder
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]
@@ -50,7 +50,7 @@ SHOWN_CHARACTERS = 40
 """Of a text or of bytes."""
 
 
-def bound_text(key: Any, order: Order, type_: pa.DataType) -> str:
+def bound_text(key: Any, order: KeyOrder, type_: pa.DataType) -> str:
     """The value at a key of the order, as the type shows it."""
     if isinstance(order, RankOrder):
         return _of_bytes(order.value(int(key)), type_)
@@ -89,7 +89,7 @@ class ColumnStatsEvidence:
         self.count = statistics.count
         self.covered = statistics.covered
         self._all_hold_numbers = bool(statistics.can_hold_numbers.all())
-        self._runs = (Runs.of(statistics.low), Runs.of(statistics.high))
+        self._runs = (RunBounds.of(statistics.low), RunBounds.of(statistics.high))
 
     @cached_property
     def _overflowing(self) -> tuple[Mask | None, Mask | None]:
@@ -151,7 +151,7 @@ class _Answer:
     def __init__(
         self,
         statistics: Statistics,
-        runs: tuple[Runs | None, Runs | None],
+        runs: tuple[RunBounds | None, RunBounds | None],
         semantics: Semantics,
         all_hold_numbers: bool,
         at: NDArray[np.intp] | None,

@@ -46,7 +46,7 @@ from pruner.indexes.column_stats.load import (
     unrepeated,
 )
 from pruner.indexes.column_stats.record import RECORD_SCHEMA, record_column
-from pruner.indexes.columns.kinds import Kind, kind_of
+from pruner.indexes.columns.kinds import BoundsKind, kind_of
 from pruner.indexes.columns.reading import partly_absent
 from pruner.indexes.columns.trust import require_in_files
 from pruner.indexes.optional import Aggregates
@@ -145,7 +145,7 @@ class ExactStatistics:
         if not is_written_one_way(self._type):
             return np.zeros(self.count, np.bool_)
         known = exact & as_numpy(bounds.is_valid())
-        if kind_of(self._type) is not Kind.FLOAT:
+        if kind_of(self._type) is not BoundsKind.FLOAT:
             return known
         return known & self.nan_free & (as_numpy(filled(bounds, 0)) != 0)
 
@@ -167,7 +167,7 @@ def _placed(slices: Integers, chosen: Mask, values: Integers, count: int) -> Int
 def records_of_values(values: pa.Array[Any]) -> pa.Table | None:
     """Records for `load`, one for each value; None for types whose values have no one spelling (float)."""
     kind = kind_of(values.type)
-    if kind is None or kind is Kind.FLOAT:
+    if kind is None or kind is BoundsKind.FLOAT:
         return None
     count = len(values)
     is_null = values.is_null()
@@ -194,10 +194,10 @@ def records_of_values(values: pa.Array[Any]) -> pa.Table | None:
     return table.append_column(SLICE_COLUMN, number_array(np.arange(count, dtype=np.int32), pa.int32()))
 
 
-def _storage(values: Any, kind: Kind) -> pa.Array[Any]:
-    if kind is Kind.BYTES:
+def _storage(values: Any, kind: BoundsKind) -> pa.Array[Any]:
+    if kind is BoundsKind.BYTES:
         return values.cast(pa.binary())
-    if kind is Kind.DECIMAL:
+    if kind is BoundsKind.DECIMAL:
         return values.cast(pa.decimal128(38, values.type.scale)).view(pa.decimal128(38, 0))
     narrow = pa.types.is_date32(values.type)
     return (values.cast(pa.int32()) if narrow else values).cast(pa.int64())
@@ -214,7 +214,7 @@ MOST_ROWS = 1 << 40
 """Rows of a slice up to which the sums of a segment fit into 64 bits."""
 
 _RUN = "run"
-_BOUNDS = tuple((end, f"{end}_{kind.value}") for kind in Kind for end in ("min", "max"))
+_BOUNDS = tuple((end, f"{end}_{kind.value}") for kind in BoundsKind for end in ("min", "max"))
 _AGGREGATIONS = [
     *((name, "sum") for name in ("row_count", "null_count", "nan_count")),
     ("has_values", "any"),
@@ -262,11 +262,11 @@ def _bounds_hold(records: pa.Table, rows: CheckedRows) -> bool:
     """Tell whether no minimum lies above its maximum, none is NaN, and the counts can be added up."""
     if rows.row_count.max() > MOST_ROWS:
         return False
-    for kind in Kind:
+    for kind in BoundsKind:
         low, high = (records.column(f"{end}_{kind.value}") for end in ("min", "max"))
         if compute.any(compute.greater(low, high)).as_py():
             return False
-        if kind is Kind.FLOAT and any(compute.any(compute.is_nan(end)).as_py() for end in (low, high)):
+        if kind is BoundsKind.FLOAT and any(compute.any(compute.is_nan(end)).as_py() for end in (low, high)):
             return False
     return True
 
@@ -307,7 +307,7 @@ def _joined(
 def _bounded(records: pa.Table, rows: CheckedRows) -> Mask:
     """Records whose bounds hold all numbers of their slice, where it has any, and are not in doubt."""
     low_known, high_known, equal = (np.zeros(records.num_rows, np.bool_) for _ in range(3))
-    for kind in Kind:
+    for kind in BoundsKind:
         low, high = (records.column(f"{end}_{kind.value}") for end in ("min", "max"))
         low_known |= low.is_valid().to_numpy()
         high_known |= high.is_valid().to_numpy()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pruner.arrow import as_numpy, filled, null_unless, nulls, truth_array
-from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of, parse_type
+from pruner.indexes.columns.kinds import INT96, BoundsKind, Conversion, conversion, kind_of, parse_type
 from pruner.indexes.columns.ordering import (
     FloatOrder,
     IntegerOrder,
@@ -29,7 +29,7 @@ from pruner.metadata.segments import SLICE_COLUMN
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.indexes.columns.ordering import Order
+    from pruner.indexes.columns.ordering import KeyOrder
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]
@@ -47,17 +47,17 @@ _WIDE = pa.decimal128(38, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class BoundKeys:
     """Keys of the bounds, one entry for each record; arbitrary where not known."""
 
     low: Numbers
     high: Numbers
     low_known: Mask
     high_known: Mask
-    order: Order
+    order: KeyOrder
 
 
-def bounds_in(records: pa.Table, types: list[str], codes: NDArray[np.int64], field: Field) -> Bounds:
+def bounds_in(records: pa.Table, types: list[str], codes: NDArray[np.int64], field: Field) -> BoundKeys:
     """Convert the bounds of all records to the type of `field`.
 
     Args:
@@ -67,14 +67,14 @@ def bounds_in(records: pa.Table, types: list[str], codes: NDArray[np.int64], fie
         field: the field as the table has it now.
     """
     target = kind_of(field.type)
-    if target is Kind.BYTES:
+    if target is BoundsKind.BYTES:
         fits = [conversion(text, field.type) is not None for text in types]
         usable = truth_array(np.array([*fits, False])[codes])
         return _ranked(_bytes_of(records, "min", usable), _bytes_of(records, "max", usable), decimals=False)
     low, high = _Ends(len(codes), target, down=True), _Ends(len(codes), target, down=False)
     for code, text in enumerate(types):
         file = parse_type(text)
-        source = Kind.INTEGER if text == INT96 else kind_of(file) if file is not None else None
+        source = BoundsKind.INTEGER if text == INT96 else kind_of(file) if file is not None else None
         how = conversion(text, field.type)
         if how is None or source is None:
             continue
@@ -82,8 +82,8 @@ def bounds_in(records: pa.Table, types: list[str], codes: NDArray[np.int64], fie
         for end, name in ((low, "min"), (high, "max")):
             column = records.column(f"{name}_{source.value}").combine_chunks()
             end.take(column, at, how)
-    if target is Kind.FLOAT:
-        return Bounds(low.floats, high.floats, low.known, high.known, FloatOrder())
+    if target is BoundsKind.FLOAT:
+        return BoundKeys(low.floats, high.floats, low.known, high.known, FloatOrder())
     if pa.types.is_decimal(field.type) and field.type.precision > _INT64_DIGITS:
         return _ranked(low.as_bytes(), high.as_bytes(), decimals=True)
     dtype = np.dtype(np.uint64) if pa.types.is_uint64(field.type) else np.dtype(np.int64)
@@ -91,13 +91,13 @@ def bounds_in(records: pa.Table, types: list[str], codes: NDArray[np.int64], fie
     highs, high_known = high.as_integers(dtype)
     # Where one end does not fit, some value does not either: engines wrap it around or fail, and no end bounds that.
     fit = (low_known | ~low.recorded) & (high_known | ~high.recorded)
-    return Bounds(lows, highs, low_known & fit, high_known & fit, IntegerOrder(dtype))
+    return BoundKeys(lows, highs, low_known & fit, high_known & fit, IntegerOrder(dtype))
 
 
 class _Ends:
     """Lower or upper bounds while they are gathered from records of several file types."""
 
-    def __init__(self, count: int, target: Kind | None, *, down: bool) -> None:
+    def __init__(self, count: int, target: BoundsKind | None, *, down: bool) -> None:
         self._target = target
         self._down = down
         self.known = np.zeros(count, np.bool_)
@@ -111,9 +111,9 @@ class _Ends:
         known = at & as_numpy(column.is_valid())
         self.recorded |= known
         match self._target:
-            case Kind.FLOAT:
+            case BoundsKind.FLOAT:
                 self._take_floats(column, known, how)
-            case Kind.DECIMAL:
+            case BoundsKind.DECIMAL:
                 self._take_wide(column, known, how)
             case _:
                 self._take_integers(as_numpy(filled(column, 0)), known, how)
@@ -163,7 +163,7 @@ class _Ends:
 
     def as_integers(self, dtype: np.dtype[np.generic]) -> tuple[Numbers, Mask]:
         """The bounds in a 64-bit type, and which of them are known and fit."""
-        if self._target is not Kind.DECIMAL:
+        if self._target is not BoundsKind.DECIMAL:
             return self._integers, self.known
         high, low = decimal_words(self._wide)
         fits = (high == 0) if dtype == np.uint64 else (high == low.view(np.int64) >> 63)
@@ -171,20 +171,20 @@ class _Ends:
 
 
 def _bytes_of(records: pa.Table, end: str, usable: pa.Array[Any]) -> pa.Array[Any]:
-    column = records.column(f"{end}_{Kind.BYTES.value}").combine_chunks()
+    column = records.column(f"{end}_{BoundsKind.BYTES.value}").combine_chunks()
     return null_unless(usable, column)
 
 
-def _ranked(low: pa.Array[Any], high: pa.Array[Any], *, decimals: bool) -> Bounds:
+def _ranked(low: pa.Array[Any], high: pa.Array[Any], *, decimals: bool) -> BoundKeys:
     lows, highs, distinct = rank(low, high)
     known = as_numpy(low.is_valid()), as_numpy(high.is_valid())
-    return Bounds(lows, highs, *known, RankOrder(distinct, decimals=decimals))
+    return BoundKeys(lows, highs, *known, RankOrder(distinct, decimals=decimals))
 
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.indexes.columns.ordering import Order
+    from pruner.indexes.columns.ordering import KeyOrder
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]
@@ -212,7 +212,7 @@ class Statistics:
     low_open: Mask | None
     high_open: Mask | None
     unsure: Mask | None
-    order: Order
+    order: KeyOrder
     types: RecordedTypes
     calendar_open: Mask | None
 
@@ -265,7 +265,7 @@ def load_statistics(records: pa.Table, count: int, field: Field) -> Statistics:
     return _scatter(records, usable, rows, bounds, count, field)
 
 
-def checked_for(records: pa.Table, count: int, field: Field) -> tuple[CheckedRows, Bounds, Mask]:
+def checked_for(records: pa.Table, count: int, field: Field) -> tuple[CheckedRows, BoundKeys, Mask]:
     """The checked columns of records (in one chunk), their bounds in the table's domain, and which of them count.
 
     Takes what `load_statistics` does.
@@ -325,7 +325,7 @@ def check_rows(records: pa.Table) -> CheckedRows:
 def _recorded(records: pa.Table) -> Mask:
     """Rows with a bound of any kind."""
     recorded = np.zeros(records.num_rows, np.bool_)
-    for kind in Kind:
+    for kind in BoundsKind:
         for end in ("min", "max"):
             recorded |= as_numpy(records.column(f"{end}_{kind.value}").combine_chunks().is_valid())
     return recorded
@@ -355,7 +355,7 @@ def unrepeated(slices: NDArray[np.int64], usable: Mask) -> Mask:
 
 
 def _scatter(
-    records: pa.Table, usable: Mask, rows: CheckedRows, bounds: Bounds, count: int, field: Field
+    records: pa.Table, usable: Mask, rows: CheckedRows, bounds: BoundKeys, count: int, field: Field
 ) -> Statistics:
     slices = slices_of(records)
     straight = len(slices) == count and bool(usable.all()) and bool((slices == np.arange(count)).all())
@@ -413,7 +413,7 @@ def _or_none(mask: Mask) -> Mask | None:
 
 def _is_floating(type_text: str) -> bool:
     type_ = parse_type(type_text)
-    return type_ is not None and kind_of(type_) is Kind.FLOAT
+    return type_ is not None and kind_of(type_) is BoundsKind.FLOAT
 
 
 def _ints(records: pa.Table, name: str) -> tuple[NDArray[np.int64], Mask]:

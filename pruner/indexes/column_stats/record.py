@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from pruner.expr.exact.patterns import successor
 from pruner.indexes.base import UndecodableError
-from pruner.indexes.columns.kinds import Kind, kind_of
+from pruner.indexes.columns.kinds import BoundsKind, kind_of
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of, why_unknown
 from pruner.indexes.columns.trust import (
     Calendar,
@@ -139,7 +139,7 @@ def _extremes(array: pa.Array[Any]) -> tuple[StorageValue | None, StorageValue |
     if types.is_decimal(type_):
         found = pc.min_max(array)
         return _unscaled(found["min"]), _unscaled(found["max"]), 0
-    if kind_of(type_) is Kind.BYTES:
+    if kind_of(type_) is BoundsKind.BYTES:
         found = pc.min_max(array if types.is_fixed_size_binary(type_) else array.cast(pa.binary()))
     elif types.is_boolean(type_):
         found = pc.min_max(array)
@@ -190,8 +190,8 @@ def shortened_high(value: bytes, limit: int) -> bytes | None:
 class ColumnRecord(NamedTuple):
     """The record of one field in one slice.
 
-    Bounds stand in the columns of the file type's kind (`kinds.Kind`), in the file's own unit and scale; they leave out
-    NULL and NaN. `trusted` is False where it is not known what an engine reads from this file; then nothing but
+    Bounds stand in the columns of the file type's kind (`BoundsKind`), in the file's own unit and scale; they leave
+    out NULL and NaN. `trusted` is False where it is not known what an engine reads from this file; then nothing but
     the row count means anything. `absent` tells that the file does not have the column, `partly_absent` that some files
     of the slice do not (None where that is not known). `calendar_open` tells that a setting of the Spark session
     decides how the oldest dates or timestamps, or all INT96, are read. For `parquet` and `in_range` see
@@ -225,10 +225,10 @@ class ColumnRecord(NamedTuple):
 
 
 _BOUND = {
-    Kind.INTEGER: pa.int64(),
-    Kind.DECIMAL: pa.decimal128(38, 0),
-    Kind.FLOAT: pa.float64(),
-    Kind.BYTES: pa.binary(),
+    BoundsKind.INTEGER: pa.int64(),
+    BoundsKind.DECIMAL: pa.decimal128(38, 0),
+    BoundsKind.FLOAT: pa.float64(),
+    BoundsKind.BYTES: pa.binary(),
 }
 
 RECORD_SCHEMA = pa.schema(
@@ -241,7 +241,7 @@ RECORD_SCHEMA = pa.schema(
         pa.field("null_count", pa.int64()),
         pa.field("nan_count", pa.int64()),
         pa.field("has_values", pa.bool_()),
-        *(pa.field(f"{end}_{kind.value}", _BOUND[kind]) for kind in Kind for end in ("min", "max")),
+        *(pa.field(f"{end}_{kind.value}", _BOUND[kind]) for kind in BoundsKind for end in ("min", "max")),
         pa.field("min_exact", pa.bool_(), nullable=False),
         pa.field("max_exact", pa.bool_(), nullable=False),
         pa.field("calendar_open", pa.bool_(), nullable=False),
@@ -328,9 +328,9 @@ def _record(footer: ParquetFooter, leaf: LeafColumn, summary: Summary) -> Column
         )
     exact = {"min_exact": summary.exact, "max_exact": summary.exact}
     match kind_of(leaf.type):
-        case Kind.DECIMAL:
+        case BoundsKind.DECIMAL:
             return bounds._replace(min_decimal=low, max_decimal=high, **exact)
-        case Kind.FLOAT:
+        case BoundsKind.FLOAT:
             return bounds._replace(min_float=low, max_float=high, **exact)
         case _:
             return bounds._replace(min_integer=int(low), max_integer=int(high), **exact)

@@ -28,7 +28,7 @@ _UNIT_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _LARGEST_DECIMAL = 38
 
 
-class Kind(Enum):
+class BoundsKind(Enum):
     """In which columns of the records the bounds of a type stand."""
 
     INTEGER = "integer"
@@ -41,22 +41,22 @@ _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint1
 _MOMENTS = (pa.date32(), pa.date64(), pa.timestamp("us"), pa.time32("ms"), pa.time64("us"))
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 _BINARIES = (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(16))
-_TYPES: dict[Kind, tuple[pa.DataType, ...]] = {
-    Kind.INTEGER: (pa.bool_(), *_INTEGERS, *_MOMENTS),
-    Kind.DECIMAL: (pa.uint64(), pa.decimal128(_LARGEST_DECIMAL)),
-    Kind.FLOAT: (pa.float16(), pa.float32(), pa.float64()),
-    Kind.BYTES: (*_TEXTS, *_BINARIES),
+_TYPES: dict[BoundsKind, tuple[pa.DataType, ...]] = {
+    BoundsKind.INTEGER: (pa.bool_(), *_INTEGERS, *_MOMENTS),
+    BoundsKind.DECIMAL: (pa.uint64(), pa.decimal128(_LARGEST_DECIMAL)),
+    BoundsKind.FLOAT: (pa.float16(), pa.float32(), pa.float64()),
+    BoundsKind.BYTES: (*_TEXTS, *_BINARIES),
 }
 """One type for each that Arrow tells apart; units, zones and digits do not matter here."""
 
-_KINDS: dict[int, Kind] = {type_.id: kind for kind, types in _TYPES.items() for type_ in types}
+_KINDS: dict[int, BoundsKind] = {type_.id: kind for kind, types in _TYPES.items() for type_ in types}
 """By what Arrow numbers types, whatever their parameters: this is asked for each column of each file."""
 
 
-def kind_of(type_: pa.DataType) -> Kind | None:
+def kind_of(type_: pa.DataType) -> BoundsKind | None:
     """Return the kind of a type; None where column statistics do not support it."""
     kind = _KINDS.get(type_.id)
-    return Kind.BYTES if kind is None and is_uuid(type_) else kind
+    return BoundsKind.BYTES if kind is None and is_uuid(type_) else kind
 
 
 def is_text(type_: pa.DataType) -> bool:

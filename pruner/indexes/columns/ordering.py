@@ -34,7 +34,7 @@ _REMEMBERED = 128
 _DECIMAL_OFFSET = 1 << 127
 
 
-class Order(Protocol):
+class KeyOrder(Protocol):
     """Turns values of a storage domain into keys that compare with the bounds of slices.
 
     With `low` and `high` the bounds of a slice and [a, z] an interval of values, `high >= a` holds for the bounds

@@ -33,7 +33,7 @@ from pruner.expr.parquet_reading import INT96 as PARQUET_INT96
 from pruner.expr.parquet_reading import NARROW, type_read
 from pruner.expr.semantics import BINARY_COLLATION
 from pruner.expr.types import integer_range, is_instant, is_time, unit_of
-from pruner.indexes.columns.kinds import INT96, Kind, conversion, is_text, kind_of, parse_type
+from pruner.indexes.columns.kinds import INT96, BoundsKind, conversion, is_text, kind_of, parse_type
 from pruner.indexes.columns.trust import footer_is_believed
 from pruner.parquet_type import ParquetType, parse_parquet_type
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.derived.made import Made, Source
+    from pruner.expr.derived.made import Provenance, SourceColumn
     from pruner.expr.engines import Traits
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import LeafColumn, ParquetFooter
@@ -105,13 +105,13 @@ def may_overflow(
 READING_COLUMNS = (
     pa.field(
         "parquet", pa.string()
-    ),  # `ParquetType.text` (null where files of the slice have several), or `Made.text`
+    ),  # `ParquetType.text` (null where files of the slice have several), or `Provenance.text`
     pa.field("in_range", pa.bool_()),  # whether all numbers are known to fit the annotation
 )
 """Columns of the records that tell how engines read the values. The first records have neither: it is not known."""
 
 
-class Recorded(NamedTuple):
+class RecordedType(NamedTuple):
     """What a record says of the type of its values: that as text, None where it has none, and `READING_COLUMNS`.
 
     `made` stands in place of the Parquet type where the values are those of an expression.
@@ -120,7 +120,7 @@ class Recorded(NamedTuple):
     text: str | None
     parquet: ParquetType | None
     in_range: bool
-    made: Made | None = None
+    made: Provenance | None = None
 
 
 def reading_of(
@@ -172,7 +172,7 @@ def union(one: Mask | None, other: Mask | None) -> Mask | None:
 class RecordedTypes:
     """The types of the records of many slices, and of which of them an engine reads the recorded values."""
 
-    def __init__(self, kinds: list[Recorded], codes: NDArray[np.int64], field: Field) -> None:
+    def __init__(self, kinds: list[RecordedType], codes: NDArray[np.int64], field: Field) -> None:
         """Of slices whose type is `kinds[codes[i]]`, and which have no record where the code is -1."""
         self._kinds = kinds
         self._codes = codes.astype(np.int16) if len(kinds) > 1 else None
@@ -215,7 +215,7 @@ def recorded_types(
     numbers = (codes + 1) * (len(parquets) + 1) + parquet_codes + 1
     numbers = numbers * (len(ranges) + 1) + range_codes + 1
     _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
-    kinds: list[Recorded] = []
+    kinds: list[RecordedType] = []
     for at in first.tolist():
         text = texts[codes[at]] if codes[at] >= 0 else None
         parquet = parquets[parquet_codes[at]] if parquet_codes[at] >= 0 else None
@@ -224,11 +224,11 @@ def recorded_types(
     return RecordedTypes(kinds, place(inverse.astype(np.int64), -1), field)
 
 
-def _recorded(text: str | None, parquet: str | None, in_range: bool, field: Field) -> Recorded:
+def _recorded(text: str | None, parquet: str | None, in_range: bool, field: Field) -> RecordedType:
     if field.expression is None or parquet is None:
-        return Recorded(text, None if parquet is None else parse_parquet_type(parquet), in_range)
+        return RecordedType(text, None if parquet is None else parse_parquet_type(parquet), in_range)
     made = parse_made(parquet)
-    return Recorded(text, None, in_range, None if isinstance(made, str) else made)
+    return RecordedType(text, None, in_range, None if isinstance(made, str) else made)
 
 
 def _coded(records: pa.Table, name: str) -> tuple[list[Any], NDArray[np.int64]]:
@@ -239,7 +239,7 @@ def _coded(records: pa.Table, name: str) -> tuple[list[Any], NDArray[np.int64]]:
     return encoded.dictionary.to_pylist(), as_numpy(filled(encoded.indices, -1)).astype(np.int64)
 
 
-def is_read(recorded: Recorded, field: Field, traits: Traits) -> bool:
+def is_read(recorded: RecordedType, field: Field, traits: Traits) -> bool:
     """Tell whether an engine reads the values that were recorded as values of the field.
 
     Args:
@@ -267,7 +267,7 @@ def is_read(recorded: Recorded, field: Field, traits: Traits) -> bool:
     )
 
 
-def _is_made_alike(made: Made, field: Field, traits: Traits) -> bool:
+def _is_made_alike(made: Provenance, field: Field, traits: Traits) -> bool:
     """Tell whether an engine makes the values that were recorded of an expression.
 
     It was compared with the evaluator on all of them, by rules that still hold, and reads the same source columns.
@@ -279,13 +279,13 @@ def _is_made_alike(made: Made, field: Field, traits: Traits) -> bool:
     )
 
 
-def _is_same_source(source: Source, field: Field, traits: Traits) -> bool:
+def _is_same_source(source: SourceColumn, field: Field, traits: Traits) -> bool:
     parquet = None if source.parquet is None else parse_parquet_type(source.parquet)
     found = conversion(source.type, field.type)
     return (
         found is not None
         and (found.divisor, found.spread, found.to_float) == (1, 0, False)
-        and is_read(Recorded(source.type, parquet, source.in_range), field, traits)
+        and is_read(RecordedType(source.type, parquet, source.in_range), field, traits)
     )
 
 
@@ -435,7 +435,7 @@ def is_answerable(
         case InLeaf(points=points):
             return _all_serve(points, type_, serves)
         case RecurringLeaf():
-            return kind_of(type_) is Kind.INTEGER
+            return kind_of(type_) is BoundsKind.INTEGER
 
 
 def _are_widened(leaf: ValueLeaf) -> bool:

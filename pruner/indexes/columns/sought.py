@@ -15,7 +15,7 @@ from pruner.expr.bound.predicates import CompareLeaf, InLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.columns.canonical import hash_of
-from pruner.indexes.columns.kinds import Kind, kind_of
+from pruner.indexes.columns.kinds import BoundsKind, kind_of
 from pruner.indexes.columns.reading import is_answerable
 from pruner.verdict import Outcome
 
@@ -126,7 +126,7 @@ class SoughtValues:
         types = pa.types
         if types.is_timestamp(self._type) or types.is_time(self._type) or types.is_uint64(self._type):
             return False  # some of them have more than 64 bits, in nanoseconds or with a sign
-        return self._kind in (Kind.INTEGER, Kind.FLOAT)
+        return self._kind in (BoundsKind.INTEGER, BoundsKind.FLOAT)
 
     def _any_of(self, leaf: Leaf) -> Iterator[int]:
         points = _points(leaf, Outcome.TRUE) or _points(leaf, Outcome.FALSE) or ()
@@ -147,9 +147,9 @@ class SoughtValues:
 
     def _serves(self, value: StorageValue) -> bool:
         match self._kind:
-            case Kind.BYTES:
+            case BoundsKind.BYTES:
                 return isinstance(value, bytes)
-            case Kind.FLOAT:
+            case BoundsKind.FLOAT:
                 return isinstance(value, int | float) and not isinstance(value, bool)
             case _:
                 return isinstance(value, int)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pruner.errors import IndexDefinitionError
-from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of
+from pruner.indexes.columns.kinds import INT96, BoundsKind, Conversion, conversion, kind_of
 
 if TYPE_CHECKING:
     from pruner.indexes.base import LeafColumn, SliceReader
@@ -78,7 +78,7 @@ def footer_is_believed(created_by: str, leaf: LeafColumn) -> bool:
     name, version = found
     if leaf.parquet is not None and leaf.parquet.logical == "UUID" and name in _DOUBTED_UUIDS:
         return False
-    return name in _TRUSTED and version >= _TRUSTED[name] and kind_of(leaf.type) is not Kind.FLOAT
+    return name in _TRUSTED and version >= _TRUSTED[name] and kind_of(leaf.type) is not BoundsKind.FLOAT
 
 
 _DOUBTED_UUIDS = {"duckdb"}

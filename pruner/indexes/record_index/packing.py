@@ -38,7 +38,7 @@ _HEADER = struct.Struct("<QIBBH")  # number of keys, keys of a page, bytes of a 
 _UNSIGNED: Final = {1: "<u1", 2: "<u2", 4: "<u4"}
 
 
-class Layout(NamedTuple):
+class KeyLayout(NamedTuple):
     """How the keys of a segment are packed: their number, the hash of the first key of each page, and the bytes that
     a row and a position take.
     """
@@ -71,7 +71,7 @@ class Layout(NamedTuple):
         return self._range(page, HASH_BYTES + self.row_bytes, self.position_bytes)
 
 
-def layout_of(fences: bytes) -> Layout:
+def layout_of(fences: bytes) -> KeyLayout:
     """Read what `packed` wrote into the column `fences`.
 
     Raises:
@@ -84,7 +84,7 @@ def layout_of(fences: bytes) -> Layout:
     pages = -(-count // page_keys) if page_keys else -1
     if len(body) != pages * HASH_BYTES or not {row_bytes, position_bytes} <= set(_UNSIGNED):
         raise FormatError("a record index contradicts itself about its keys: create it anew")
-    return Layout(count, page_keys, row_bytes, position_bytes, np.frombuffer(body, "<u8"))
+    return KeyLayout(count, page_keys, row_bytes, position_bytes, np.frombuffer(body, "<u8"))
 
 
 def numbers(data: Sequence[Any], width: int) -> Integers:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pruner.arrow import positions
 from pruner.service.rest_catalog.metadata import GC, LOCATION, UnservedError
-from pruner.service.rest_catalog.partition_values import PartitionFilter, Source, value_as_json
+from pruner.service.rest_catalog.partition_values import BoundPartitionField, PartitionFilter, value_as_json
 from pruner.tables.iceberg.manifests import EQUALITY_DELETES
 from pruner.tables.iceberg.metadata import unpacked
 from pruner.tables.iceberg.schema import leaves_by_id
@@ -222,7 +222,7 @@ class IcebergTable:
         return {"spec-id": spec_id, "partition": told}
 
     @cached_property
-    def _fields(self) -> dict[int, list[Source]]:
+    def _fields(self) -> dict[int, list[BoundPartitionField]]:
         """What each field of each spec is made of."""
         metadata = self.newest.metadata
         schemas = (*metadata.schemas, metadata.schema_of(None))
@@ -235,7 +235,7 @@ class IcebergTable:
         }
         return {
             spec_id: [
-                Source(
+                BoundPartitionField(
                     each.source_id,
                     each.transform,
                     None if each.source_id not in leaves else leaves[each.source_id].type,

@@ -29,7 +29,7 @@ _EXACT: Final = Context(prec=60)
 _MET_BY_NULL: Final = frozenset({"is-null", "not-eq", "not-in", "not-nan", "not-starts-with"})
 
 
-class Source(NamedTuple):
+class BoundPartitionField(NamedTuple):
     """A field of a partition spec: the column's id and type now, and the transform."""
 
     id: int | None
@@ -48,7 +48,10 @@ class PartitionFilter:
     """Tells for a partition whether a filter may be true in it; exact wherever whole partitions match or none does."""
 
     def __init__(
-        self, asked: Filter, ids: Callable[[str], frozenset[int]], fields: dict[int, list[Source]]
+        self,
+        asked: Filter,
+        ids: Callable[[str], frozenset[int]],
+        fields: dict[int, list[BoundPartitionField]],
     ) -> None:
         """`ids` gives all columns that a name of the filter may mean; `fields` are those of each spec."""
         self._asked = asked
@@ -69,7 +72,11 @@ class PartitionFilter:
         return self._asked.holds(lambda kind, name, given: self._leaf(kind, name, given, partition))
 
     def _leaf(
-        self, kind: str, name: str | None, given: Sequence[Any], partition: list[tuple[Source, Any]]
+        self,
+        kind: str,
+        name: str | None,
+        given: Sequence[Any],
+        partition: list[tuple[BoundPartitionField, Any]],
     ) -> bool:
         ids = frozenset[int]() if name is None else self._ids(name)
         if len(ids) > 1 and ids & self._sources:
@@ -80,7 +87,7 @@ class PartitionFilter:
         return all(_meets(kind, given, source, value) for source, value in partition if source.id in ids)
 
 
-def _meets(kind: str, given: Sequence[Any], source: Source, value: Any) -> bool:
+def _meets(kind: str, given: Sequence[Any], source: BoundPartitionField, value: Any) -> bool:
     type_ = source.type
     if type_ is None:
         return True
@@ -99,7 +106,7 @@ def _meets(kind: str, given: Sequence[Any], source: Source, value: Any) -> bool:
     return _compared(kind, [_stored(each, type_, source) for each in given], extent, type_)
 
 
-def _extent(source: Source, value: Any, type_: pa.DataType) -> Extent | None:
+def _extent(source: BoundPartitionField, value: Any, type_: pa.DataType) -> Extent | None:
     if source.transform == "identity" and value is not None and not source.was_date:
         if isinstance(value, bytes) and pa.types.is_decimal(type_):
             value = int.from_bytes(value, "big", signed=True)
@@ -107,7 +114,7 @@ def _extent(source: Source, value: Any, type_: pa.DataType) -> Extent | None:
     return extent_of(source.transform, value, type_)
 
 
-def _stored(value: Any, type_: Any, source: Source) -> Any:
+def _stored(value: Any, type_: Any, source: BoundPartitionField) -> Any:
     """A value of a filter as manifests store it."""
     types = pa.types
     found: Any = None
@@ -193,7 +200,7 @@ def _ordered(value: Any) -> Any:
     return value
 
 
-def value_as_json(source: Source, value: Any, *, python: bool) -> Any:
+def value_as_json(source: BoundPartitionField, value: Any, *, python: bool) -> Any:
     """A value of a partition tuple as a client reads it from JSON.
 
     Raises:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.indexes.column_stats.comparisons import LEAST_RUNS, RUN, Runs
+from pruner.indexes.column_stats.comparisons import LEAST_RUNS, RUN, RunBounds
 
 RELATIONS = (np.less, np.less_equal, np.greater, np.greater_equal)
 COUNT = LEAST_RUNS * RUN + 17
@@ -29,7 +29,7 @@ def _bounds(layout: str, dtype: str) -> np.ndarray:
 @pytest.mark.parametrize("layout", ["ascending", "descending", "scattered", "steps", "constant"])
 def test_same_as_plain(layout: str, dtype: str) -> None:
     values = _bounds(layout, dtype)
-    runs = Runs.of(values)
+    runs = RunBounds.of(values)
     assert runs is not None
     edges = [values[0], values[-1], values[RUN], values[5 * RUN - 1], values.min() - 1, values.max() + 1, 40]
     for key in [edge.item() if isinstance(edge, np.generic) else edge for edge in edges] + [2**40, -(2**40)]:
@@ -41,7 +41,7 @@ def test_same_as_plain(layout: str, dtype: str) -> None:
 def test_nan_never_excludes_a_neighbour(key: int, holes: list[int]) -> None:
     values = _bounds("ascending", "float64")
     values[holes] = np.nan
-    runs = Runs.of(values)
+    runs = RunBounds.of(values)
     assert runs is not None
     for relation in RELATIONS:
         plain = relation(values, key)
@@ -53,11 +53,11 @@ def test_nan_never_excludes_a_neighbour(key: int, holes: list[int]) -> None:
 def test_a_run_of_nan() -> None:
     values = _bounds("ascending", "float64")
     values[RUN : 3 * RUN] = np.nan
-    runs = Runs.of(values)
+    runs = RunBounds.of(values)
     assert runs is not None
     for relation in RELATIONS:
         assert np.array_equal(runs.compare(relation, 10 * RUN), relation(values, 10 * RUN))
 
 
 def test_few_slices_have_no_runs() -> None:
-    assert Runs.of(np.arange(LEAST_RUNS * RUN - 1)) is None
+    assert RunBounds.of(np.arange(LEAST_RUNS * RUN - 1)) is None

@@ -19,7 +19,7 @@ from pruner.expr.show import shape
 from pruner.expr.text.sql import parse_predicate
 from pruner.service import Settings
 from pruner.service import page as overview
-from pruner.service.journal import Entry, Outcome
+from pruner.service.journal import Entry, PlanOutcome
 from tests.unit.service.conftest import FILES, Client
 
 TOKEN = "a token that nobody guesses"
@@ -191,7 +191,7 @@ def test_the_form_of_a_predicate_holds_no_constant(text: str, form: str) -> None
 
 def test_a_line_of_the_log_stays_one_line() -> None:
     reasons = ("x\r\n2026 ERROR y\x1b[2J\u2028",)
-    entry = Entry(Outcome("id", "t", "trino", "a\nb", 1, 1, (("i", 1),), reasons), 0, 0.001, again=True)
+    entry = Entry(PlanOutcome("id", "t", "trino", "a\nb", 1, 1, (("i", 1),), reasons), 0, 0.001, again=True)
     assert (
         entry.line()
         == "table t: 1 of 1 file kept in 1.0 ms for trino again: a b; 1 by i; x 2026 ERROR y [2J "

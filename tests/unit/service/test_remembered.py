@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner.service.journal import KEPT_SECONDS, Made, Outcome, Remembered
+from pruner.service.journal import KEPT_SECONDS, PlannedAnswer, PlanOutcome, Remembered
 from tests.unit.service.conftest import FILES, Client
 
-MADE = Made(Outcome("id", "t", "trino", "n = ?", 1, 2, (), ()), b"answer", "keys", lambda: None)
+MADE = PlannedAnswer(PlanOutcome("id", "t", "trino", "n = ?", 1, 2, (), ()), b"answer", "keys", lambda: None)
 
 
 def _ask(client: Client, text: str = "n = 42", **session: str) -> dict[str, Any]:

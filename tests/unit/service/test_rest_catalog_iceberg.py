@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from pruner.errors import PredicateError
 from pruner.schema import TableSchema
 from pruner.service.rest_catalog.filters import Filter
-from pruner.service.rest_catalog.partition_values import PartitionFilter, Source
+from pruner.service.rest_catalog.partition_values import BoundPartitionField, PartitionFilter
 from tests.support.iceberg_tables import SPECS, IcebergLake, rows
 from tests.support.service import running_service
 
@@ -121,7 +121,7 @@ def test_names_are_those_of_any_schema(served: Served) -> None:
     assert len(served.ask("POST", "months/plan", json=folded).json()["file-scan-tasks"]) == 1
 
 
-def _decided(content: Any, source: Source, value: Any, ids: tuple[int, ...] = (1,)) -> bool:
+def _decided(content: Any, source: BoundPartitionField, value: Any, ids: tuple[int, ...] = (1,)) -> bool:
     asked = Filter(content, TableSchema(()), case_sensitive=True)
     return PartitionFilter(asked, lambda _: frozenset(ids), {0: [source]}).may_match(0, (value,))
 
@@ -130,33 +130,33 @@ def _leaf(kind: str, value: Any) -> dict[str, Any]:
     return {"type": kind, "term": "c", "value": value}
 
 
-DAY = Source(1, "day", pa.timestamp("us", "UTC"))
-DECIDED: list[tuple[Source, Any, dict[str, Any], bool]] = [
+DAY = BoundPartitionField(1, "day", pa.timestamp("us", "UTC"))
+DECIDED: list[tuple[BoundPartitionField, Any, dict[str, Any], bool]] = [
     (DAY, 10, _leaf("lt", 10 * 86_400_000_000), False),
     (DAY, 10, _leaf("lt", 10 * 86_400_000_000 + 1), True),
     (DAY, 10, _leaf("gt-eq", 11 * 86_400_000_000), False),
     (DAY, None, _leaf("gt-eq", 0), False),
     (DAY, None, _leaf("not-eq", 0), True),
-    (Source(1, "truncate[2]", pa.string()), "ab", _leaf("starts-with", "abc"), True),
-    (Source(1, "truncate[2]", pa.string()), "ab", _leaf("not-starts-with", "a"), False),
-    (Source(1, "truncate[2]", pa.string()), "a", _leaf("eq", "ab"), False),
-    (Source(1, "truncate[10]", pa.int64()), 20, _leaf("lt", 20), False),
-    (Source(1, "bucket[4]", pa.int64()), 2, _leaf("lt", 20), True),
-    (Source(1, "bucket[4]", pa.int64()), None, {"type": "not-null", "term": "c"}, False),
-    (Source(1, "void", pa.int64()), None, {"type": "not-null", "term": "c"}, True),
-    (Source(1, "identity", pa.decimal128(9, 2)), b"\x01\x2b", _leaf("lt", "2.99"), False),
-    (Source(1, "identity", pa.decimal128(9, 2)), b"\x01\x2b", _leaf("lt-eq", "2.99"), True),
-    (Source(1, "identity", pa.float64()), -0.0, _leaf("lt", 0.0), True),
-    (Source(1, "identity", pa.float64()), 0.0, _leaf("eq", -0.0), False),
-    (Source(1, "identity", pa.binary()), b"\x00\xff", _leaf("eq", "00FF"), True),
-    (Source(1, "identity", pa.timestamp("us")), 0, _leaf("gt", 5), False),
-    (Source(1, "identity", pa.timestamp("us"), was_date=True), 0, _leaf("gt", 5), True),
+    (BoundPartitionField(1, "truncate[2]", pa.string()), "ab", _leaf("starts-with", "abc"), True),
+    (BoundPartitionField(1, "truncate[2]", pa.string()), "ab", _leaf("not-starts-with", "a"), False),
+    (BoundPartitionField(1, "truncate[2]", pa.string()), "a", _leaf("eq", "ab"), False),
+    (BoundPartitionField(1, "truncate[10]", pa.int64()), 20, _leaf("lt", 20), False),
+    (BoundPartitionField(1, "bucket[4]", pa.int64()), 2, _leaf("lt", 20), True),
+    (BoundPartitionField(1, "bucket[4]", pa.int64()), None, {"type": "not-null", "term": "c"}, False),
+    (BoundPartitionField(1, "void", pa.int64()), None, {"type": "not-null", "term": "c"}, True),
+    (BoundPartitionField(1, "identity", pa.decimal128(9, 2)), b"\x01\x2b", _leaf("lt", "2.99"), False),
+    (BoundPartitionField(1, "identity", pa.decimal128(9, 2)), b"\x01\x2b", _leaf("lt-eq", "2.99"), True),
+    (BoundPartitionField(1, "identity", pa.float64()), -0.0, _leaf("lt", 0.0), True),
+    (BoundPartitionField(1, "identity", pa.float64()), 0.0, _leaf("eq", -0.0), False),
+    (BoundPartitionField(1, "identity", pa.binary()), b"\x00\xff", _leaf("eq", "00FF"), True),
+    (BoundPartitionField(1, "identity", pa.timestamp("us")), 0, _leaf("gt", 5), False),
+    (BoundPartitionField(1, "identity", pa.timestamp("us"), was_date=True), 0, _leaf("gt", 5), True),
 ]
 
 
 @pytest.mark.parametrize(("source", "value", "content", "expected"), DECIDED)
 def test_partitions_are_decided_as_spark_expects(
-    source: Source, value: Any, content: dict[str, Any], expected: bool
+    source: BoundPartitionField, value: Any, content: dict[str, Any], expected: bool
 ) -> None:
     assert _decided(content, source, value) == expected
     assert _decided({"type": "not", "child": content}, source, value) or expected or value is None
@@ -164,6 +164,6 @@ def test_partitions_are_decided_as_spark_expects(
 
 def test_what_cannot_be_decided_is_refused() -> None:
     with pytest.raises(PredicateError, match="which is none of its values"):
-        _decided(_leaf("eq", "x"), Source(1, "identity", pa.int64()), 5)
+        _decided(_leaf("eq", "x"), BoundPartitionField(1, "identity", pa.int64()), 5)
     with pytest.raises(PredicateError, match="which several columns of the table were called"):
-        _decided(_leaf("eq", 5), Source(1, "identity", pa.int64()), 5, ids=(1, 7))
+        _decided(_leaf("eq", 5), BoundPartitionField(1, "identity", pa.int64()), 5, ids=(1, 7))
