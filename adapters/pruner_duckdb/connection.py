@@ -15,7 +15,7 @@ import duckdb
 from pruner.adapters import Newest
 from pruner.errors import PrunerError, TableError
 from pruner_duckdb.catalog.tables import KnownTable, Path, TableNames, TableSpec, name_is_taken
-from pruner_duckdb.catalog.views import Views
+from pruner_duckdb.catalog.views import SessionViews
 from pruner_duckdb.native_scan.connecting import (
     NativeConnection,
     attach_native,
@@ -35,14 +35,14 @@ from pruner_duckdb.shadow.answers import (
     FETCHING,
     SHOWING_CHANGES,
     Ask,
-    Changes,
+    DatabaseChanges,
     are_harmless,
 )
 from pruner_duckdb.shadow.predicates import Predicates
 from pruner_duckdb.shadow.selftest import TESTED_VERSIONS, find_problem, plan_format_problem
 from pruner_duckdb.shadow.shadow import Shadow
 from pruner_duckdb.sql.engine_faults import EXPRESSIONS_ARE_TEXT, SHOWS_WHAT_WAS_DONE
-from pruner_duckdb.statements import LearnedViews, Runner
+from pruner_duckdb.statements import LearnedViews, StatementRunner
 from pruner_duckdb.types import quote
 
 KEPT_PLANS = 64
@@ -80,7 +80,7 @@ class Connection:
     scan was to be had where possible (`native="auto"`).
     """
 
-    def __init__(self, runner: Runner, unserved: Mapping[str, str] | None = None) -> None:
+    def __init__(self, runner: StatementRunner, unserved: Mapping[str, str] | None = None) -> None:
         self._runner = runner
         self.last_plans = runner.last_plans
         self.unserved = dict(unserved or {})
@@ -236,16 +236,16 @@ class Connection:
         def make() -> duckdb.DuckDBPyRelation:
             return runner.run(statement)
 
-        def told(error: duckdb.Error) -> Exception:
-            return runner.told(error, statement)
+        def restated(error: duckdb.Error) -> Exception:
+            return runner.restated(error, statement)
 
-        made = runner.outlived(statement)
+        made = runner.run_stored_definition(statement)
         if made is not None:
             if not SHOWS_WHAT_WAS_DONE:
                 return None
             # Made lazy, so that nobody has a handle of the database who does not ask for one.
             return LazyRelation(
-                lambda: made, told, runner.tables.look_again, handed_out=runner.changes.handed_out
+                lambda: made, restated, runner.tables.look_again, handed_out=runner.changes.handed_out
             )
         if form is None or not form.lazy:
             # DuckDB's relation would hold on to the files that a lazy relation in a variable reads now.
@@ -256,10 +256,10 @@ class Connection:
                 return None
             if form is not None and form.explains and not variables:
                 return LazyRelation(
-                    lambda: result, told, runner.tables.look_again, handed_out=runner.changes.handed_out
+                    lambda: result, restated, runner.tables.look_again, handed_out=runner.changes.handed_out
                 )
             runner.changes.handed_out()
-            return LazyRelation(make, told, runner.tables.look_again) if variables else result
+            return LazyRelation(make, restated, runner.tables.look_again) if variables else result
         select = form.select
         scope.keep({each.path[-1] for each in select.references if len(each.path) == 1})
         if form.literal or not runner.rewriter.binds(select, statement.parameters, runner.relation_of(scope)):
@@ -273,7 +273,7 @@ class Connection:
             return runner.retry_in_full(statement, error, use)
 
         return LazyRelation(
-            make, told, runner.tables.look_again, filtered, runner.changes.handed_out, retry_in_full
+            make, restated, runner.tables.look_again, filtered, runner.changes.handed_out, retry_in_full
         )
 
     def _filtered(self, statement: Statement, condition: object) -> LazyRelation | None:
@@ -357,7 +357,7 @@ def connect(
         return found
     con = duckdb.connect(database, read_only=read_only, config=given)
     own = database == ":memory:"
-    changes = Changes(all_pass_here=own, as_shipped=own and are_harmless(config or ()))
+    changes = DatabaseChanges(all_pass_here=own, is_pristine=own and are_harmless(config or ()))
     return _attached(con, tables, changes, reason)
 
 
@@ -381,7 +381,7 @@ def _native(
 
     def other_way(con: duckdb.DuckDBPyConnection, rest: Mapping[str, KnownTable]) -> Connection:
         names = TableNames({each.path: each for each in rest.values()})
-        return _over(con, names, Changes(all_pass_here=False), plans)
+        return _over(con, names, DatabaseChanges(all_pass_here=False), plans)
 
     try:
         reason = why_not()
@@ -434,11 +434,14 @@ def attach(
     )
     if found is not None:
         return found
-    return _attached(con, tables, Changes(all_pass_here=False), reason)
+    return _attached(con, tables, DatabaseChanges(all_pass_here=False), reason)
 
 
 def _attached(
-    con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec], changes: Changes, reason: str | None
+    con: duckdb.DuckDBPyConnection,
+    tables: Mapping[str, TableSpec],
+    changes: DatabaseChanges,
+    reason: str | None,
 ) -> Connection:
     known = _known(tables)
     found = _over(con, TableNames(known), changes, Newest(maxlen=KEPT_PLANS))
@@ -448,11 +451,11 @@ def _attached(
 
 
 def _over(
-    con: duckdb.DuckDBPyConnection, names: TableNames, changes: Changes, plans: Newest[Scan]
+    con: duckdb.DuckDBPyConnection, names: TableNames, changes: DatabaseChanges, plans: Newest[Scan]
 ) -> Connection:
     shadow, predicates = _shadow_and_predicates()
-    views = Views(names, shadow)
-    runner = Runner(con, Rewriter(names, shadow, predicates), views, plans, changes)
+    views = SessionViews(names, shadow)
+    runner = StatementRunner(con, Rewriter(names, shadow, predicates), views, plans, changes)
     ask = runner.method(lazy=False).first_row
     _require_free(names, shadow, ask)
     names.begin_in(*ask("SELECT system.main.current_database(), system.main.current_schema()", []))

@@ -24,7 +24,7 @@ from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
     from pruner_duckdb.sql.forms import Parse
-    from pruner_duckdb.sql.select import Reference
+    from pruner_duckdb.sql.select import TableReference
 
 _FREEZING = frozenset(["create_view", "to_view"])
 """Methods whose result outlives the run with the list of files that it had."""
@@ -210,7 +210,7 @@ def _rows_of_one_run(native: duckdb.DuckDBPyRelation) -> Iterator[tuple[Any, ...
 _UNNAMED: Final = "unnamed_relation"
 
 
-def read_by(condition: str, parse: Parse) -> tuple[Reference, ...] | None:
+def read_by(condition: str, parse: Parse) -> tuple[TableReference, ...] | None:
     """The tables that a condition reads itself; None for what is no expression or has parameters, which would be taken
     for those of the statement.
 

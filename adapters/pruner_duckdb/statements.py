@@ -17,18 +17,18 @@ from pruner.ddl import CreateIndex, DropIndex, SqlResult, StatementError, execut
 from pruner.errors import PrunerError, TableError
 from pruner.tables.hudi.merging.slices import TableChanged
 from pruner_duckdb.catalog.table_macros import is_create_table_macro
-from pruner_duckdb.catalog.views import Views, is_create_view
+from pruner_duckdb.catalog.views import SessionViews, is_create_view
 from pruner_duckdb.plainly import VALUE_ERRORS, AccessPath, FullScan, full_scans_after
 from pruner_duckdb.read.reading import Sources
 from pruner_duckdb.relation import LazyRelation
-from pruner_duckdb.rewrite.errors import refusal, told
+from pruner_duckdb.rewrite.errors import refusal, restated
 from pruner_duckdb.rewrite.markers import without_gone
 from pruner_duckdb.rewrite.rewrite import Rewriter
 from pruner_duckdb.rewrite.statement import Rewritten, Statement
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.session.scope import Method, Scope
 from pruner_duckdb.session.session import session_state
-from pruner_duckdb.shadow.answers import Answers, Changes
+from pruner_duckdb.shadow.answers import AnswerCache, DatabaseChanges
 from pruner_duckdb.shadow.predicates import Parameters
 from pruner_duckdb.sql.select import NotSelect, Span, splice
 from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
@@ -293,16 +293,16 @@ class LearnedViews(Exception):  # noqa: N818 - never reaches a user
     """The statement reads a view that was not known to read a table of pruner; now it is: begin again."""
 
 
-class Runner:
+class StatementRunner:
     """Runs statements on one DuckDB connection."""
 
     def __init__(
         self,
         native: duckdb.DuckDBPyConnection,
         rewriter: Rewriter,
-        views: Views,
+        views: SessionViews,
         last_plans: Newest[Scan],
-        changes: Changes,
+        changes: DatabaseChanges,
     ) -> None:
         self.native = native
         self.rewriter = rewriter
@@ -310,7 +310,7 @@ class Runner:
         self.views = views
         self.last_plans = last_plans
         self.changes = changes
-        self._answers = Answers(changes)
+        self._answers = AnswerCache(changes)
         self.registered: dict[str, LazyRelation] = {}
         self._prepared = PreparedStatements()
         self._recording = True
@@ -318,9 +318,9 @@ class Runner:
         self._unread: Statement | None = None
         """What `execute` ran last over pruned tables, until a row of it has been fetched."""
 
-    def on(self, native: duckdb.DuckDBPyConnection) -> Runner:
+    def on(self, native: duckdb.DuckDBPyConnection) -> StatementRunner:
         """The same for another connection to the database."""
-        return Runner(native, self.rewriter, self.views, self.last_plans, self.changes)
+        return StatementRunner(native, self.rewriter, self.views, self.last_plans, self.changes)
 
     def method(self, *, lazy: bool, alias: str = "") -> Method:
         """One of the two ways to run a statement."""
@@ -372,7 +372,7 @@ class Runner:
         about_index = shown_instead(statement, self.rewriter.shadow)
         if about_index is not None:
             return statement.with_text(about_index).call()
-        made = self.outlived(statement)
+        made = self.run_stored_definition(statement)
         if made is not None:
             return made
         statement = self.written_out(statement)
@@ -484,7 +484,7 @@ class Runner:
         finally:
             self.native.execute(f"DEALLOCATE {wrong.name}")
 
-    def outlived(self, statement: Statement) -> Any:
+    def run_stored_definition(self, statement: Statement) -> Any:
         """Run a statement that outlives its run, PREPARE or CREATE VIEW, if it reads one of the tables.
 
         Returns:
@@ -554,7 +554,7 @@ class Runner:
             self.changes.happened()
             if isinstance(error, duckdb.CatalogException):
                 self._learn_views(error, statement.with_text(rewritten.sql))
-            raise self.told(error, statement) from error.__cause__
+            raise self.restated(error, statement) from error.__cause__
 
     def _call_in_time(self, rewritten: Rewritten, statement: Statement, record: bool) -> Any:
         """Run a statement, and once more over all files if it may have begun too late for its plan.
@@ -578,7 +578,7 @@ class Runner:
         self._record(again, record)
         return found
 
-    def told(self, error: duckdb.Error, statement: Statement) -> Exception:
+    def restated(self, error: duckdb.Error, statement: Statement) -> Exception:
         """An error of DuckDB as one about the statement that was asked for; where reading merged rows was what failed,
         the error of pruner behind it.
         """
@@ -588,7 +588,7 @@ class Runner:
         named = [source for name, source in self._sources.items() if name in str(error)]
         if named:
             return named[0].hidden()
-        return told(error, statement.written, self.tables.written, with_place=not statement.executes)
+        return restated(error, statement.written, self.tables.written, with_place=not statement.executes)
 
     def _unchanged(self, statement: Statement) -> Any:
         self.rewriter.meaning.macros.may_change(str(statement.text))
@@ -597,7 +597,7 @@ class Runner:
                 return statement.call()
         except duckdb.CatalogException as error:
             self._learn_views(error, statement)
-            raise told(error, statement.written, self.tables.written) from error.__cause__
+            raise restated(error, statement.written, self.tables.written) from error.__cause__
 
     def _learn_views(self, error: duckdb.CatalogException, statement: Statement) -> None:
         """Find out why DuckDB misses one of the tables, if that is what the error says.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pruner import Plan, Table
-    from pruner_python.content import Part
+    from pruner_python.content import PartitionFiles
 
 engine = "pyarrow"
 
@@ -58,7 +58,7 @@ def _check_readable(file: str, storage_options: Mapping[str, str]) -> None:
         raise SchemaError(f"pyarrow cannot read {file}: {error}") from None
 
 
-def _guarantee(part: Part) -> Any:
+def _guarantee(part: PartitionFiles) -> Any:
     """The values of a partition, as what holds for all of its rows: from there pyarrow takes them."""
     known = [
         compute.field(name) == value if value.is_valid else compute.field(name).is_null()

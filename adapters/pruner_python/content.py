@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class PartitionFiles:
     """Files of one partition; `values` are those of the columns that stand in paths alone."""
 
     files: list[str]
@@ -35,7 +35,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Content:
+class DatasetContent:
     """What is to be read: `schema` has the columns of the result, `stored` those that come from the files.
 
     `samples` has one file of each Parquet schema, for engines that make other types of it than the table has.
@@ -43,11 +43,13 @@ class Content:
 
     schema: pa.Schema
     stored: pa.Schema
-    parts: list[Part]
+    parts: list[PartitionFiles]
     samples: list[str]
 
 
-def content_of(plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str]) -> Content:
+def content_of(
+    plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str]
+) -> DatasetContent:
     """Work out what is to be read of a plan, and check that every file gives what the table's schema says.
 
     Args:
@@ -73,7 +75,7 @@ def content_of(plan: Plan, columns: Sequence[str] | None, storage_options: Mappi
     samples = _check_files(plan, in_files, storage_options)
     stored = pa.schema([pa.field(field.name, field.type) for field in in_files])
     in_paths = [field for field in fields if not field.in_file]
-    return Content(schema, stored, list(_parts(plan, in_paths)) if count else [], samples)
+    return DatasetContent(schema, stored, list(_parts(plan, in_paths)) if count else [], samples)
 
 
 def _check_any(plan: Plan, fields: list[Field]) -> None:
@@ -169,14 +171,14 @@ def _children(struct: pa.DataType) -> Iterator[pa.Field[Any]]:
     return iter(cast("Any", struct))
 
 
-def _parts(plan: Plan, in_paths: list[Field]) -> Iterator[Part]:
+def _parts(plan: Plan, in_paths: list[Field]) -> Iterator[PartitionFiles]:
     kept = list(_kept(plan))
     if not in_paths:
-        yield Part([uri for _, uri in kept], {})
+        yield PartitionFiles([uri for _, uri in kept], {})
         return
     partitions = plan.snapshot.partition_ordinals[[ordinal for ordinal, _ in kept]]
     values = {field.name: plan.snapshot.partitions.values[field.path] for field in in_paths}
     for partition in np.unique(partitions).tolist():
         files = [kept[at][1] for at in np.flatnonzero(partitions == partition)]
         of_partition = {field.name: values[field.name][partition].cast(field.type) for field in in_paths}
-        yield Part(files, of_partition)
+        yield PartitionFiles(files, of_partition)

@@ -32,7 +32,7 @@ _LOG = logging.getLogger("pruner")
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class DatasetScan:
     """One scan: see `pruner.adapters.ScanRecord`."""
 
     table: str
@@ -49,13 +49,13 @@ class PrunedDataset(ds.Dataset):
 
     # pyarrow's own constructor refuses to make one. All that is public is defined here, or rests on `scanner`.
     def __init__(
-        self, table: Table, name: str | None = None, on_scan: Callable[[Scan], None] | None = None
+        self, table: Table, name: str | None = None, on_scan: Callable[[DatasetScan], None] | None = None
     ) -> None:
         self._table = table
         self._name = name or table.uri
         self._on_scan = on_scan
         self._told: pa.Schema | None = None
-        self.last_plans: Newest[Scan] = Newest(maxlen=KEPT_PLANS)
+        self.last_plans: Newest[DatasetScan] = Newest(maxlen=KEPT_PLANS)
 
     @property
     def schema(self) -> pa.Schema:
@@ -86,9 +86,9 @@ class PrunedDataset(ds.Dataset):
         semantics = Semantics.of(arrow.engine)
         predicate = TRUE if filter_ is None else decode(filter_, schema)
         try:
-            scan = Scan(self._name, snapshot.plan(predicate, semantics=semantics), switched_off())
+            scan = DatasetScan(self._name, snapshot.plan(predicate, semantics=semantics), switched_off())
         except PrunerError as error:
-            scan = Scan(self._name, snapshot.plan(TRUE, semantics=semantics), str(error))
+            scan = DatasetScan(self._name, snapshot.plan(TRUE, semantics=semantics), str(error))
         self.last_plans.append(scan)
         if self._on_scan is not None:
             self._on_scan(scan)

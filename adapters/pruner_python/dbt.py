@@ -17,7 +17,7 @@ from dbt.adapters.duckdb.plugins import BasePlugin
 
 from pruner.catalog.names import open_given
 from pruner.catalog.settings import TABLE_KEYS
-from pruner_python.datasets import PrunedDataset, Scan
+from pruner_python.datasets import DatasetScan, PrunedDataset
 
 
 class Plugin(BasePlugin):
@@ -43,7 +43,7 @@ class Plugin(BasePlugin):
         """A view, so that the filters of each model reach the files."""
         return "view"
 
-    def _report(self, scan: Scan) -> None:
+    def _report(self, scan: DatasetScan) -> None:
         assert self._scans is not None
         with self._lock, self._scans.open("a", encoding="utf-8") as file:
             file.write(scan.plan.to_json() + "\n")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pruner import Plan, Table
-    from pruner_python.content import Part
+    from pruner_python.content import PartitionFiles
 
 engine = "polars"
 
@@ -59,7 +59,7 @@ def probe(table: Table, plan: Plan) -> None:
     scan(plan, None, table.storage_options).head(1).collect()
 
 
-def _told_by_folders(part: Part) -> bool:
+def _told_by_folders(part: PartitionFiles) -> bool:
     """Tell whether Polars reads of the paths of a partition what the snapshot has: plain texts, numbers and days."""
     told = {name: _as_folder(value.as_py()) for name, value in part.values.items()}
     for folder in {file.rpartition("/")[0] for file in part.files}:
@@ -108,7 +108,10 @@ def _converts(found: Any, wanted: Any) -> bool:
 
 
 def _frame(
-    part: Part, stored: Mapping[str, Any], whole: Mapping[str, Any], storage_options: Mapping[str, str]
+    part: PartitionFiles,
+    stored: Mapping[str, Any],
+    whole: Mapping[str, Any],
+    storage_options: Mapping[str, str],
 ) -> pl.LazyFrame:
     frame = _scan(part.files, stored, storage_options, {})
     literals = [pl.lit(value.as_py(), whole[name]).alias(name) for name, value in part.values.items()]

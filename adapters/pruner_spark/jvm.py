@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError
-from pruner_spark.relations.relation import Planner, sentence
+from pruner_spark.relations.relation import RelationPlanner, sentence
 from pruner_spark.relations.scans import ScanLog
 from pruner_spark.session import SessionState
 
@@ -40,7 +40,7 @@ class JavaSide:
     def __init__(self, gateway: Any) -> None:
         self.gateway = gateway
         self.log = ScanLog()
-        self.planner = Planner(self.log)
+        self.planner = RelationPlanner(self.log)
         self._lock = Lock()
         self._factory: Any = None
 
@@ -163,7 +163,7 @@ def java_session(spark: SparkSession) -> Any:
 
 def session_state(spark: SparkSession) -> SessionState:
     """Return the rules of a session as they are now."""
-    return SessionState.told(json.loads(str(java_side(spark).factory.settings(java_session(spark)))))
+    return SessionState.from_settings(json.loads(str(java_side(spark).factory.settings(java_session(spark)))))
 
 
 def session_id(spark: SparkSession) -> str:

@@ -31,7 +31,7 @@ class SessionState:
     list_threshold: int = 10
 
     @classmethod
-    def told(cls, settings: Mapping[str, Any]) -> SessionState:
+    def from_settings(cls, settings: Mapping[str, Any]) -> SessionState:
         """The rules that java/scans/Asked.java tells of."""
         collation = str(settings["collation"])
         return cls(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pruner import Table
     from pruner.ddl import SqlResult
     from pruner_spark.jvm import JavaSide
-    from pruner_spark.wrapping import Statement
+    from pruner_spark.wrapping import AnalyzedStatement
 
 MOST_SOURCE_BYTES = 10 * 1024 * 1024
 """Size of a source, as Spark estimates it, up to which its rows are fetched: what Spark itself broadcasts."""
@@ -201,7 +201,9 @@ def sql(
     return session.sql(query) if changed is None else wrapper.frame(changed)
 
 
-def _changed(spark: SparkSession, side: JavaSide, wrapper: Wrapper, statement: Statement, chosen: str) -> Any:
+def _changed(
+    spark: SparkSession, side: JavaSide, wrapper: Wrapper, statement: AnalyzedStatement, chosen: str
+) -> Any:
     """A statement that changes rows, with what it reads pruned; None where it is to run as it is."""
     plan, source = statement.plan, statement.source
     pruned, wrapped = plan, source

@@ -48,7 +48,7 @@ Chooser = Callable[[Leaf], "TableSettings | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class AnalyzedStatement:
     """A statement that Spark has analysed (java/statements/Statement.java) and what it reads.
 
     `leaves` is None where it only does something. With `is_direct` no more is to be done with it than to replace
@@ -98,7 +98,7 @@ class Wrapper:
         self._side = side
         self._patience = max(1, int(planning_seconds * 1000))
 
-    def told(self, statement: Any, *, uncached: bool = False) -> Statement:
+    def told(self, statement: Any, *, uncached: bool = False) -> AnalyzedStatement:
         """Return what Java tells of one of its statements (java/statements/Statement.java).
 
         With `uncached` the parts of it that Spark has cached stay as they are: another relation in them would have
@@ -106,7 +106,7 @@ class Wrapper:
         """
         told = json.loads(str(statement.described(uncached)))
         leaves = told_leaves(told["reads"]) if "reads" in told else None
-        return Statement(
+        return AnalyzedStatement(
             self._spark,
             statement,
             self._patience,
@@ -117,11 +117,11 @@ class Wrapper:
             told["changes"],
         )
 
-    def analyzed(self, plan: Any, *, uncached: bool = False) -> Statement:
+    def analyzed(self, plan: Any, *, uncached: bool = False) -> AnalyzedStatement:
         """Return a plan that Spark has analysed as a statement."""
         return self.told(self._side.factory.analyzed(java_session(self._spark), plan), uncached=uncached)
 
-    def chosen(self, statement: Statement, choose: Chooser, keys: Expr = TRUE) -> str:
+    def chosen(self, statement: AnalyzedStatement, choose: Chooser, keys: Expr = TRUE) -> str:
         """Return, for Java, which relations of a statement prune themselves: those to which `choose` gives a table.
 
         With `keys` they read the file groups that can hold a row for which these are true, whatever Spark pushes to

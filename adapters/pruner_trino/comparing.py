@@ -134,7 +134,7 @@ def _padded(column: Expr, text: str) -> Opaque:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TypedExpr:
     """A value in the expression form with its type in Trino, None for one that predicates are never decided on.
 
     `stored` tells that it is a column as the files hold it, whose text Trino may still cut or pad.
@@ -156,7 +156,7 @@ class Part:
         return self.type
 
 
-def compare(operator: Operator, left: Part, right: Literal) -> Expr:
+def compare(operator: Operator, left: TypedExpr, right: Literal) -> Expr:
     """Return `left operator right`, with `right` of the type of `left`.
 
     Raises:
@@ -167,7 +167,7 @@ def compare(operator: Operator, left: Part, right: Literal) -> Expr:
     return Compare(operator, left.expr, right)
 
 
-def equals_any(left: Part, options: Sequence[Literal]) -> Expr:
+def equals_any(left: TypedExpr, options: Sequence[Literal]) -> Expr:
     """Return `left IN (options)`, with options of the type of `left`.
 
     Raises:

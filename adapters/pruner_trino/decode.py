@@ -16,7 +16,7 @@ from pruner.errors import PredicateError
 from pruner.expr.exact.clock import day_number
 from pruner.expr.nodes import FALSE, TRUE, Expr, IsNull, Literal, Not, Operator, conjunction, disjunction
 from pruner.expr.semantics import Semantics
-from pruner_trino.comparing import Part, compare, equals_any
+from pruner_trino.comparing import TypedExpr, compare, equals_any
 from pruner_trino.expressions import Expressions
 from pruner_trino.messages import (
     AllValues,
@@ -35,7 +35,7 @@ from pruner_trino.messages import (
 from pruner_trino.values import NotUnderstood, TrinoType, literal
 
 
-def column_domain(column: Part, values: Values, *, null_allowed: bool) -> Expr:
+def column_domain(column: TypedExpr, values: Values, *, null_allowed: bool) -> Expr:
     """Return the predicate that a column's values lie in a domain.
 
     Raises:
@@ -53,7 +53,7 @@ def column_domain(column: Part, values: Values, *, null_allowed: bool) -> Expr:
     return null if inside == FALSE else disjunction((null, inside))
 
 
-def _inside(column: Part, values: Values, kind: TrinoType) -> Expr | None:
+def _inside(column: TypedExpr, values: Values, kind: TrinoType) -> Expr | None:
     """What is said of values that are not NULL; None if every one is inside."""
     match values:
         case AllValues():
@@ -105,7 +105,7 @@ def _value(value: Any, kind: TrinoType) -> Literal:
     return found
 
 
-def _in_ranges(column: Part, spans: Sequence[_Span]) -> Expr | None:
+def _in_ranges(column: TypedExpr, spans: Sequence[_Span]) -> Expr | None:
     """One of the ranges holds.
 
     Ranges that are open at both ends are all values but some, and there NaN, which is in no range, may be wanted: they
@@ -145,13 +145,13 @@ def _order(found: Literal) -> Any:
     return day_number(found.value) if isinstance(found.value, datetime.date) else found.value
 
 
-def _in_some(column: Part, spans: Sequence[_Span]) -> Expr:
+def _in_some(column: TypedExpr, spans: Sequence[_Span]) -> Expr:
     points = [point for span in spans if (point := span.only_value) is not None]
     ranges = [_in_range(column, span) for span in spans if span.only_value is None]
     return disjunction((*((equals_any(column, points),) if points else ()), *ranges))
 
 
-def _in_range(column: Part, span: _Span) -> Expr:
+def _in_range(column: TypedExpr, span: _Span) -> Expr:
     ends: list[Expr] = []
     if span.low is not None:
         ends.append(compare(Operator.GE if span.low.inclusive else Operator.GT, column, span.low.value))

@@ -29,7 +29,7 @@ from pruner.expr.nodes import (
     conjunction,
 )
 from pruner_trino import functions
-from pruner_trino.comparing import Part, compare, equals_any, text_like
+from pruner_trino.comparing import TypedExpr, compare, equals_any, text_like
 from pruner_trino.messages import (
     CallNode,
     ColumnNode,
@@ -78,7 +78,7 @@ class Expressions:
         except NotUnderstood as reason:
             return self.opaque(columns, _summary(node, self._columns), str(reason))
 
-    def column(self, name: str) -> Part:
+    def column(self, name: str) -> TypedExpr:
         """Return the column with this id.
 
         Raises:
@@ -104,26 +104,26 @@ class Expressions:
         named = tuple(Column(tuple(self._columns[name].path)) for name in columns[:_COLUMNS_NAMED])
         return Opaque(named, text if len(text) <= _TEXT else text[:_TEXT] + "…", reason)
 
-    def _stored(self, column: Column, kind: TrinoType | None, *, partition: bool = False) -> Part:
+    def _stored(self, column: Column, kind: TrinoType | None, *, partition: bool = False) -> TypedExpr:
         """A column as the connector reads it; of a type that is not known only whether it is NULL can matter, and
         structs, lists and maps do not tell that either.
         """
         if kind is None:
-            return Part(column, None, stored=True)
+            return TypedExpr(column, None, stored=True)
         # A number in a path is what its digits say, in whatever integer type it is read.
         read = BIGINT if partition and kind.name in ("tinyint", "smallint", "integer") else kind
-        return Part(Call("read_as", (column,), read.arrow), kind, stored=True)
+        return TypedExpr(Call("read_as", (column,), read.arrow), kind, stored=True)
 
-    def _part(self, node: Node, depth: int) -> Part:
+    def _part(self, node: Node, depth: int) -> TypedExpr:
         try:
             if depth > DEEPEST:
                 raise NotUnderstood(f"it is nested more than {DEEPEST} deep")
             return self._understand(node, depth)
         except NotUnderstood as reason:
             kind = trino_type(node.type)
-            return Part(self.opaque(survey(node)[0], _summary(node, self._columns), str(reason)), kind)
+            return TypedExpr(self.opaque(survey(node)[0], _summary(node, self._columns), str(reason)), kind)
 
-    def _understand(self, node: Node, depth: int) -> Part:
+    def _understand(self, node: Node, depth: int) -> TypedExpr:
         match node:
             case ColumnNode(name):
                 return self.column(name)
@@ -131,7 +131,7 @@ class Expressions:
                 kind = trino_type(type_name)
                 if kind is None:
                     raise NotUnderstood(f"a constant of type {type_name[:60]}")
-                return Part(literal(value, kind), kind)
+                return TypedExpr(literal(value, kind), kind)
             case FieldNode(target, _, name, type_name):
                 parent = self._part(target, depth + 1)
                 if not isinstance(parent.expr, Column) or not name:
@@ -144,32 +144,32 @@ class Expressions:
             case OpaqueNode():
                 raise NotUnderstood("the plugin has no form for it")
 
-    def _call(self, node: CallNode, depth: int) -> Part:
+    def _call(self, node: CallNode, depth: int) -> TypedExpr:
         name = node.function
         if name in ("$in", "contains"):
-            return Part(self._one_of(node, depth), BOOLEAN)
+            return TypedExpr(self._one_of(node, depth), BOOLEAN)
         parts = [self._part(argument, depth + 1) for argument in node.arguments]
         match name, parts:
             case "$and", [_, _, *_]:
-                return Part(conjunction(tuple(_predicate(part) for part in parts)), BOOLEAN)
+                return TypedExpr(conjunction(tuple(_predicate(part) for part in parts)), BOOLEAN)
             case "$or", [_, _, *_]:
-                return Part(any_of(tuple(_predicate(part) for part in parts)), BOOLEAN)
+                return TypedExpr(any_of(tuple(_predicate(part) for part in parts)), BOOLEAN)
             case "$not", [operand]:
-                return Part(Not(_predicate(operand)), BOOLEAN)
+                return TypedExpr(Not(_predicate(operand)), BOOLEAN)
             case "$is_null", [operand]:
-                return Part(IsNull(_known(operand)), BOOLEAN)
+                return TypedExpr(IsNull(_known(operand)), BOOLEAN)
             case "$between", [value, low, high]:
                 ends = (_compare(Operator.GE, value, low), _compare(Operator.LE, value, high))
-                return Part(conjunction(ends), BOOLEAN)
+                return TypedExpr(conjunction(ends), BOOLEAN)
             case "$identical", [left, right]:
-                return Part(_identical(left, right), BOOLEAN)
+                return TypedExpr(_identical(left, right), BOOLEAN)
             case "$like" | "regexp_like", [value, *patterns]:
                 understood = _like if name == "$like" else _matches
-                return Part(understood(value, patterns), BOOLEAN)
+                return TypedExpr(understood(value, patterns), BOOLEAN)
             case "$cast" | "$try_cast", [operand]:
                 return _cast(name.removeprefix("$"), operand, trino_type(node.type))
             case _, [left, right] if name in _OPERATORS:
-                return Part(_compare(_OPERATORS[name], left, right), BOOLEAN)
+                return TypedExpr(_compare(_OPERATORS[name], left, right), BOOLEAN)
             case _ if name in functions.NAMES:
                 return functions.function(name, parts, trino_type(node.type))
             case _:
@@ -196,14 +196,14 @@ class Expressions:
         return any_of(tuple(_compare(Operator.EQ, value, option) for option in options))
 
 
-def _known(part: Part) -> Expr:
+def _known(part: TypedExpr) -> Expr:
     """The value of a part whose type is known; a part that is itself opaque says why."""
     if not isinstance(part.expr, Opaque):
         _ = part.known
     return part.expr
 
 
-def _predicate(part: Part) -> Expr:
+def _predicate(part: TypedExpr) -> Expr:
     if isinstance(part.expr, Column) or part.type not in (None, BOOLEAN):
         raise NotUnderstood("something that is not a boolean")
     if isinstance(part.expr, Call) and part.expr.function == "read_as":
@@ -211,7 +211,7 @@ def _predicate(part: Part) -> Expr:
     return predicate(part.expr)
 
 
-def _compare(operator: Operator, left: Part, right: Part) -> Expr:
+def _compare(operator: Operator, left: TypedExpr, right: TypedExpr) -> Expr:
     if isinstance(left.expr, Literal) and not isinstance(right.expr, Literal):
         left, right, operator = right, left, operator.mirrored
     if not isinstance(right.expr, Literal):
@@ -223,12 +223,12 @@ def _compare(operator: Operator, left: Part, right: Part) -> Expr:
     return compare(operator, left, right.expr)
 
 
-def _one_kind(left: Part, right: Part) -> bool:
+def _one_kind(left: TypedExpr, right: TypedExpr) -> bool:
     """Tell whether two values have one type; the engine compares no others, so more would be a misunderstanding."""
     return left.type is not None and right.type is not None and left.type.name == right.type.name
 
 
-def _identical(left: Part, right: Part) -> Expr:
+def _identical(left: TypedExpr, right: TypedExpr) -> Expr:
     """IS NOT DISTINCT FROM a constant: never NULL, and NaN is the same as NaN."""
     if isinstance(left.expr, Literal):
         left, right = right, left
@@ -242,7 +242,7 @@ def _identical(left: Part, right: Part) -> Expr:
     return conjunction((_compare(Operator.EQ, left, right), Not(IsNull(_known(left)))))
 
 
-def _like(value: Part, patterns: Sequence[Part]) -> Expr:
+def _like(value: TypedExpr, patterns: Sequence[TypedExpr]) -> Expr:
     texts = [part.expr.value for part in patterns if isinstance(part.expr, Literal)]
     match texts:
         case [str() as pattern] if len(patterns) == 1:
@@ -258,7 +258,7 @@ def _like(value: Part, patterns: Sequence[Part]) -> Expr:
     return text_like(value.expr, value.known, pattern, escape)
 
 
-def _matches(value: Part, patterns: Sequence[Part]) -> Expr:
+def _matches(value: TypedExpr, patterns: Sequence[TypedExpr]) -> Expr:
     """`regexp_like`, as far as its pattern says how a text begins.
 
     Both of Trino's libraries take `^` for the beginning of the text, not of a line, unless a flag in front says so.
@@ -272,28 +272,30 @@ def _matches(value: Part, patterns: Sequence[Part]) -> Expr:
         raise NotUnderstood("a regular expression that does not say how a text begins")
     escaped, escape = literal_pattern(beginning)
     like = [f"{escaped}%", *([] if escape is None else [escape])]
-    starts = _like(value, [Part(Literal(text, pa.string()), None) for text in like])
+    starts = _like(value, [TypedExpr(Literal(text, pa.string()), None) for text in like])
     rest = Opaque((), "regexp_like", "only the beginning of a regular expression is used")
     return conjunction((starts, rest))
 
 
-def _cast(function: str, operand: Part, target: TrinoType | None) -> Part:
+def _cast(function: str, operand: TypedExpr, target: TrinoType | None) -> TypedExpr:
     source = operand.known
     if target is None:
         raise NotUnderstood("a cast to a type that is not supported")
     if isinstance(operand.expr, Literal):
         raise NotUnderstood("a cast of a constant")
     if source.name == "varchar" and source.length is None and target.name in ("date", "bigint"):
-        return Part(Call(function, (operand.expr,), target.arrow), target)
+        return TypedExpr(Call(function, (operand.expr,), target.arrow), target)
     if source.name in _WHOLE_NUMBERS and target.name == "varchar" and target.length is None:
-        return Part(Call(function, (operand.expr,), target.arrow), target)
+        return TypedExpr(Call(function, (operand.expr,), target.arrow), target)
     if source.is_text or target.is_text:
         if source.name != "varchar" or target.name != "varchar" or not operand.stored:
             raise NotUnderstood("a cast between text and another type")
         lengths = [length for length in (source.length, target.length) if length is not None]
         # Cutting to one length and then to another is cutting to the shorter one.
-        return Part(operand.expr, TrinoType("varchar", target.arrow, min(lengths, default=None)), stored=True)
-    return Part(Call(function, (operand.expr,), target.arrow), target)
+        return TypedExpr(
+            operand.expr, TrinoType("varchar", target.arrow, min(lengths, default=None)), stored=True
+        )
+    return TypedExpr(Call(function, (operand.expr,), target.arrow), target)
 
 
 def _summary(node: Node, columns: Mapping[str, ScanColumn]) -> str:

@@ -16,7 +16,7 @@ from pruner.expr.exact.patterns import literal_pattern
 from pruner.expr.functions.registry import form_name, names_of
 from pruner.expr.nodes import Call, Expr, Like, Literal
 from pruner.expr.values import Interval
-from pruner_trino.comparing import Part
+from pruner_trino.comparing import TypedExpr
 from pruner_trino.values import BIGINT, BOOLEAN, NotUnderstood, TrinoType
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "integer", "bigint"})
@@ -47,7 +47,7 @@ NAMES: Final = (
 """Functions that `function` may understand: those of the registry, and shapes of others."""
 
 
-def function(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
+def function(name: str, parts: Sequence[TypedExpr], kind: TrinoType | None) -> TypedExpr:
     """Return a built-in function of these arguments, whose result has a type.
 
     Raises:
@@ -75,12 +75,12 @@ def function(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
             return _of_texts(name, parts, kind)
 
 
-def _types(parts: Sequence[Part]) -> set[str]:
+def _types(parts: Sequence[TypedExpr]) -> set[str]:
     """The types of the arguments that are not constant."""
     return {part.known.name for part in parts if not isinstance(part.expr, Literal)}
 
 
-def _of_numbers(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
+def _of_numbers(name: str, parts: Sequence[TypedExpr], kind: TrinoType | None) -> TypedExpr:
     # The digits of `round` are an integer.
     kinds = {part.known.name for part in (parts[:1] if name == "round" else parts)}
     understood = (
@@ -92,7 +92,7 @@ def _of_numbers(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Par
     return _made(name, parts, kind)
 
 
-def _of_texts(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
+def _of_texts(name: str, parts: Sequence[TypedExpr], kind: TrinoType | None) -> TypedExpr:
     if name in _OF_BYTES:
         _require(all(isinstance(part.expr, Call) and not part.stored for part in parts), "bytes of a column")
         return _made(name, parts, kind)
@@ -103,12 +103,12 @@ def _of_texts(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
     return _made(name, parts, kind)
 
 
-def _of_moments(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
+def _of_moments(name: str, parts: Sequence[TypedExpr], kind: TrinoType | None) -> TypedExpr:
     wanted = frozenset({"date"}) if name == "date_diff" else _MOMENTS
     _require(_types(parts) <= wanted, "a function of something that is not a date or timestamp")
     if name == "date":
         _require(kind is not None, "a date of no type")
-        return Part(Call("cast", tuple(part.expr for part in parts), pa.date32()), kind)
+        return TypedExpr(Call("cast", tuple(part.expr for part in parts), pa.date32()), kind)
     return _made(name, parts, kind)
 
 
@@ -116,9 +116,9 @@ def _is_interval(expression: Expr) -> bool:
     return isinstance(expression, Literal) and isinstance(expression.value, Interval)
 
 
-def _made(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
+def _made(name: str, parts: Sequence[TypedExpr], kind: TrinoType | None) -> TypedExpr:
     called = form_name(name, SqlEngine.TRINO)
-    return Part(Call(called, tuple(part.expr for part in parts), kind and kind.arrow), kind)
+    return TypedExpr(Call(called, tuple(part.expr for part in parts), kind and kind.arrow), kind)
 
 
 def _require(holds: bool, otherwise: str) -> None:
@@ -126,28 +126,28 @@ def _require(holds: bool, otherwise: str) -> None:
         raise NotUnderstood(otherwise)
 
 
-def _is_whole_text(part: Part) -> bool:
+def _is_whole_text(part: TypedExpr) -> bool:
     """Tell whether a value is a constant, or text as the files hold it or as a function of such text makes it."""
     if isinstance(part.expr, Literal):
         return True
     return part.known.name == "varchar" and (part.known.length is None or not part.stored)
 
 
-def _is_bytes_of_text(name: str, part: Part) -> bool:
+def _is_bytes_of_text(name: str, part: TypedExpr) -> bool:
     """Tell whether a value is the bytes of a text, whose length may be asked for."""
     return name == "length" and isinstance(part.expr, Call) and part.expr.function == "to_utf8"
 
 
-def _starts_with(parts: Sequence[Part]) -> Part:
+def _starts_with(parts: Sequence[TypedExpr]) -> TypedExpr:
     match [(part.expr, part.stored) for part in parts]:
         case [(operand, True), (Literal(str() as beginning), _)] if _is_whole_text(parts[0]):
             pattern, escape = literal_pattern(beginning)
-            return Part(Like(operand, f"{pattern}%", escape), BOOLEAN)
+            return TypedExpr(Like(operand, f"{pattern}%", escape), BOOLEAN)
         case _:
             raise NotUnderstood("starts_with of something else than a column and a constant")
 
 
-def _date_add(parts: Sequence[Part], kind: TrinoType | None) -> Part:
+def _date_add(parts: Sequence[TypedExpr], kind: TrinoType | None) -> TypedExpr:
     """`date_add('unit', count, moment)`."""
     match [part.expr for part in parts]:
         case [Literal(str() as unit), Literal(int() as count), moment] if unit.lower() in _STEPS:
@@ -158,6 +158,6 @@ def _date_add(parts: Sequence[Part], kind: TrinoType | None) -> Part:
             step = Interval(one.months * count, one.days * count, one.nanoseconds * count)
             _require(parts[2].known.name != "date" or not step.nanoseconds, "a part of a day added to a date")
             added = (moment, Literal(step, pa.month_day_nano_interval()))
-            return Part(Call("add", added, kind and kind.arrow), kind)
+            return TypedExpr(Call("add", added, kind and kind.arrow), kind)
         case _:
             raise NotUnderstood("date_add of something else than constants and a moment")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pruner_duckdb
-from pruner_duckdb.shadow.answers import Answers, Changes
+from pruner_duckdb.shadow.answers import AnswerCache, DatabaseChanges
 from tests.engines.duckdb_questions import Questions
 from tests.engines.duckdb_tables import FLIGHTS_FILES, indexed, write_flights
 
@@ -232,8 +232,8 @@ def test_functions_that_change_nothing(
 
 
 def test_a_change_while_a_question_is_asked_is_met_afterwards() -> None:
-    changes = Changes(all_pass_here=True)
-    answers = Answers(changes)
+    changes = DatabaseChanges(all_pass_here=True)
+    answers = AnswerCache(changes)
     told = iter(range(9))
 
     def ask(sql: Any, values: list[object]) -> tuple[Any, ...]:
@@ -255,7 +255,7 @@ def test_a_change_while_a_question_is_asked_is_met_afterwards() -> None:
 
 def test_so_many_answers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pruner_duckdb.shadow.answers.MOST_ANSWERS", 3)
-    answers = Answers(Changes(all_pass_here=True))
+    answers = AnswerCache(DatabaseChanges(all_pass_here=True))
     asked: list[Any] = []
 
     def ask(sql: Any, values: list[object]) -> tuple[Any, ...]:

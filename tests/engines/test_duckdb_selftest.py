@@ -17,15 +17,15 @@ import pytest
 
 from pruner.adapters import Newest
 from pruner_duckdb.catalog.tables import KnownTable, TableNames
-from pruner_duckdb.catalog.views import Views
+from pruner_duckdb.catalog.views import SessionViews
 from pruner_duckdb.connection import KEPT_PLANS, Connection
 from pruner_duckdb.rewrite.rewrite import Rewriter
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.shadow import selftest
-from pruner_duckdb.shadow.answers import Changes
+from pruner_duckdb.shadow.answers import DatabaseChanges
 from pruner_duckdb.shadow.predicates import Predicates
 from pruner_duckdb.shadow.shadow import Definitions, Shadow
-from pruner_duckdb.statements import Runner
+from pruner_duckdb.statements import StatementRunner
 from tests.engines.duckdb_tables import FLIGHTS_FILES, answer, indexed, write_flights
 
 UNKNOWN = "2.99.0"
@@ -77,8 +77,10 @@ def connection(shadow: Shadow, root: Path) -> Connection:
     names = TableNames({("flights",): KnownTable("flights", indexed(root))})
     rewriter = Rewriter(names, shadow, Predicates(shadow))
     plans: Newest[Scan] = Newest(maxlen=KEPT_PLANS)
-    changes = Changes(all_pass_here=True)
-    return Connection(Runner(duckdb.connect(), rewriter, Views(names, shadow), plans, changes))
+    changes = DatabaseChanges(all_pass_here=True)
+    return Connection(
+        StatementRunner(duckdb.connect(), rewriter, SessionViews(names, shadow), plans, changes)
+    )
 
 
 @pytest.fixture(scope="module")

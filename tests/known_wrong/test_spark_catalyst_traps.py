@@ -17,7 +17,7 @@ import pytest
 from pruner.expr.nodes import Compare, Opaque
 from pruner.expr.show import show
 from pruner_spark.catalyst.decode import Nodes
-from pruner_spark.catalyst.source import Source
+from pruner_spark.catalyst.source import ExpressionTree
 from pruner_spark.session import SessionState
 from tests.support.catalyst import matching_and_kept, settings
 from tests.support.losses import kept_by, write_files
@@ -202,12 +202,12 @@ def test_l12_a_collation_is_not_the_order_of_bytes(spark: SparkSession) -> None:
         (equal("string", "string"), {"__COLLATIONS": {"s": "spark.UTF8_LCASE"}}, False),
         (equal("string", "string"), {}, True),
     ):
-        decoded = Nodes(Source(None), state, None, {"s": metadata}, collated=hidden).build(
+        decoded = Nodes(ExpressionTree(None), state, None, {"s": metadata}, collated=hidden).build(
             json.loads(json.dumps(nodes))
         )
         assert isinstance(decoded, Compare)
         assert isinstance(decoded.left, Opaque)
-    plain = Nodes(Source(None), state, None, {"s": {}}).build(equal("string", "string"))
+    plain = Nodes(ExpressionTree(None), state, None, {"s": {}}).build(equal("string", "string"))
     assert show(plain) == "CAST(s AS string) = 'A'"
 
 

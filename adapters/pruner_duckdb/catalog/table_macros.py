@@ -49,7 +49,7 @@ class TableMacro:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MacroCall:
     """A call as it is written: where it stands, and its arguments, with names or without."""
 
     span: Span
@@ -89,7 +89,7 @@ def _call_of(name: str) -> re.Pattern[str]:
     return re.compile(rf'(?<!\w){re.escape(name)}"?(?:\s|--[^\n]*\n|/\*.*?\*/)*\(', re.DOTALL)
 
 
-def written_call(text: bytes, path: Sequence[str], start: int) -> Call | None:
+def written_call(text: bytes, path: Sequence[str], start: int) -> MacroCall | None:
     """The call of a function that begins at a place of a text; None where it is written in another way."""
     found = list(tokens(text[start:]))
     name = [part for token in found[: 2 * len(path) - 1 : 2] for part in [token.identifier]]
@@ -103,7 +103,7 @@ def written_call(text: bytes, path: Sequence[str], start: int) -> Call | None:
         if depth == 0:
             arguments = tuple(_argument(text[start:], group) for group in groups if group)
             ordinality = [each.text.lower() for each in found if each.start >= token.stop][:1] == ["with"]
-            return None if ordinality else Call(Span(start, start + token.stop), arguments)
+            return None if ordinality else MacroCall(Span(start, start + token.stop), arguments)
         if depth == 1 and token.text == ",":
             groups.append([])
         elif token is not found[opening]:

@@ -27,7 +27,7 @@ from pruner_duckdb.read.reading import PlanReader
 from pruner_duckdb.read.shape import ScanShape, scan_shape
 from pruner_duckdb.scans import LEFT_OUT, Scan
 from pruner_duckdb.shadow.shadow import Relation
-from pruner_duckdb.sql.select import Reference
+from pruner_duckdb.sql.select import TableReference
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
@@ -223,11 +223,11 @@ class TableNames:
         lowered = text.lower()
         return [path for path in self.paths if path[-1].replace('"', '""') in lowered]
 
-    def read_by(self, select: Select) -> list[Reference]:
+    def read_by(self, select: Select) -> list[TableReference]:
         """References of a statement that bear the name of one of the tables."""
         return [each for each in select.references if self.of(each) is not None]
 
-    def of(self, reference: Reference) -> KnownTable | None:
+    def of(self, reference: TableReference) -> KnownTable | None:
         """The table that a reference names, perhaps by way of the database and schema that the connection
         began with.
         """
@@ -239,7 +239,7 @@ class TableNames:
                 return self._tables[path[len(home) :]]
         return None
 
-    def shortened(self, select: Select, replaced: Sequence[Reference]) -> list[tuple[Span, str]]:
+    def shortened(self, select: Select, replaced: Sequence[TableReference]) -> list[tuple[Span, str]]:
         """Edits from `schema.table.column` to `table.column` for tables and views in whose place something stands that
         has no schema. A column may be called by another spelling of the table's name than the FROM has.
         """
@@ -287,7 +287,7 @@ class Pinned:
     known: KnownTable
     snapshot: PinnedSnapshot
     shape: ScanShape
-    references: list[Reference] = field(default_factory=list[Reference])
+    references: list[TableReference] = field(default_factory=list[TableReference])
 
     def plan(self, expression: Expr | None, reason: str | None, semantics: Semantics) -> Scan:
         """Plan one scan; it never fails.
@@ -315,7 +315,7 @@ class Pinned:
         return Scan(self.known.name, self.snapshot.plan(TRUE, semantics=semantics), reason)
 
 
-def of_references(pinned: Mapping[tuple[str, ...], Pinned]) -> dict[Reference, Pinned]:
+def of_references(pinned: Mapping[tuple[str, ...], Pinned]) -> dict[TableReference, Pinned]:
     """Return the table of each reference in a statement."""
     return {reference: table for table in pinned.values() for reference in table.references}
 

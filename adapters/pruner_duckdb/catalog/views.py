@@ -19,7 +19,7 @@ import duckdb
 
 from pruner.errors import PrunerError
 from pruner_duckdb.catalog.table_macros import (
-    Call,
+    MacroCall,
     TableMacro,
     calls_one_of,
     forms_created,
@@ -34,7 +34,7 @@ from pruner_duckdb.shadow.answers import Ask
 from pruner_duckdb.shadow.shadow import Relation, Shadow
 from pruner_duckdb.sql.engine_faults import with_readable_brackets
 from pruner_duckdb.sql.forms import form_of, with_numbers
-from pruner_duckdb.sql.select import Reference, Select, Span
+from pruner_duckdb.sql.select import Select, Span, TableReference
 from pruner_duckdb.sql.tokens import tokens
 from pruner_duckdb.types import quote
 
@@ -75,7 +75,7 @@ class _Known:
     home: tuple[str, str]
 
 
-class Views:
+class SessionViews:
     """The session's views that read tables of pruner; one serves a connection and all of its cursors."""
 
     def __init__(self, tables: TableNames, shadow: Shadow) -> None:
@@ -126,7 +126,7 @@ class Views:
         if form is None or depth == 0:
             return text
         edits: list[tuple[Span, str]] = []
-        replaced: list[Reference] = []
+        replaced: list[TableReference] = []
         for reference in form.select.references:
             edit = (self._macro if reference.function else self._view)(reference, form.select, known, depth)
             if edit is not None:
@@ -139,7 +139,7 @@ class Views:
         return form.spliced([*edits, *self._tables.shortened(form.select, replaced)])
 
     def _view(
-        self, reference: Reference, outer: Select, known: _Known, depth: int
+        self, reference: TableReference, outer: Select, known: _Known, depth: int
     ) -> tuple[Span, str] | None:
         """What stands in the place of a view's name; None for what reads no table of pruner."""
         view = _view_called(reference, known)
@@ -153,7 +153,7 @@ class Views:
         return reference.name, _inlined(view, query, reference)
 
     def _macro(
-        self, reference: Reference, outer: Select, known: _Known, depth: int
+        self, reference: TableReference, outer: Select, known: _Known, depth: int
     ) -> tuple[Span, str] | None:
         """What stands in the place of the call of a macro; None for what reads no table of pruner, and for a call that
         DuckDB is to understand.
@@ -310,19 +310,19 @@ def _definition(sql: str) -> tuple[str, str]:
     return "", ""
 
 
-def _view_called(reference: Reference, known: _Known) -> _View | None:
+def _view_called(reference: TableReference, known: _Known) -> _View | None:
     found = [view for view in known.views if _is_called(view, reference.path, known.home)]
     # A temporary one hides others of its name.
     return min(found, key=lambda view: view.database != "temp", default=None)
 
 
-def _forms_called(reference: Reference, known: _Known) -> list[TableMacro]:
+def _forms_called(reference: TableReference, known: _Known) -> list[TableMacro]:
     found = [macro for macro in known.macros if _is_called(macro, reference.path, known.home)]
     temporary = [macro for macro in found if macro.database == "temp"]
     return temporary or found
 
 
-def _call(outer: Select, reference: Reference) -> Call | None:
+def _call(outer: Select, reference: TableReference) -> MacroCall | None:
     return (
         None if reference.whole is None else written_call(outer.text, reference.path, reference.whole.start)
     )
@@ -374,7 +374,7 @@ def _require_not_hidden(name: str, inner: Select, outer: Select) -> set[str]:
     return bare
 
 
-def _inlined(view: _View, query: str, reference: Reference) -> str:
+def _inlined(view: _View, query: str, reference: TableReference) -> str:
     text = f"(SELECT * FROM ({query}) AS pruner_view{view.columns})" if view.columns else f"({query})"
     return text if reference.alias is not None else f"{text} AS {quote(reference.path[-1])}"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pruner.expr.nodes import TRUE, Column, Expr, disjunction
 from pruner_duckdb.decode.decode import Node, all_of, decode_expression, decode_table_filter
-from pruner_duckdb.decode.numbered import Conditions, Descent, takes_names
+from pruner_duckdb.decode.numbered import ConditionPushdown, Conditions, takes_names
 from pruner_duckdb.sql.queries import is_node
 
 
@@ -93,7 +93,7 @@ def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Con
     scans: list[Node] = []
     found: dict[int, list[Conditions]] = {}  # by the identity of the scan
     try:
-        descent = Descent(plans, _width) if looks_below else None
+        descent = ConditionPushdown(plans, _width) if looks_below else None
         pending: list[tuple[Any, Node | None]] = [(plan, None) for plan in plans]
         while pending:
             node, parent = pending.pop()

@@ -79,7 +79,7 @@ def numbers_rows(node: Node) -> bool:
     )
 
 
-class Descent:
+class ConditionPushdown:
     """Takes conditions down to scans: never below an operator after which a row more would make others differ."""
 
     def __init__(self, plans: Sequence[Node], width_of_scan: Callable[[Node], int | None]) -> None:

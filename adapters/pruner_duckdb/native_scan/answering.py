@@ -21,7 +21,7 @@ from pruner_duckdb.catalog.tables import SEMANTICS, Pinned
 from pruner_duckdb.decode.calls import UndecodablePart, constants, function_name
 from pruner_duckdb.decode.decode import all_of, decode_expression, decode_value
 from pruner_duckdb.native_scan.library import Numbers
-from pruner_duckdb.native_scan.serving import Told, pin, serving, whole_sql
+from pruner_duckdb.native_scan.serving import TableDescription, pin, serving, whole_sql
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.session.session import MEANING_SETTINGS
 from pruner_duckdb.sql.engine_faults import nan_option
@@ -159,7 +159,7 @@ class _Bound:
 
     number: str
     pinned: Pinned
-    told: Told | str
+    told: TableDescription | str
     fields: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
@@ -174,7 +174,7 @@ class TableAnswers:
         self._newest: dict[str, _Bound] = {}
         self._binds: _Newest[str, Pinned] = _Newest(_KEPT_BINDS)
         self._plans: _Newest[str, _Planned] = _Newest(_KEPT_BINDS)
-        self._lists: _Newest[tuple[str, str], tuple[str, Told | str]] = _Newest(_KEPT_LISTS)
+        self._lists: _Newest[tuple[str, str], tuple[str, TableDescription | str]] = _Newest(_KEPT_LISTS)
         self._files: _Newest[str, PinnedSnapshot] = _Newest(_KEPT_LISTS)
 
     def answer(self, question: Mapping[str, Any]) -> Sequence[str]:

@@ -36,7 +36,7 @@ _BYTES = 4
 
 
 @dataclass(frozen=True)
-class Told:
+class TableDescription:
     """What the extension is told of a table: names and types of its columns, none where a scan of its files finds them
     by itself, and about how many rows a file has.
     """
@@ -71,7 +71,7 @@ def not_served(known: KnownTable, shadow: Shadow) -> str | None:
     return told if isinstance(told, str) else None
 
 
-def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
+def serving(pinned: Pinned, shadow: Shadow) -> TableDescription | str:
     """What the extension has to be told of a snapshot; a reason where one scan does not show it."""
     known, data, shape = pinned.known, pinned.snapshot.data, pinned.shape
     shape.require_names(known.name, lambda _: True)
@@ -92,7 +92,7 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
     # Where the listing has not read the footers, that takes a while.
     kinds = _kinds(pinned, shadow) if structs or knows_files else FileKinds((), np.zeros(0, dtype=np.int32))
     if knows_files and kinds is not None and is_one_scan(data, shape, kinds):
-        return Told()
+        return TableDescription()
     keys = [(name, path) for name, _, path in shape.columns if path is not None]
     if keys and (not shape.native_folders or any(name != path[0] for name, path in keys)):
         return "DuckDB does not read the values in the names of folders as the table has them"
@@ -101,7 +101,9 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
     reason = _unlike(structs, kinds) or _widened(pinned)
     if reason is not None:
         return reason
-    return Told(tuple((name, data_type) for name, data_type, _ in shape.columns), _rows(pinned, shadow))
+    return TableDescription(
+        tuple((name, data_type) for name, data_type, _ in shape.columns), _rows(pinned, shadow)
+    )
 
 
 def _knows_files(pinned: Pinned) -> bool:

@@ -14,7 +14,7 @@ from pruner_duckdb.read.native import folded
 from pruner_duckdb.sql.functions import ROWWISE_FUNCTIONS
 from pruner_duckdb.sql.queries import Node, nodes_below
 from pruner_duckdb.sql.result_names import without_places
-from pruner_duckdb.sql.select import Reference, Select, Span
+from pruner_duckdb.sql.select import Select, Span, TableReference
 from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
 
 _BEHIND_FROM = frozenset(
@@ -69,7 +69,7 @@ class Aggregation:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRows:
+class TopN:
     """So many rows of a table, those that are skipped included, in the order of a column or in any.
 
     `descending` and `nulls_first` are None where a setting decides. They are those of each combination of values of
@@ -97,19 +97,19 @@ class Extremes:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SelectBlock:
     """A SELECT over one table: `clause` is the table with its condition, `where` the condition alone."""
 
-    reference: Reference
+    reference: TableReference
     clause: Span
     where: Span | None
     condition: Node | None
-    asks: Aggregation | Extremes | FirstRows
+    asks: Aggregation | Extremes | TopN
 
 
 _WORDS = (b"count", b"min", b"max", b"limit", b"row_number", b"rank", b"distinct", b"exists")
 
-Columns = Mapping[Reference, Sequence[str]]
+Columns = Mapping[TableReference, Sequence[str]]
 """Names of the columns of tables."""
 
 
@@ -121,7 +121,7 @@ def may_have_blocks(text: bytes) -> bool:
 
 def blocks(
     select: Select, root: Node, columns: Columns, aggregates: frozenset[str], numbers: Mapping[str, object]
-) -> Iterator[Block]:
+) -> Iterator[SelectBlock]:
     """The parts of a statement that metadata may answer.
 
     Args:
@@ -157,7 +157,7 @@ class _Reading:
         self,
         select: Select,
         node: Node,
-        reference: Reference,
+        reference: TableReference,
         columns: Sequence[str],
         aggregates: frozenset[str],
         numbers: Mapping[str, object],
@@ -171,7 +171,7 @@ class _Reading:
         self._items: list[Node] = node["select_list"]
         self._aliases = {folded(item["alias"]): item for item in self._items if item.get("alias")}
 
-    def block(self, bounds: Sequence[Node], *, only_whether: bool) -> Block | None:
+    def block(self, bounds: Sequence[Node], *, only_whether: bool) -> SelectBlock | None:
         """The SELECT, if it is such a part; `bounds` are comparisons that a SELECT around it demands of its rows.
 
         With `only_whether` nothing matters but whether it has a row.
@@ -192,7 +192,7 @@ class _Reading:
         if spans is None or asks is None:
             return None
         clause, where = spans
-        return Block(self._reference, clause, where, condition, asks)
+        return SelectBlock(self._reference, clause, where, condition, asks)
 
     def _is_about_rows(self, part: Any) -> bool:
         """Tell whether an expression is about the columns of the table, of one row at a time."""
@@ -331,7 +331,7 @@ class _Reading:
             return Aggregate("distinct" if distinct else "count", of, span)
         return Aggregate(name, of, span) if name in _EXTREMES and not distinct else None
 
-    def _first_rows(self) -> FirstRows | None:
+    def _first_rows(self) -> TopN | None:
         node = self._node
         if node.get("group_expressions") or node.get("having") or node.get("group_sets"):
             return None
@@ -345,18 +345,18 @@ class _Reading:
         if rows is None or skipped is None or rows < 1:
             return None
         if order is None:
-            return FirstRows(rows + skipped)
+            return TopN(rows + skipped)
         return self._ordered(order["orders"], rows + skipped)
 
-    def _any_row(self) -> FirstRows | None:
+    def _any_row(self) -> TopN | None:
         """One row, if all that is asked is whether there are any."""
         node = self._node
         if node.get("group_expressions") or node.get("having") or node.get("group_sets"):
             return None
         plain = node.get("aggregate_handling") == "STANDARD_HANDLING" and not node.get("modifiers")
-        return FirstRows(1, of_any=True) if plain and self._shows_rows() else None
+        return TopN(1, of_any=True) if plain and self._shows_rows() else None
 
-    def _ranked(self, bounds: Sequence[Node]) -> FirstRows | None:
+    def _ranked(self, bounds: Sequence[Node]) -> TopN | None:
         """The first rows by row_number, rank or dense_rank, one of `bounds` comparing it with a number."""
         node = self._node
         if node.get("group_expressions") or node.get("having") or node.get("group_sets"):
@@ -387,7 +387,7 @@ class _Reading:
         keys = ("filter_expr", "arg_orders", "distinct", "ignore_nulls", "schema", "catalog")
         return None if framed or any(compared.get(key) for key in keys) or _arguments(compared) else compared
 
-    def _first_of(self, window: Node, rows: int) -> FirstRows | None:
+    def _first_of(self, window: Node, rows: int) -> TopN | None:
         """The first rows of a window. Its names mean columns; none of them may be that of an item besides."""
         partitions: list[Node] = window.get("partitions") or []
         parts: list[Node] = [*(each["expression"] for each in window["orders"]), *partitions]
@@ -430,9 +430,9 @@ class _Reading:
             return value if type(value) is int and value >= 0 else None
         return _integer(node)
 
-    def _ordered(self, orders: list[Node], rows: int) -> FirstRows | None:
+    def _ordered(self, orders: list[Node], rows: int) -> TopN | None:
         if not orders:
-            return FirstRows(rows)
+            return TopN(rows)
         if any(not self._is_ordered_by_row(each["expression"]) for each in orders):
             return None
         first = orders[0]
@@ -441,7 +441,7 @@ class _Reading:
             return None
         descending = {"ASCENDING": False, "DESCENDING": True}.get(str(first["type"]))
         nulls_first = {"NULLS FIRST": True, "NULLS LAST": False}.get(str(first["null_order"]))
-        return FirstRows(rows, column, descending, nulls_first)
+        return TopN(rows, column, descending, nulls_first)
 
     def _is_ordered_by_row(self, expression: Any) -> bool:
         return all(

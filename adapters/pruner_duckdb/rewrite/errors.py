@@ -33,7 +33,7 @@ _MISSING_TABLE = re.compile(
 )
 
 
-def told(
+def restated(
     error: duckdb.Error, written: str, tables: Iterable[str], *, with_place: bool = True
 ) -> duckdb.Error:
     """Return an error of DuckDB about a statement as it was written.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pruner_duckdb.read.native import folded
-from pruner_duckdb.rewrite.blocks import Aggregate, Aggregation, Block, Extremes, FirstRows
+from pruner_duckdb.rewrite.blocks import Aggregate, Aggregation, Extremes, SelectBlock, TopN
 from pruner_duckdb.sql.queries import nodes_below
 from pruner_duckdb.sql.select import Select, Span, splice
 from pruner_duckdb.types import quote
@@ -76,17 +76,17 @@ class Constants:
 
 
 @dataclass(frozen=True, slots=True)
-class Shortcut:
+class BlockShortcut:
     """A part of a statement that reads less: the plan of what is left, and what is proved besides."""
 
-    block: Block
+    block: SelectBlock
     plan: Plan
     constants: Constants | None = None
 
 
 def shortcut(
-    block: Block, plan: Plan, shape: ScanShape, order: Callable[[], Sequence[Any]]
-) -> Shortcut | None:
+    block: SelectBlock, plan: Plan, shape: ScanShape, order: Callable[[], Sequence[Any]]
+) -> BlockShortcut | None:
     """What metadata says of a part of a statement; None where nothing is gained.
 
     Args:
@@ -99,9 +99,9 @@ def shortcut(
         return None
     asks = block.asks
     if not isinstance(asks, Aggregation):
-        first = isinstance(asks, FirstRows)
+        first = isinstance(asks, TopN)
         narrowed = _first_rows(asks, plan, shape, order) if first else _of_extremes(asks, plan, shape)
-        return None if narrowed.kept == plan.kept else Shortcut(block, narrowed)
+        return None if narrowed.kept == plan.kept else BlockShortcut(block, narrowed)
     types = {name: data_type for name, data_type, _ in shape.columns}
     columns = [asks.group, *(each.column for each in asks.aggregates if each.kind != "count")]
     if any(name is not None and not _is_shown(name, types, shape) for name in columns):
@@ -110,14 +110,14 @@ def shortcut(
     if found is None or found[1].kept >= plan.kept:
         return None
     constants, rest = found
-    return Shortcut(block, rest, constants)
+    return BlockShortcut(block, rest, constants)
 
 
 def _is_shown(name: str, types: Mapping[str, str], shape: ScanShape) -> bool:
     return types.get(name) in _SHOWN and name not in shape.hidden
 
 
-def _first_rows(asks: FirstRows, plan: Plan, shape: ScanShape, order: Callable[[], Sequence[Any]]) -> Plan:
+def _first_rows(asks: TopN, plan: Plan, shape: ScanShape, order: Callable[[], Sequence[Any]]) -> Plan:
     if asks.column is None:
         return plan.limited(asks.rows, fewest=asks.of_any)
     if asks.column in shape.hidden:
@@ -191,7 +191,7 @@ def _grouped(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
 
 
 def edits(
-    found: Shortcut, select: Select, shape: ScanShape, bind: Bind, source: str | None, marks: Edits
+    found: BlockShortcut, select: Select, shape: ScanShape, bind: Bind, source: str | None, marks: Edits
 ) -> Edits:
     """What stands in a statement in the place of an aggregation.
 
@@ -219,7 +219,7 @@ def edits(
     return made
 
 
-def calls_of(found: Iterable[Shortcut]) -> list[int]:
+def calls_of(found: Iterable[BlockShortcut]) -> list[int]:
     """Where the aggregates begin that others stand for."""
     asked = (each.block.asks for each in found if each.constants is not None)
     return [each.span.start for asks in asked if isinstance(asks, Aggregation) for each in asks.aggregates]
@@ -263,7 +263,7 @@ def _plain(value: Any) -> Any:
     return value.as_py()
 
 
-def _rest(block: Block, constants: Constants, source: str, where: str | None) -> str:
+def _rest(block: SelectBlock, constants: Constants, source: str, where: str | None) -> str:
     """A query of the same aggregates over what is left to be read."""
     asks = block.asks
     assert isinstance(asks, Aggregation)
@@ -295,7 +295,7 @@ def _within(span: Span, made: Edits) -> Edits:
     return [each for each in made if span.start <= each[0].start and each[0].stop <= span.stop]
 
 
-def loses_nan(block: Block, shape: ScanShape) -> bool:
+def loses_nan(block: SelectBlock, shape: ScanShape) -> bool:
     """Tell whether DuckDB may leave out rows with NaN that meet the condition, by statistics of files without them.
 
     Such rows are not counted either, by what is proved or for a threshold: the answer is that of plain DuckDB.
@@ -305,7 +305,7 @@ def loses_nan(block: Block, shape: ScanShape) -> bool:
     return any(folded(node["column_names"][-1]) in floats for node in named)
 
 
-def loses_parameters(found: Shortcut, select: Select) -> bool:
+def loses_parameters(found: BlockShortcut, select: Select) -> bool:
     """Tell whether parameters go with the condition: DuckDB refuses values for which a statement has no place."""
     where = found.block.where
     if found.constants is None or found.plan.kept or where is None:
@@ -313,7 +313,7 @@ def loses_parameters(found: Shortcut, select: Select) -> bool:
     return any(where.start <= each.span.start < where.stop for each in select.parameters)
 
 
-def condition_of(select: Select, block: Block) -> str:
+def condition_of(select: Select, block: SelectBlock) -> str:
     """A SELECT of constants with the table and the condition of a part, its parameters by their numbers."""
     assert block.reference.whole is not None
     marks = [(each.span, f"${each.identifier}") for each in select.parameters]

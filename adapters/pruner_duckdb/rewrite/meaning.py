@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pruner_duckdb.decode.calls import MOMENTS
-from pruner_duckdb.session.session import SessionState, require_same_meaning
+from pruner_duckdb.session.session import DuckDBSessionState, require_same_meaning
 from pruner_duckdb.shadow.macros import OwnMacros
 from pruner_duckdb.shadow.predicates import Draft, Predicates, Unpruned, comparison_texts
 from pruner_duckdb.shadow.shadow import NotPlanned, Shadow
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pruner_duckdb.sql.select import Select
 
 
-class Meaning:
+class SessionAgreement:
     """Compares statements of the sessions of one database, and knows their macros."""
 
     def __init__(self, shadow: Shadow, predicates: Predicates) -> None:
@@ -59,7 +59,7 @@ class Meaning:
             return ()
         return comparison_texts(draft.select, self._predicates.comparison_text(draft))
 
-    def of(self, draft: Draft, state: SessionState, seen: Observations) -> Draft:
+    def of(self, draft: Draft, state: DuckDBSessionState, seen: Observations) -> Draft:
         """Return the draft with those macros with which the session understands it as the shadow does.
 
         Args:
@@ -84,8 +84,8 @@ class Meaning:
     def _own(self, select: Select) -> frozenset[str]:
         return self.macros.called_by(use.name for use in select.functions)
 
-    def _compare(self, draft: Draft, state: SessionState, seen: Observations) -> None:
-        texts, macros = () if seen.as_shipped else self.comparisons(draft), draft.macros.definitions
+    def _compare(self, draft: Draft, state: DuckDBSessionState, seen: Observations) -> None:
+        texts, macros = () if seen.is_pristine else self.comparisons(draft), draft.macros.definitions
         try:
             require_same_meaning(state, self._shadow, seen.ask, texts, macros)
         except NotPlanned as reason:

@@ -89,7 +89,7 @@ class Observations:
     """The session's time zone, one of its answers."""
     passing: bool = False
     """Whether something was learned on the way that makes the next rewriting ask for less."""
-    as_shipped: bool = False
+    is_pristine: bool = False
     """Whether the meaning of the statement was not compared, because nobody had defined anything."""
     began: int | None = None
     """When the session's transaction began, where that matters: for a later one the same is bounded below."""
@@ -128,7 +128,7 @@ class Observations:
     def hold(self, method: Method, relation_of: RelationOf) -> bool:
         """Tell whether everything is answered now as it was then."""
         return (
-            (method.answers.changes.as_shipped or not self.as_shipped)
+            (method.answers.changes.is_pristine or not self.is_pristine)
             and all(method.answer(sql, values) == row for sql, values, row in self.answers)
             and (self.began is None or transaction_start(method.first_row) >= self.began)
             and all(known.snapshot().plans_as(snapshot) for known, snapshot in self.snapshots)

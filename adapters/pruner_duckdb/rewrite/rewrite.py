@@ -22,16 +22,16 @@ from pruner_duckdb.read.reading import Sources
 from pruner_duckdb.read.scan import Wanted
 from pruner_duckdb.rewrite.blocks import may_have_blocks
 from pruner_duckdb.rewrite.errors import read_only
-from pruner_duckdb.rewrite.from_metadata import Shortcut, calls_of, without_covered
+from pruner_duckdb.rewrite.from_metadata import BlockShortcut, calls_of, without_covered
 from pruner_duckdb.rewrite.from_metadata import edits as answer_edits
 from pruner_duckdb.rewrite.markers import Markers
-from pruner_duckdb.rewrite.meaning import Meaning
+from pruner_duckdb.rewrite.meaning import SessionAgreement
 from pruner_duckdb.rewrite.remembered import Observations, RelationOf, RememberedRewritings, parameters_key
 from pruner_duckdb.rewrite.shortcuts import Shortcuts
 from pruner_duckdb.rewrite.statement import Rewritten
 from pruner_duckdb.scans import LEFT_OUT, Scan
 from pruner_duckdb.session.session import (
-    SessionState,
+    DuckDBSessionState,
     describe_relation,
     session_state,
 )
@@ -47,8 +47,8 @@ from pruner_duckdb.shadow.predicates import (
 from pruner_duckdb.shadow.selftest import plan_format_problem
 from pruner_duckdb.shadow.shadow import NotPlanned, Relation, Shadow, readable_plans
 from pruner_duckdb.sql.engine_faults import READS_ROWS_LATE_OF_ONE_SCAN, RUNS_RELATIONS_WITH_PARAMETERS
-from pruner_duckdb.sql.forms import Form
-from pruner_duckdb.sql.select import Reference, Select, Span
+from pruner_duckdb.sql.forms import StatementProbe
+from pruner_duckdb.sql.select import Select, Span, TableReference
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Rewriter:
         self._zone = "UTC"  # of the session that ran the last statement
         self._remembered = RememberedRewritings()
         self._grants = Grants()
-        self.meaning = Meaning(shadow, predicates)
+        self.meaning = SessionAgreement(shadow, predicates)
         self._shortcuts = Shortcuts(shadow, predicates, self.meaning, self._drafted)
 
     @property
@@ -144,7 +144,7 @@ class Rewriter:
 
     def _rewritten(
         self,
-        form: Form,
+        form: StatementProbe,
         statement: Statement,
         seen: Observations,
         full_scan: FullScan | None = None,
@@ -152,11 +152,11 @@ class Rewriter:
         select, parameters = form.select, statement.parameters
         candidates = self.tables.read_by(select)
         names = sorted({each.path for each in candidates})
-        as_shipped = statement.method.answers.changes.as_shipped and self.meaning.is_shipped(select)
-        comparison = None if as_shipped else self._likely_comparison(select, parameters)
-        state = session_state(seen.ask, self._shadow, names, comparison, as_shipped=as_shipped)
+        is_pristine = statement.method.answers.changes.is_pristine and self.meaning.is_shipped(select)
+        comparison = None if is_pristine else self._likely_comparison(select, parameters)
+        state = session_state(seen.ask, self._shadow, names, comparison, is_pristine=is_pristine)
         self._zone = seen.zone = state.zone
-        seen.as_shipped = state.as_shipped
+        seen.is_pristine = state.is_pristine
         chosen = [each for each in candidates if each.path not in state.known]
         if not chosen:
             return None
@@ -184,7 +184,7 @@ class Rewriter:
         markers = Markers(form.select, parameters, literal=form.literal or _stays_lazy(statement))
         semantics = replace(SEMANTICS, zone=state.zone, now=now, latest=latest)
         scans = _planned(pinned, expressions, reason, semantics, full_scan)
-        shortcuts: Mapping[Reference, Shortcut] = {}
+        shortcuts: Mapping[TableReference, BlockShortcut] = {}
         if reason is None and full_scan is None and form.asks and may_have_blocks(select.text):
             shortcuts = self._shortcuts.of(
                 form.select, parameters, pinned, expressions, scans, semantics, seen
@@ -226,7 +226,7 @@ class Rewriter:
             return None
 
     def _as_last_read(
-        self, select: Select, parameters: Parameters, describe: Callable[[Reference], Relation | None]
+        self, select: Select, parameters: Parameters, describe: Callable[[TableReference], Relation | None]
     ) -> Draft | None:
         """The statement with the shapes of pruned tables as last read and of others by `describe`.
 
@@ -236,8 +236,8 @@ class Rewriter:
         Raises:
             Unpruned: a shape cannot be had.
         """
-        relations: dict[Reference, Relation] = {}
-        ours: list[Reference] = []
+        relations: dict[TableReference, Relation] = {}
+        ours: list[TableReference] = []
         for reference in select.references:
             known = self.tables.of(reference)
             if known is None and _stays(reference):
@@ -253,15 +253,15 @@ class Rewriter:
     def _drafted(
         self,
         select: Select,
-        relations: Mapping[Reference, Relation],
-        pruned: Sequence[Reference],
+        relations: Mapping[TableReference, Relation],
+        pruned: Sequence[TableReference],
         parameters: Parameters,
     ) -> Draft:
         shortened = self.tables.shortened(select, pruned)
         known = select.with_columns({each: relation.columns for each, relation in relations.items()})
         return Draft(known, relations, tuple(pruned), parameters, tuple(shortened))
 
-    def _pin(self, chosen: Sequence[Reference], seen: Observations) -> dict[tuple[str, ...], Pinned]:
+    def _pin(self, chosen: Sequence[TableReference], seen: Observations) -> dict[tuple[str, ...], Pinned]:
         pinned: dict[tuple[str, ...], Pinned] = {}
         for reference in chosen:
             known = self.tables.of(reference)
@@ -279,9 +279,9 @@ class Rewriter:
         select: Select,
         parameters: Parameters,
         pinned: Mapping[tuple[str, ...], Pinned],
-        state: SessionState,
+        state: DuckDBSessionState,
         seen: Observations,
-    ) -> tuple[dict[Reference, Expr | None], str | None]:
+    ) -> tuple[dict[TableReference, Expr | None], str | None]:
         """The predicate of each reference, None where DuckDB scans nothing for it, or the reason why nothing is known
         of the whole statement.
         """
@@ -306,8 +306,8 @@ class Rewriter:
         pinned: Mapping[tuple[str, ...], Pinned],
         seen: Observations,
     ) -> Draft:
-        relations: dict[Reference, Relation] = {}
-        pruned: list[Reference] = []
+        relations: dict[TableReference, Relation] = {}
+        pruned: list[TableReference] = []
         by_reference = of_references(pinned)
         for reference in select.references:
             table = by_reference.get(reference)
@@ -320,13 +320,13 @@ class Rewriter:
 
     def _splice(
         self,
-        form: Form,
+        form: StatementProbe,
         markers: Markers,
         pinned: Mapping[tuple[str, ...], Pinned],
         reason: str | None,
         full_scan: FullScan | None,
-        planned: Mapping[Reference, Scan],
-        shortcuts: Mapping[Reference, Shortcut],
+        planned: Mapping[TableReference, Scan],
+        shortcuts: Mapping[TableReference, BlockShortcut],
     ) -> Rewritten:
         select = form.select
         by_reference = of_references(pinned)
@@ -364,8 +364,8 @@ class Rewriter:
 
     @staticmethod
     def _wanted(
-        form: Form,
-        reference: Reference,
+        form: StatementProbe,
+        reference: TableReference,
         shape: ScanShape,
         full_scan: FullScan | None,
         *,
@@ -393,11 +393,11 @@ class Rewriter:
 
 def _planned(
     pinned: Mapping[tuple[str, ...], Pinned],
-    expressions: Mapping[Reference, Expr | None],
+    expressions: Mapping[TableReference, Expr | None],
     reason: str | None,
     semantics: Semantics,
     full_scan: FullScan | None,
-) -> dict[Reference, Scan]:
+) -> dict[TableReference, Scan]:
     """The scans of a statement, in the order in which they stand in it."""
     by_reference = of_references(pinned)
     return {
@@ -408,7 +408,7 @@ def _planned(
     }
 
 
-def _name_span(reference: Reference) -> Span:
+def _name_span(reference: TableReference) -> Span:
     """Where the table's name stands, to put a query in its place.
 
     Raises:
@@ -424,16 +424,16 @@ def _name_span(reference: Reference) -> Span:
     return reference.name
 
 
-def _name_start(reference: Reference) -> int:
+def _name_start(reference: TableReference) -> int:
     return _name_span(reference).start
 
 
-def _stays(reference: Reference) -> bool:
+def _stays(reference: TableReference) -> bool:
     """Tell whether a reference can stand in the shadow's copy as it is."""
     return reference.function and reference.path[-1].lower() in KEPT_TABLE_FUNCTIONS
 
 
-def _repeats(reference: Reference, shape: ScanShape) -> bool:
+def _repeats(reference: TableReference, shape: ScanShape) -> bool:
     """Tell whether names given to columns are those of further columns: DuckDB numbers them in a table or a query, and
     refuses them in a table function.
     """
@@ -444,7 +444,7 @@ def _repeats(reference: Reference, shape: ScanShape) -> bool:
     return len(set(shown)) < len(shown)
 
 
-def _text_of(select: Select, reference: Reference) -> str:
+def _text_of(select: Select, reference: TableReference) -> str:
     if reference.whole is None:
         raise Unpruned(f"the place of {'.'.join(reference.path)} in the statement is not known")
     return select.text[reference.whole.start : reference.whole.stop].decode()

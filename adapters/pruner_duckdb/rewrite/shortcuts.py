@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pruner.expr.nodes import TRUE, Expr
 from pruner_duckdb.catalog.tables import Pinned, failure, of_references
-from pruner_duckdb.rewrite.blocks import Block, blocks
+from pruner_duckdb.rewrite.blocks import SelectBlock, blocks
 from pruner_duckdb.rewrite.from_metadata import (
     DEFAULT_ORDER,
-    Shortcut,
+    BlockShortcut,
     condition_of,
     loses_nan,
     loses_parameters,
@@ -24,11 +24,11 @@ from pruner_duckdb.sql.result_names import without_places
 
 if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
-    from pruner_duckdb.rewrite.meaning import Meaning
+    from pruner_duckdb.rewrite.meaning import SessionAgreement
     from pruner_duckdb.rewrite.remembered import Observations
     from pruner_duckdb.shadow.predicates import Draft, Parameters, Predicates
     from pruner_duckdb.shadow.shadow import Relation, Shadow
-    from pruner_duckdb.sql.select import Reference, Select
+    from pruner_duckdb.sql.select import Select, TableReference
 
 
 class Shortcuts:
@@ -38,8 +38,10 @@ class Shortcuts:
         self,
         shadow: Shadow,
         predicates: Predicates,
-        meaning: Meaning,
-        drafted: Callable[[Select, Mapping[Reference, Relation], Sequence[Reference], Parameters], Draft],
+        meaning: SessionAgreement,
+        drafted: Callable[
+            [Select, Mapping[TableReference, Relation], Sequence[TableReference], Parameters], Draft
+        ],
     ) -> None:
         """`drafted` makes a draft of a statement, of the shapes of what it reads, the pruned ones of it and values."""
         self._shadow = shadow
@@ -52,17 +54,17 @@ class Shortcuts:
         select: Select,
         parameters: Parameters,
         pinned: Mapping[tuple[str, ...], Pinned],
-        expressions: Mapping[Reference, Expr | None],
-        scans: Mapping[Reference, Scan],
+        expressions: Mapping[TableReference, Expr | None],
+        scans: Mapping[TableReference, Scan],
         semantics: Semantics,
         seen: Observations,
-    ) -> dict[Reference, Shortcut]:
+    ) -> dict[TableReference, BlockShortcut]:
         """What metadata answers of a statement, by the table that it is about.
 
         `scans` have been planned by `expressions`. Where a part of these is left to DuckDB nothing is gained, and the
         statement is not looked at any closer.
         """
-        found: dict[Reference, Shortcut] = {}
+        found: dict[TableReference, BlockShortcut] = {}
         by_reference = {
             each: table
             for each, table in of_references(pinned).items()
@@ -97,7 +99,7 @@ class Shortcuts:
         return found
 
     def _condition(
-        self, select: Select, block: Block, parameters: Parameters, table: Pinned, zone: str
+        self, select: Select, block: SelectBlock, parameters: Parameters, table: Pinned, zone: str
     ) -> Expr | None:
         """The whole condition of a part of a statement; None where it is not known for sure."""
         if block.condition is None:

@@ -18,7 +18,7 @@ from pruner_duckdb.rewrite.markers import renamed
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.session.scope import Method, Scope
 from pruner_duckdb.shadow.predicates import Parameters
-from pruner_duckdb.sql.forms import Form, Parse, form_of
+from pruner_duckdb.sql.forms import Parse, StatementProbe, form_of
 from pruner_duckdb.sql.tokens import Token, tokens
 
 
@@ -50,7 +50,7 @@ class Statement:
         return isinstance(self.text, str) and self.tables.mentioned_in(self.text)
 
     @cached_property
-    def form(self) -> Form | None:
+    def form(self) -> StatementProbe | None:
         """The statement taken apart, if it may read one of the tables and is of a kind that can."""
         if not self.mentions_table:
             return None

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 
 from pruner_duckdb.relation import LazyRelation
-from pruner_duckdb.shadow.answers import Answers
+from pruner_duckdb.shadow.answers import AnswerCache
 
 _CALL = compile("__pruner_call(__pruner_sql, **__pruner_named)", "<pruner>", "eval")
 _CALL_AND_FETCH = compile("__pruner_call(__pruner_sql, **__pruner_named).fetchall()", "<pruner>", "eval")
@@ -27,7 +27,7 @@ class Method:
     native: duckdb.DuckDBPyConnection
     lazy: bool
     """Whether it is `sql`, which makes relations, and not `execute`."""
-    answers: Answers
+    answers: AnswerCache
     alias: str = ""
 
     @property

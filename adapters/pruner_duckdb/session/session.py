@@ -55,17 +55,17 @@ _SETTING = "system.main.current_setting('{}')"
 
 
 @dataclass(frozen=True, slots=True)
-class SessionState:
+class DuckDBSessionState:
     """The session's zone, its settings, which of the names its catalog has, and its plans of some texts.
 
-    `as_shipped` tells that every function and type in it is one of a new database.
+    `is_pristine` tells that every function and type in it is one of a new database.
     """
 
     zone: str
     settings: Mapping[str, str]
     known: frozenset[tuple[str, ...]]
     plans: Mapping[str, str]
-    as_shipped: bool = False
+    is_pristine: bool = False
 
 
 def session_state(
@@ -74,8 +74,8 @@ def session_state(
     names: Sequence[tuple[str, ...]],
     comparison: str | None = None,
     *,
-    as_shipped: bool = False,
-) -> SessionState:
+    is_pristine: bool = False,
+) -> DuckDBSessionState:
     """Ask the session for its zone, its settings, and which of `names` its catalog has as tables or views.
 
     Args:
@@ -84,23 +84,23 @@ def session_state(
         names: looked up in the session's catalog.
         comparison: a text whose plan will most likely be wanted next; asked for with the rest, because each
             question takes about a millisecond.
-        as_shipped: whether nobody has defined anything there, so that no other extensions are all that it takes.
+        is_pristine: whether nobody has defined anything there, so that no other extensions are all that it takes.
     """
-    texts = [] if comparison is None or as_shipped else [comparison]
-    if texts or as_shipped:
+    texts = [] if comparison is None or is_pristine else [comparison]
+    if texts or is_pristine:
         try:
-            return _session_state(ask, shadow, names, texts, as_shipped=as_shipped)
+            return _session_state(ask, shadow, names, texts, is_pristine=is_pristine)
         except duckdb.Error:
             pass  # whatever is the matter with this, it must not keep the statement from running
-    return _session_state(ask, shadow, names, [], as_shipped=False)
+    return _session_state(ask, shadow, names, [], is_pristine=False)
 
 
 def _session_state(
-    ask: Ask, shadow: Shadow, names: Sequence[tuple[str, ...]], texts: list[str], *, as_shipped: bool
-) -> SessionState:
+    ask: Ask, shadow: Shadow, names: Sequence[tuple[str, ...]], texts: list[str], *, is_pristine: bool
+) -> DuckDBSessionState:
     wanted = shadow.known_settings(MEANING_SETTINGS)
     asked_for = ("TimeZone", *wanted, *shadow.known_settings(PARSER_SETTINGS))
-    settings = ", ".join([*map(_SETTING.format, asked_for), f"({EXTENSIONS})" if as_shipped else "NULL"])
+    settings = ", ".join([*map(_SETTING.format, asked_for), f"({EXTENSIONS})" if is_pristine else "NULL"])
     probes = ", system.main.json_serialize_plan(?)" * (len(names) + len(texts))
     selects = [f"SELECT 1 FROM {'.'.join(quote(part) for part in name)}" for name in names]
     question = f"SELECT {settings}{probes}"
@@ -110,12 +110,12 @@ def _session_state(
     values, (extensions,), answers, plans = _parts(row, len(asked_for), 1, len(names))
     known = frozenset(name for name, answer in zip(names, answers, strict=True) if _exists(answer))
     meaning = dict(zip(wanted, map(setting_text, values[1:]), strict=False))
-    return SessionState(
+    return DuckDBSessionState(
         str(values[0]),
         meaning,
         known,
         dict(zip(texts, plans, strict=True)),
-        as_shipped=as_shipped and extensions == shadow.extensions,
+        is_pristine=is_pristine and extensions == shadow.extensions,
     )
 
 
@@ -150,7 +150,7 @@ def _exists(answer: str) -> bool:
 
 
 def require_same_meaning(
-    state: SessionState, shadow: Shadow, ask: Ask, comparisons: Sequence[str], macros: Definitions = ()
+    state: DuckDBSessionState, shadow: Shadow, ask: Ask, comparisons: Sequence[str], macros: Definitions = ()
 ) -> None:
     """Make sure that the session understands a statement as the shadow does.
 

@@ -93,18 +93,18 @@ READING = FETCHING | _names(
 """What DuckDB's relations have that gives no rows to anything but the caller. Relations that come of it are wrapped."""
 
 
-class Changes:
+class DatabaseChanges:
     """When a database, or a session in it, may last have changed. One for each database; threads may share it."""
 
-    def __init__(self, *, all_pass_here: bool, as_shipped: bool = False) -> None:
+    def __init__(self, *, all_pass_here: bool, is_pristine: bool = False) -> None:
         """Begin to watch.
 
         Args:
             all_pass_here: whether nobody has a handle of the database, or will get one except by `handed_out`.
-            as_shipped: whether its functions, types and settings mean what they do in any new database.
+            is_pristine: whether its functions, types and settings mean what they do in any new database.
         """
         self._all_pass_here = all_pass_here
-        self._as_shipped = as_shipped
+        self._is_pristine = is_pristine
         self._moment = object()
 
     @property
@@ -113,11 +113,11 @@ class Changes:
         return self._moment if self._all_pass_here else None
 
     @property
-    def as_shipped(self) -> bool:
+    def is_pristine(self) -> bool:
         """Whether nobody can have given a function, a type or a setting another meaning than it has in any new
         database. An extension may have been loaded all the same: DuckDB does so by itself.
         """
-        return self._all_pass_here and self._as_shipped
+        return self._all_pass_here and self._is_pristine
 
     def happened(self) -> None:
         """Something may have changed."""
@@ -137,8 +137,8 @@ class Changes:
         text = str(getattr(statement, "query", None) or statement)
         if _OTHERS_CHANGE.search(text):
             self.handed_out()
-        if self._as_shipped and not defines_nothing(text):
-            self._as_shipped = False
+        if self._is_pristine and not defines_nothing(text):
+            self._is_pristine = False
         self.happened()
         try:
             yield
@@ -146,10 +146,10 @@ class Changes:
             self.happened()
 
 
-class Answers:
+class AnswerCache:
     """What one connection answered to questions whose answers change only with the session or the catalog."""
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: DatabaseChanges) -> None:
         self.changes = changes
         self._lock = threading.Lock()
         self._known: tuple[object, dict[object, tuple[Any, ...]]] = (object(), {})

@@ -16,7 +16,7 @@ from pruner_duckdb.shadow.shadow import LruCache, NotPlanned, Relation, Shadow, 
 from pruner_duckdb.sql.engine_faults import fault
 from pruner_duckdb.sql.functions import FOLDABLE, VALUE_BLIND
 from pruner_duckdb.sql.literals import AnyOfList, NoLiteral, sql_literal
-from pruner_duckdb.sql.select import Parameter, Reference, Select, Span, outermost, splice
+from pruner_duckdb.sql.select import Parameter, Select, Span, TableReference, outermost, splice
 from pruner_duckdb.types import quote
 
 KEPT_TABLE_FUNCTIONS = frozenset(["unnest", "range", "generate_series"])
@@ -38,14 +38,14 @@ class Draft:
     """
 
     select: Select
-    relations: Mapping[Reference, Relation]
-    pruned: tuple[Reference, ...]
+    relations: Mapping[TableReference, Relation]
+    pruned: tuple[TableReference, ...]
     parameters: Parameters
     shortened: tuple[tuple[Span, str], ...] = ()
     macros: Macros = NO_MACROS
     """The user's macros that stand in the statement, as far as they are known."""
 
-    def _tables(self, replaced: Mapping[Reference, str]) -> list[tuple[Span, str]]:
+    def _tables(self, replaced: Mapping[TableReference, str]) -> list[tuple[Span, str]]:
         edits: list[tuple[Span, str]] = []
         for reference, text in replaced.items():
             keeps_tail = reference in self.pruned
@@ -88,7 +88,7 @@ class Draft:
         except (KeyError, IndexError, ValueError):
             raise Unpruned(f"no value for parameter {identifier}") from None
 
-    def shadow_text(self, replaced: Mapping[Reference, str], aggregates: frozenset[str]) -> str:
+    def shadow_text(self, replaced: Mapping[TableReference, str], aggregates: frozenset[str]) -> str:
         """Return the shadow's copy: other tables, literals for parameters, and nothing that must not be
         folded.
 
@@ -219,7 +219,7 @@ class Predicates:
         return None if fault(plans, zone) is not None else whole_predicate(plans)
 
     def _plan(
-        self, draft: Draft, text: str, zone: str, names: Mapping[Reference, str], forms: Sequence[bool]
+        self, draft: Draft, text: str, zone: str, names: Mapping[TableReference, str], forms: Sequence[bool]
     ) -> list[Expr | None]:
         plans = [
             self._shadow.optimized_plans(text, zone, keep_form=keep_form, macros=draft.macros.definitions)

@@ -234,7 +234,7 @@ _ADDED = re.compile(rb"\bfile(?:name|_)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class StatementProbe:
     """A statement and its probe. `pieces` tells for parts of the probe where they start in the statement:
     (start in the probe, start in the statement, length), in bytes.
 
@@ -285,7 +285,7 @@ class Form:
         raise ValueError("a part of the probe that is not the statement's")
 
 
-def form_of(text: str, parse: Parse) -> Form | None:
+def form_of(text: str, parse: Parse) -> StatementProbe | None:
     """Take a statement apart.
 
     Args:
@@ -298,7 +298,7 @@ def form_of(text: str, parse: Parse) -> Form | None:
     text = spelled_out(with_plain_spaces(text))
     try:
         select = parse(text)
-        return Form(select.text, select, ((0, 0, len(select.text)),), lazy=True)
+        return StatementProbe(select.text, select, ((0, 0, len(select.text)),), lazy=True)
     except NotSelect as refusal:
         if refusal.syntax:
             return None
@@ -308,7 +308,7 @@ def form_of(text: str, parse: Parse) -> Form | None:
         return None
 
 
-def _with_pivots(text: str, parse: Parse) -> Form | None:
+def _with_pivots(text: str, parse: Parse) -> StatementProbe | None:
     """Take a statement apart that holds a PIVOT in brackets which finds its values itself; None for others."""
     if "pivot" not in text.lower():
         return None
@@ -350,7 +350,7 @@ class _Other:
         self._end = self._all[-1].stop if self._all else 0
         self._top = _outside_brackets(self._all)
 
-    def form(self) -> Form | None:
+    def form(self) -> StatementProbe | None:
         words = [token.text.lower() for token in self._top]
         first = self._behind_explain(words)
         if first is None:
@@ -389,14 +389,14 @@ class _Other:
                 first += 1
         return first if first < len(words) else None
 
-    def _create(self, first: int, words: Sequence[str]) -> Form | None:
+    def _create(self, first: int, words: Sequence[str]) -> StatementProbe | None:
         """CREATE TABLE AS and CREATE TYPE read at once; whatever else is created outlives the statement."""
         kind = next((word for word in words[first + 1 :] if word not in _BEFORE_KIND), None)
         if kind == "type":
             return self._in_brackets(first)
         return self._tail(first) or self._pivoted(first, []) if kind == "table" else None
 
-    def _explained(self, first: int) -> Form | None:
+    def _explained(self, first: int) -> StatementProbe | None:
         """The SELECT behind EXPLAIN."""
         form = self._tail(first)
         start = self._top[first].start
@@ -404,14 +404,14 @@ class _Other:
             return form
         return replace(form, explains=True)
 
-    def _tail(self, first: int) -> Form | None:
+    def _tail(self, first: int) -> StatementProbe | None:
         """The SELECT at the end of CREATE TABLE AS and EXPLAIN."""
         words = [token.text.lower() for token in self._top]
         length = next((len(tail) for tail in _DATA if tuple(words[-len(tail) :]) == tail), 0)
         stop = self._top[-length].start if length else self._end
         return self._ending(first, stop, [])
 
-    def _ending(self, first: int, stop: int, ctes: Sequence[Span]) -> Form | None:
+    def _ending(self, first: int, stop: int, ctes: Sequence[Span]) -> StatementProbe | None:
         """The longest end of the statement that is a SELECT, behind `ctes`.
 
         What stands before it may be a WITH that cannot be taken apart: its names hide those of tables.
@@ -439,7 +439,7 @@ class _Other:
             part.start <= token.start < part.stop and token.text.lower() in PIVOTS for token in self._all
         )
 
-    def _insert(self, first: int, ctes: list[Span]) -> Form | None:
+    def _insert(self, first: int, ctes: list[Span]) -> StatementProbe | None:
         """INSERT INTO t SELECT …, without ON CONFLICT and RETURNING, which read nothing but t."""
         words = [token.text.lower() for token in self._top]
         conflict = [n for n in range(first, len(words) - 1) if words[n : n + 2] == ["on", "conflict"]]
@@ -449,7 +449,7 @@ class _Other:
             return None
         return self._ending(first, stop, ctes) or self._pivoted(first, ctes)
 
-    def _pivoted(self, first: int, ctes: list[Span]) -> Form | None:
+    def _pivoted(self, first: int, ctes: list[Span]) -> StatementProbe | None:
         """A PIVOT in the place of the SELECT."""
         words = [token.text.lower() for token in self._top]
         at = next((n for n in range(first, len(words)) if words[n] in PIVOTS), None)
@@ -458,7 +458,7 @@ class _Other:
         with_ = words.index("with", first, at) if "with" in words[first:at] else at
         return self._pivot(at, [*ctes, Span(self._top[with_].start, self._top[at].start)], lazy=False)
 
-    def _update(self, first: int, ctes: list[Span]) -> Form | None:
+    def _update(self, first: int, ctes: list[Span]) -> StatementProbe | None:
         parts = self._clauses(first, ("set", "from", "where", "returning"))
         if "set" not in parts:
             return None
@@ -470,7 +470,7 @@ class _Other:
             read += [" WHERE ", parts["where"]]
         return self._whole(read, target=parts[""])
 
-    def _delete(self, first: int, ctes: list[Span]) -> Form | None:
+    def _delete(self, first: int, ctes: list[Span]) -> StatementProbe | None:
         if first + 1 >= len(self._top) or self._top[first + 1].text.lower() != "from":
             return None
         parts = self._clauses(first + 1, ("using", "where", "returning"))
@@ -487,7 +487,7 @@ class _Other:
             read += [" WHERE ", parts["where"]]
         return self._whole(read, target=parts[""])
 
-    def _merge(self, first: int, ctes: list[Span]) -> Form | None:
+    def _merge(self, first: int, ctes: list[Span]) -> StatementProbe | None:
         """Every row of the source counts, whether it has a match or not: the target is joined from the left."""
         if first + 1 >= len(self._top) or self._top[first + 1].text.lower() != "into":
             return None
@@ -507,13 +507,13 @@ class _Other:
         read: list[Span | str] = [*ctes, "SELECT * FROM ", source, " LEFT JOIN ", target, " ", condition]
         return self._whole(read, target=target)
 
-    def _pivot(self, first: int, ctes: list[Span], *, lazy: bool = True) -> Form | None:
+    def _pivot(self, first: int, ctes: list[Span], *, lazy: bool = True) -> StatementProbe | None:
         parts = self._clauses(first, ("on", "using", "group", "order", "limit"))
         if has_query(self._all, parts[""].stop, self._end):
             return None
         return self._whole([*ctes, "SELECT * FROM ", parts[""]], lazy=lazy, literal=True)
 
-    def _in_brackets(self, first: int) -> Form | None:
+    def _in_brackets(self, first: int) -> StatementProbe | None:
         """Statements that read queries in brackets alone."""
         read: list[Span | str] = ["SELECT *"]
         groups = [token for token in self._top[first:] if token.text == "("]
@@ -562,7 +562,7 @@ class _Other:
         lazy: bool = False,
         literal: bool = False,
         target: Span | None = None,
-    ) -> Form:
+    ) -> StatementProbe:
         """Put a probe together.
 
         Raises:
@@ -577,7 +577,7 @@ class _Other:
                 piece = self._text[part.start : part.stop]
                 pieces.append((len(text), part.start, len(piece)))
                 text += piece
-        return Form(self._text, self._parse(text.decode()), tuple(pieces), lazy, literal, target)
+        return StatementProbe(self._text, self._parse(text.decode()), tuple(pieces), lazy, literal, target)
 
 
 def _depth_change(token: Token) -> int:

@@ -81,7 +81,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class TableReference:
     """A table, view or table function where a statement reads it.
 
     `path` is the name as written, in parts. `name` is the span of the name alone, `whole` that of the
@@ -115,7 +115,7 @@ class FunctionUse:
 
     name: str
     span: Span | None
-    instead_of: frozenset[Reference] = frozenset()
+    instead_of: frozenset[TableReference] = frozenset()
     """The tables with a column of that name in which it would be that column: for a name alone."""
 
 
@@ -137,7 +137,7 @@ class Select:
     """One SELECT statement."""
 
     text: bytes
-    references: tuple[Reference, ...]
+    references: tuple[TableReference, ...]
     functions: tuple[FunctionUse, ...]
     parameters: tuple[Parameter, ...]
     qualified: tuple[tuple[tuple[str, ...], Span], ...]
@@ -156,7 +156,7 @@ class Select:
     redefine.
     """
 
-    def with_columns(self, columns: Mapping[Reference, Iterable[tuple[str, str]]]) -> Select:
+    def with_columns(self, columns: Mapping[TableReference, Iterable[tuple[str, str]]]) -> Select:
         """The same without the functions that are none, because they are columns of a table.
 
         Args:
@@ -232,12 +232,12 @@ def parse_select(text: str, serialized: str) -> Select:
 class _Walk:
     def __init__(self, text: bytes) -> None:
         self._text = text
-        self._references: list[Reference] = []
+        self._references: list[TableReference] = []
         self._functions: list[FunctionUse] = []
         self._parameters: list[Parameter] = []
         self._qualified: list[tuple[tuple[str, ...], Span]] = []
         self._bare: list[tuple[str, Span | None, Node | None]] = []
-        self._tables: dict[int, Reference] = {}  # by the identity of their nodes
+        self._tables: dict[int, TableReference] = {}  # by the identity of their nodes
         self._of_lambdas: set[int] = set()  # identities of column references that are parameters of lambdas
         self._columns: set[str] = set()
         self._last_names: set[str] = set()
@@ -300,7 +300,7 @@ class _Walk:
                 path = path_of_call(node["function"])
                 self._plain = False
                 self._references.append(
-                    Reference(path, whole, whole, node.get("alias") or None, function=True)
+                    TableReference(path, whole, whole, node.get("alias") or None, function=True)
                 )
             case "SELECT_NODE":
                 self._named_by_text |= any(
@@ -308,7 +308,7 @@ class _Walk:
                     for item in node["select_list"]
                 )
             case "SHOW_REF" if node.get("table_name"):
-                self._references.append(Reference(_path(node), None, None, None))
+                self._references.append(TableReference(_path(node), None, None, None))
             case "FUNCTION":
                 self._function(node)
             case "LAMBDA" | "COLUMN_REF":
@@ -334,7 +334,7 @@ class _Walk:
         self._every_column |= bool(node.get("column_name_alias"))
         whole = self._span(node)
         name = None if whole is None else self._name_span(whole, path)
-        reference = Reference(
+        reference = TableReference(
             path,
             name,
             whole,
@@ -419,7 +419,7 @@ def _children(node: Node) -> Iterable[Any]:
             yield child
 
 
-def _position(reference: Reference) -> int:
+def _position(reference: TableReference) -> int:
     return NO_LOCATION if reference.whole is None else reference.whole.start
 
 

@@ -26,7 +26,7 @@ from pruner.expr.nodes import (
     disjunction,
 )
 from pruner.expr.types import is_string
-from pruner_spark.catalyst.part import BOOLEAN, LARGEST, Part, any_null, chosen, negated
+from pruner_spark.catalyst.part import BOOLEAN, LARGEST, DecodedNode, any_null, chosen, negated
 from pruner_spark.catalyst.source import INSTANT, UndecodableError
 from pruner_spark.catalyst.values import choice
 
@@ -35,43 +35,45 @@ _BRANCHES = 32
 _FIRST_YEAR = 1900
 
 
-def negation(children: list[Part]) -> Part:
+def negation(children: list[DecodedNode]) -> DecodedNode:
     """NOT."""
     [child] = children
-    return Part(negated(child.predicate), BOOLEAN, null=child.null).over(children)
+    return DecodedNode(negated(child.predicate), BOOLEAN, null=child.null).over(children)
 
 
-def compare(operator: Operator, children: list[Part]) -> Part:
+def compare(operator: Operator, children: list[DecodedNode]) -> DecodedNode:
     """A comparison of two values of one type."""
     left, right = comparable(children)
     null = any_null(*children)
     if left.type == BOOLEAN and isinstance(right.expr, Literal) and not left.path:
         truth = _truth(operator, left, right.expr)
         if truth is not None:
-            return Part(truth, BOOLEAN, null=null).over(children)
+            return DecodedNode(truth, BOOLEAN, null=null).over(children)
     made = Compare(operator, left.expr, right.expr)
-    return Part(made, BOOLEAN, null=null).over(children)
+    return DecodedNode(made, BOOLEAN, null=null).over(children)
 
 
-def _truth(operator: Operator, left: Part, right: Literal) -> Expr | None:
+def _truth(operator: Operator, left: DecodedNode, right: Literal) -> Expr | None:
     """`condition = true` and the like as the condition itself."""
     if operator not in (Operator.EQ, Operator.NE) or not isinstance(right.value, bool):
         return None
     return left.predicate if right.value is (operator is Operator.EQ) else negated(left.predicate)
 
 
-def comparable(children: list[Part]) -> list[Part]:
+def comparable(children: list[DecodedNode]) -> list[DecodedNode]:
     """The operands; a cast to an instant is left to the rules on clocks where the others are constants."""
     casts = [child for child in children if not isinstance(child.expr, Literal)]
     if len(casts) != 1 or casts[0].moment is None:
         return children
     constants = [child for child in children if child is not casts[0]]
     moment, literals = by_clocks(casts[0], [cast("Literal", child.expr) for child in constants])
-    of_type = {id(child): Part(made, made.type) for child, made in zip(constants, literals, strict=True)}
+    of_type = {
+        id(child): DecodedNode(made, made.type) for child, made in zip(constants, literals, strict=True)
+    }
     return [of_type.get(id(child), moment) for child in children]
 
 
-def by_clocks(operand: Part, literals: Sequence[Literal]) -> tuple[Part, tuple[Literal, ...]]:
+def by_clocks(operand: DecodedNode, literals: Sequence[Literal]) -> tuple[DecodedNode, tuple[Literal, ...]]:
     """What a cast to an instant was made of, and constants to compare that with.
 
     These are what the clocks show at the moments that the cast is compared with, where no clock changes near any of
@@ -95,7 +97,7 @@ def _wall(literal: Literal, zone: str | None) -> Literal | None:
     return Literal(literal.value + least // 1000, _WALL) if least == greatest else None
 
 
-def null_safe(children: list[Part]) -> Part:
+def null_safe(children: list[DecodedNode]) -> DecodedNode:
     """`<=>` with a constant."""
     left, right = comparable(children)
     if isinstance(left.expr, Literal):
@@ -103,14 +105,14 @@ def null_safe(children: list[Part]) -> Part:
     if not isinstance(right.expr, Literal):
         raise UndecodableError("null-safe equality of two columns")
     if right.expr.value is None:
-        return Part(left.is_null, BOOLEAN, null=FALSE).over(children)
+        return DecodedNode(left.is_null, BOOLEAN, null=FALSE).over(children)
     truth = _truth(Operator.EQ, left, right.expr) if left.type == BOOLEAN and not left.path else None
     same = truth or Compare(Operator.EQ, left.expr, right.expr)
     made = conjunction((left.is_not_null, same))
-    return Part(made, BOOLEAN, null=FALSE).repeating(children)
+    return DecodedNode(made, BOOLEAN, null=FALSE).repeating(children)
 
 
-def in_list(children: list[Part]) -> Part:
+def in_list(children: list[DecodedNode]) -> DecodedNode:
     """IN over expressions, most often literals."""
     operand, *options = comparable(children)
     literals = tuple(option.expr for option in options if isinstance(option.expr, Literal))
@@ -119,13 +121,13 @@ def in_list(children: list[Part]) -> Part:
     return member(operand, literals, children)
 
 
-def member(operand: Part, literals: tuple[Literal, ...], children: list[Part]) -> Part:
+def member(operand: DecodedNode, literals: tuple[Literal, ...], children: list[DecodedNode]) -> DecodedNode:
     """The operand is one of the values, of which NULL may be one."""
     if operand.day is not None:
         operand, literals = operand.day, _days(literals)
     has_null = any(each.value is None for each in literals)
     null = None if has_null or not literals else operand.is_null
-    return Part(In(operand.expr, literals), BOOLEAN, null=null).over(children)
+    return DecodedNode(In(operand.expr, literals), BOOLEAN, null=null).over(children)
 
 
 def _days(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
@@ -150,34 +152,34 @@ def _day_of(text: str) -> datetime.date | None:
     return day if day.year >= _FIRST_YEAR and text == day.isoformat() else None
 
 
-def is_null(children: list[Part]) -> Part:
+def is_null(children: list[DecodedNode]) -> DecodedNode:
     """IS NULL."""
-    return Part(children[0].is_null, BOOLEAN, null=FALSE).over(children)
+    return DecodedNode(children[0].is_null, BOOLEAN, null=FALSE).over(children)
 
 
-def is_not_null(children: list[Part]) -> Part:
+def is_not_null(children: list[DecodedNode]) -> DecodedNode:
     """IS NOT NULL."""
-    return Part(children[0].is_not_null, BOOLEAN, null=FALSE).over(children)
+    return DecodedNode(children[0].is_not_null, BOOLEAN, null=FALSE).over(children)
 
 
-def is_nan(children: list[Part]) -> Part:
+def is_nan(children: list[DecodedNode]) -> DecodedNode:
     """`isnan`, which is false of NULL."""
     [child] = children
     if child.type is None or not pa.types.is_floating(child.type):
         raise UndecodableError("isnan of something that is not a float")
     equal = Compare(Operator.EQ, child.expr, Literal(math.nan, child.type))
-    return Part(conjunction((child.is_not_null, equal)), BOOLEAN, null=FALSE).repeating(children)
+    return DecodedNode(conjunction((child.is_not_null, equal)), BOOLEAN, null=FALSE).repeating(children)
 
 
-def affix(before: str, after: str, children: list[Part]) -> Part:
+def affix(before: str, after: str, children: list[DecodedNode]) -> DecodedNode:
     """What LIKE becomes where its pattern has no more than a `%` at its ends; the text is taken literally."""
     operand, text = texts(children)
     pattern, escape = literal_pattern(text)
     made = Like(operand.expr, f"{before}{pattern}{after}", escape)
-    return Part(made, BOOLEAN, null=operand.is_null).over(children)
+    return DecodedNode(made, BOOLEAN, null=operand.is_null).over(children)
 
 
-def texts(children: list[Part]) -> tuple[Part, str]:
+def texts(children: list[DecodedNode]) -> tuple[DecodedNode, str]:
     """The operand and the pattern of a comparison with a pattern, which is a constant."""
     operand, pattern = children
     text = pattern.expr.value if isinstance(pattern.expr, Literal) else None
@@ -186,7 +188,7 @@ def texts(children: list[Part]) -> tuple[Part, str]:
     return operand, text
 
 
-def matches(children: list[Part]) -> Part:
+def matches(children: list[DecodedNode]) -> DecodedNode:
     """RLIKE, as far as its pattern says how a text begins."""
     operand, pattern = texts(children)
     prefix = literal_beginning(pattern, anchored=False)
@@ -195,10 +197,10 @@ def matches(children: list[Part]) -> Part:
     escaped, escape = literal_pattern(prefix)
     rest = Opaque((), "RLIKE", "only the beginning of a regular expression is used")
     made = conjunction((Like(operand.expr, f"{escaped}%", escape), rest))
-    return Part(made, BOOLEAN, null=operand.is_null).over(children)
+    return DecodedNode(made, BOOLEAN, null=operand.is_null).over(children)
 
 
-def case(children: list[Part]) -> Part:
+def case(children: list[DecodedNode]) -> DecodedNode:
     """IF and CASE WHEN: of truth values by their logic, of other values as what they are made of."""
     branches = list(zip(children[0:-1:2], children[1::2], strict=False))
     results = [result for _, result in branches] + ([children[-1]] if len(children) % 2 else [])
@@ -210,15 +212,15 @@ def case(children: list[Part]) -> Part:
     result = children[-1].predicate if len(children) % 2 else Constant(None)
     for condition, then in reversed(branches):
         result = chosen(condition, then.predicate, result)
-    return Part(result, BOOLEAN).repeating(children)
+    return DecodedNode(result, BOOLEAN).repeating(children)
 
 
-def coalesce(children: list[Part]) -> Part:
+def coalesce(children: list[DecodedNode]) -> DecodedNode:
     """The first that is not NULL; of truth values by their logic."""
     if not all(child.type == BOOLEAN for child in children):
         types = {child.type for child in children}
         made = Call("coalesce", tuple(child.expr for child in children))
-        return Part(made, types.pop() if len(types) == 1 else None).over(children)
+        return DecodedNode(made, types.pop() if len(types) == 1 else None).over(children)
     _require_small(children)
     result = children[-1].predicate
     for child in reversed(children[:-1]):
@@ -226,9 +228,9 @@ def coalesce(children: list[Part]) -> Part:
         result = disjunction(
             (conjunction((present, child.predicate)), conjunction((negated(present), result)))
         )
-    return Part(result, BOOLEAN).repeating(children)
+    return DecodedNode(result, BOOLEAN).repeating(children)
 
 
-def _require_small(children: list[Part]) -> None:
+def _require_small(children: list[DecodedNode]) -> None:
     if sum(child.size for child in children) > LARGEST:
         raise UndecodableError("conditions that are too large to be taken apart")

@@ -41,13 +41,13 @@ from pruner.expr.walk import columns_of
 from pruner_spark.catalyst import conditions
 from pruner_spark.catalyst.functions import MAKERS, Make, cast_function
 from pruner_spark.catalyst.literals import interval, literal, set_literals
-from pruner_spark.catalyst.part import BOOLEAN, DEEPEST, Junction, Part, closed, join, opaque
+from pruner_spark.catalyst.part import BOOLEAN, DEEPEST, DecodedNode, Junction, closed, join, opaque
 from pruner_spark.catalyst.source import (
     INSTANT,
+    ExpressionJson,
+    ExpressionTree,
     JavaObject,
     JsonNode,
-    Source,
-    Told,
     UndecodableError,
     arrow_type,
     column_metadata,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from pruner.schema import TableSchema
     from pruner_spark.session import SessionState
 
-Handler: TypeAlias = "Callable[[Nodes, JsonNode, int, list[Part]], Part]"
+Handler: TypeAlias = "Callable[[Nodes, JsonNode, int, list[DecodedNode]], DecodedNode]"
 """Makes a part of a node, its place in the pre-order and its children."""
 
 _CLASSES = "org.apache.spark.sql.catalyst.expressions."
@@ -83,7 +83,7 @@ class Nodes:
 
     def __init__(
         self,
-        source: Source,
+        source: ExpressionTree,
         session: SessionState,
         schema: TableSchema | None,
         metadata: Mapping[str, Mapping[str, Any]],
@@ -103,7 +103,7 @@ class Nodes:
         Raises:
             UndecodableError: it is no such list.
         """
-        built: list[Part | Junction] = []
+        built: list[DecodedNode | Junction] = []
         for place in range(len(nodes) - 1, -1, -1):
             node = nodes[place]
             count = int(node["num-children"])
@@ -115,12 +115,14 @@ class Nodes:
             raise UndecodableError("Catalyst's JSON has another shape than was known")
         return closed(built[0]).predicate
 
-    def _part(self, node: JsonNode, place: int, children: list[Part | Junction]) -> Part | Junction:
+    def _part(
+        self, node: JsonNode, place: int, children: list[DecodedNode | Junction]
+    ) -> DecodedNode | Junction:
         class_ = str(node.get("class", ""))
         name = class_.removeprefix(_CLASSES)
         known = name != class_
         try:
-            part: Part | Junction
+            part: DecodedNode | Junction
             if known and name in _JUNCTIONS:
                 part = join(_JUNCTIONS[name], *children)
             elif known and name in _HANDLERS:
@@ -135,7 +137,7 @@ class Nodes:
 
     # Values
 
-    def attribute(self, node: JsonNode, _: int, __: list[Part]) -> Part:
+    def attribute(self, node: JsonNode, _: int, __: list[DecodedNode]) -> DecodedNode:
         """A column of the relation."""
         name = str(node["name"])
         metadata = self._metadata[name]
@@ -144,7 +146,7 @@ class Nodes:
         self._require_by_name(metadata)
         return self._column((name,), node["dataType"])
 
-    def field(self, node: JsonNode, _: int, children: list[Part]) -> Part:
+    def field(self, node: JsonNode, _: int, children: list[DecodedNode]) -> DecodedNode:
         """A field of a struct, by its place among the fields that the child has."""
         [parent] = children
         if not parent.path or not parent.fields:
@@ -168,14 +170,14 @@ class Nodes:
         if _COLLATIONS in metadata:
             raise UndecodableError("text is compared by a collation")
 
-    def _column(self, path: tuple[str, ...], described: Any) -> Part:
+    def _column(self, path: tuple[str, ...], described: Any) -> DecodedNode:
         column = Column(path)
         if isinstance(described, dict):
             fields = tuple(described.get("fields") or ())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType, reportUnknownVariableType]
-            return Part(self._nested(column), None, path=path, fields=fields)
+            return DecodedNode(self._nested(column), None, path=path, fields=fields)
         data_type = self._type(described, f"columns of type {described} are not supported")
         value: Expr = column if self._reads(column, data_type) else Call("cast", (column,), data_type)
-        return Part(value, data_type, path=path)
+        return DecodedNode(value, data_type, path=path)
 
     def _type(self, described: Any, otherwise: str) -> pa.DataType:
         data_type = arrow_type(described)
@@ -199,15 +201,15 @@ class Nodes:
             return True  # binding says so
         return is_read_as(field.type, data_type)
 
-    def literal(self, node: JsonNode, place: int, _: list[Part]) -> Part:
+    def literal(self, node: JsonNode, place: int, _: list[DecodedNode]) -> DecodedNode:
         """A constant."""
         if str(node["dataType"]).startswith("interval "):
-            return Part(interval(node, place, self._source), null=FALSE)
+            return DecodedNode(interval(node, place, self._source), null=FALSE)
         data_type = self._type(node["dataType"], "a literal of a type that is not supported")
         made = literal(node, place, data_type, self._source)
-        return Part(made, data_type, null=Constant(made.value is None))
+        return DecodedNode(made, data_type, null=Constant(made.value is None))
 
-    def cast(self, node: JsonNode, place: int, children: list[Part]) -> Part:
+    def cast(self, node: JsonNode, place: int, children: list[DecodedNode]) -> DecodedNode:
         """A cast: of no consequence, harmless, by the session's zone, or one that may fail."""
         [operand] = children
         target = self._type(node["dataType"], "a cast to a type that is not supported")
@@ -215,47 +217,47 @@ class Nodes:
             raise UndecodableError("a cast of something that is not understood")
         made = Call("cast", (operand.expr,), target)
         if undo_cast(operand.type, target, self._semantics) is not None:
-            return Part(made, target, null=operand.is_null).over(children)
+            return DecodedNode(made, target, null=operand.is_null).over(children)
         if target == INSTANT and (pa.types.is_date(operand.type) or is_naive_timestamp(operand.type)):
             if isinstance(operand.expr, Literal):
                 self._require_zone(node)
             return self._instant(node, made, operand).over(children)
         if pa.types.is_date(operand.type) and is_string(target):
-            return Part(made, target, null=operand.is_null, day=operand).over(children)
+            return DecodedNode(made, target, null=operand.is_null, day=operand).over(children)
         function = cast_function(operand.type, target)
         if function is not None:
             self._require_zone(node)
             made = Call(function, (operand.expr,), target)
             whole = not pa.types.is_integer(target)
-            return Part(made, target, null=operand.is_null if whole else None).over(children)
+            return DecodedNode(made, target, null=operand.is_null if whole else None).over(children)
         mode = self._source.cast_mode(place)
         of_value = cast_name(operand.type, target, mode)
         if of_value is not None:
-            return Part(Call(of_value, (operand.expr,), target), target).over(children)
+            return DecodedNode(Call(of_value, (operand.expr,), target), target).over(children)
         if mode == "TRY":
             made = Call("try_cast", (operand.expr,), target)
         elif mode != "ANSI":
             raise UndecodableError(f"a cast to {target} without ANSI mode may wrap, cut or become NULL")
-        return Part(made, target).over(children)
+        return DecodedNode(made, target).over(children)
 
-    def _instant(self, node: JsonNode, made: Expr, operand: Part) -> Part:
+    def _instant(self, node: JsonNode, made: Expr, operand: DecodedNode) -> DecodedNode:
         """A cast to an instant: by another zone than the session's it is no more than what it was made of."""
         zone = self._session.zone if node.get("timeZoneId") == self._session.zone else None
         if zone is None:
             reason = f"it follows the zone {node.get('timeZoneId')}, not the session's"
             made = Opaque(columns_of(made), show(made), reason)
-        return Part(made, INSTANT, null=operand.is_null, moment=operand, zone=zone)
+        return DecodedNode(made, INSTANT, null=operand.is_null, moment=operand, zone=zone)
 
-    def same(self, _: JsonNode, __: int, children: list[Part]) -> Part:
+    def same(self, _: JsonNode, __: int, children: list[DecodedNode]) -> DecodedNode:
         """Something that leaves the value what it is; -0.0 and 0.0, and all NaN, are equal anyway."""
         [child] = children
         return child
 
-    def function(self, make: Make, node: JsonNode, children: list[Part]) -> Part:
+    def function(self, make: Make, node: JsonNode, children: list[DecodedNode]) -> DecodedNode:
         """A function of the registry; one that reads the clock only where the zone is the session's."""
         self._require_zone(node)
         made, data_type = make(children)
-        return Part(made, data_type).over(children)
+        return DecodedNode(made, data_type).over(children)
 
     def _require_zone(self, node: JsonNode) -> None:
         """Refuse a node that was resolved when the session had another zone, or in another session."""
@@ -265,7 +267,7 @@ class Nodes:
 
     # Truth values of which the JSON lacks a part
 
-    def in_set(self, _: JsonNode, place: int, children: list[Part]) -> Part:
+    def in_set(self, _: JsonNode, place: int, children: list[DecodedNode]) -> DecodedNode:
         """IN over a set of values, which the JSON does not have."""
         [operand] = children
         if operand.type is None:
@@ -273,14 +275,14 @@ class Nodes:
         literals = set_literals(place, operand.type, self._source)
         return conditions.member(*conditions.by_clocks(operand, literals), children)
 
-    def like(self, _: JsonNode, place: int, children: list[Part]) -> Part:
+    def like(self, _: JsonNode, place: int, children: list[DecodedNode]) -> DecodedNode:
         """LIKE, whose escape the JSON does not have."""
         operand, pattern = conditions.texts(children)
         made = Like(operand.expr, pattern, self._source.like_escape(place))
-        return Part(made, BOOLEAN, null=operand.is_null).over(children)
+        return DecodedNode(made, BOOLEAN, null=operand.is_null).over(children)
 
 
-def _of(make: Callable[[list[Part]], Part]) -> Handler:
+def _of(make: Callable[[list[DecodedNode]], DecodedNode]) -> Handler:
     return lambda _, __, ___, children: make(children)
 
 
@@ -341,7 +343,7 @@ def decode(
     expression: JavaObject,
     session: SessionState,
     schema: TableSchema | None = None,
-    told: Told | None = None,
+    told: ExpressionJson | None = None,
 ) -> Expr:
     """Decode one Catalyst expression of type boolean.
 
@@ -363,7 +365,7 @@ def decode(
 
 
 def _decode(
-    expression: JavaObject, session: SessionState, schema: TableSchema | None, told: Told | None
+    expression: JavaObject, session: SessionState, schema: TableSchema | None, told: ExpressionJson | None
 ) -> Expr:
     """Decode the whole at once, or its conjuncts where one of them is better left alone."""
     pending = [expression]
@@ -383,11 +385,13 @@ def _decode(
     return conjunction(tuple(decoded))
 
 
-def _decoded(expression: JavaObject, session: SessionState, schema: TableSchema | None, told: Told) -> Expr:
+def _decoded(
+    expression: JavaObject, session: SessionState, schema: TableSchema | None, told: ExpressionJson
+) -> Expr:
     nodes = json.loads(told.expression)
     collated = session.collates and names_collation(expression)
     metadata = column_metadata(told.columns)
-    builder = Nodes(Source(expression), session, schema, metadata, collated=collated)
+    builder = Nodes(ExpressionTree(expression), session, schema, metadata, collated=collated)
     return builder.build(cast("list[JsonNode]", nodes))
 
 

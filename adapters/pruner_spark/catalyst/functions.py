@@ -19,9 +19,9 @@ from pruner_spark.catalyst import values
 from pruner_spark.catalyst.source import INSTANT, NAIVE, UndecodableError
 
 if TYPE_CHECKING:
-    from pruner_spark.catalyst.part import Part
+    from pruner_spark.catalyst.part import DecodedNode
 
-Make: TypeAlias = "Callable[[list[Part]], tuple[Expr, pa.DataType]]"
+Make: TypeAlias = "Callable[[list[DecodedNode]], tuple[Expr, pa.DataType]]"
 """Makes a value of the children, with its type."""
 
 _NO_UNITS_OF_DATES: Final = frozenset({"day", "dd"})
@@ -36,7 +36,7 @@ def _named(name: str, result: pa.DataType) -> Make:
 def _arithmetic(name: str, *, doubles: bool = True) -> Make:
     """Arithmetic on integers or doubles, which Spark has brought to one type."""
 
-    def make(children: list[Part]) -> tuple[Expr, pa.DataType]:
+    def make(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         kinds = {child.type for child in children}
         kind = kinds.pop()
         if kinds or kind is None:
@@ -51,7 +51,7 @@ def _arithmetic(name: str, *, doubles: bool = True) -> Make:
 def _days(name: str) -> Make:
     """A date and a number of days."""
 
-    def make(children: list[Part]) -> tuple[Expr, pa.DataType]:
+    def make(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         date, days = children
         if date.type is None or days.type is None or not pa.types.is_integer(days.type):
             raise UndecodableError("something else than a number of days is added")
@@ -60,7 +60,7 @@ def _days(name: str) -> Make:
     return make
 
 
-def _interval(children: list[Part]) -> tuple[Expr, pa.DataType]:
+def _interval(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
     """A date or timestamp and an interval, which comes to the same type."""
     moment, interval = children
     match interval.expr:
@@ -70,7 +70,7 @@ def _interval(children: list[Part]) -> tuple[Expr, pa.DataType]:
             raise UndecodableError("an interval that is not constant")
 
 
-def _months(children: list[Part]) -> tuple[Expr, pa.DataType]:
+def _months(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
     """`add_months`."""
     date, months = children
     match months.expr:
@@ -81,7 +81,7 @@ def _months(children: list[Part]) -> tuple[Expr, pa.DataType]:
             raise UndecodableError("a number of months that is not constant")
 
 
-def _truncated(unit: Part, moment: Part) -> tuple[Expr, pa.DataType]:
+def _truncated(unit: DecodedNode, moment: DecodedNode) -> tuple[Expr, pa.DataType]:
     text = unit.expr.value if isinstance(unit.expr, Literal) else None
     if not isinstance(text, str) or moment.type is None:
         raise UndecodableError("a unit that is not constant")
@@ -90,14 +90,14 @@ def _truncated(unit: Part, moment: Part) -> tuple[Expr, pa.DataType]:
     return Call("date_trunc", (Literal(text.lower(), pa.string()), moment.expr), moment.type), moment.type
 
 
-def _seconds(children: list[Part]) -> tuple[Expr, pa.DataType]:
+def _seconds(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
     """Seconds of an instant by floor; `unix_timestamp` cuts towards zero (trap S14) and is not among these."""
     if children[0].type != INSTANT:
         raise UndecodableError("seconds of something that is not an instant")
     return Call("epoch_s", (children[0].expr,), pa.int64()), pa.int64()
 
 
-def _arguments(children: list[Part]) -> tuple[Expr, ...]:
+def _arguments(children: list[DecodedNode]) -> tuple[Expr, ...]:
     return tuple(child.expr for child in children)
 
 

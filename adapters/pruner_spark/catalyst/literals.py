@@ -21,7 +21,7 @@ from pruner.expr.exact.numeric import Width, nearest
 from pruner.expr.nodes import Literal
 from pruner.expr.types import is_instant, is_string, is_temporal
 from pruner.expr.values import Interval, LiteralValue
-from pruner_spark.catalyst.source import JsonNode, Source, UndecodableError
+from pruner_spark.catalyst.source import ExpressionTree, JsonNode, UndecodableError
 
 FIRST_DAY: Final = day_number(datetime.date.min)
 LAST_DAY: Final = day_number(datetime.date.max)
@@ -36,7 +36,7 @@ _BYTES_LIST = re.compile(
 )
 
 
-def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source) -> Literal:
+def literal(node: JsonNode, place: int, data_type: pa.DataType, source: ExpressionTree) -> Literal:
     """Return the literal of a node.
 
     Args:
@@ -67,7 +67,7 @@ def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source) 
     return Literal(value, data_type)
 
 
-def interval(node: JsonNode, place: int, source: Source) -> Literal:
+def interval(node: JsonNode, place: int, source: ExpressionTree) -> Literal:
     """Return the literal of an interval of months, or of days and a part of a day.
 
     Spark adds whole days by the calendar of the zone, however the interval was written.
@@ -84,7 +84,7 @@ def interval(node: JsonNode, place: int, source: Source) -> Literal:
     return Literal(Interval(nanoseconds=count * 1000).with_whole_days(), pa.month_day_nano_interval())
 
 
-def set_literals(place: int, data_type: pa.DataType, source: Source) -> tuple[Literal, ...]:
+def set_literals(place: int, data_type: pa.DataType, source: ExpressionTree) -> tuple[Literal, ...]:
     """Return the literals of an InSet over values of one type, NULL last.
 
     Raises:

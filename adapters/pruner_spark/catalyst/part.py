@@ -42,7 +42,7 @@ _CLASSES = "org.apache.spark.sql.catalyst.expressions."
 
 
 @dataclass(slots=True)
-class Part:
+class DecodedNode:
     """A decoded node.
 
     `type` is None where predicates are never decided on the type. `null` is the predicate that tells whether the
@@ -56,19 +56,19 @@ class Part:
     null: Expr | None = None
     path: tuple[str, ...] = ()
     fields: tuple[Any, ...] = ()
-    moment: Part | None = None
+    moment: DecodedNode | None = None
     zone: str | None = None
-    day: Part | None = None
+    day: DecodedNode | None = None
     depth: int = 1
     size: int = 1
 
-    def over(self, children: Sequence[Part]) -> Part:
+    def over(self, children: Sequence[DecodedNode]) -> DecodedNode:
         """The part with the bounds of what it was made of."""
         self.depth = max((child.depth for child in children), default=0) + 1
         self.size = sum(child.size for child in children) + 1
         return self
 
-    def repeating(self, children: Sequence[Part]) -> Part:
+    def repeating(self, children: Sequence[DecodedNode]) -> DecodedNode:
         """The part with the bounds of a formula that names its parts up to three times, two levels for each."""
         self.over(children)
         self.depth += 2 * len(children)
@@ -105,14 +105,14 @@ class Junction:
     depth: int
     size: int
 
-    def closed(self) -> Part:
+    def closed(self) -> DecodedNode:
         """The junction as a part of its own."""
         operands = tuple(self.operands)
         made = any_of(operands) if self.kind is Or else conjunction(operands)
-        return Part(made, BOOLEAN, depth=self.depth, size=self.size)
+        return DecodedNode(made, BOOLEAN, depth=self.depth, size=self.size)
 
 
-def join(kind: type[And] | type[Or], left: Part | Junction, right: Part | Junction) -> Junction:
+def join(kind: type[And] | type[Or], left: DecodedNode | Junction, right: DecodedNode | Junction) -> Junction:
     """AND or OR of two parts; junctions of the same kind flow together."""
     first, second = _opened(kind, left), _opened(kind, right)
     if len(first.operands) >= len(second.operands):
@@ -124,14 +124,14 @@ def join(kind: type[And] | type[Or], left: Part | Junction, right: Part | Juncti
     return Junction(kind, operands, max(first.depth, second.depth), first.size + second.size)
 
 
-def _opened(kind: type[And] | type[Or], part: Part | Junction) -> Junction:
+def _opened(kind: type[And] | type[Or], part: DecodedNode | Junction) -> Junction:
     if isinstance(part, Junction) and part.kind is kind:
         return part
     single = closed(part)
     return Junction(kind, deque((single.predicate,)), single.depth + 1, single.size + 1)
 
 
-def closed(part: Part | Junction) -> Part:
+def closed(part: DecodedNode | Junction) -> DecodedNode:
     """The part as it stands in anything but a junction of its own kind."""
     return part.closed() if isinstance(part, Junction) else part
 
@@ -147,27 +147,29 @@ def negated(expression: Expr) -> Expr:
             return Not(expression)
 
 
-def chosen(condition: Part, then: Expr, otherwise: Expr) -> Expr:
+def chosen(condition: DecodedNode, then: Expr, otherwise: Expr) -> Expr:
     """IF over truth values, which takes the other branch when the condition is NULL."""
     met = condition.is_true
     return disjunction((conjunction((met, then)), conjunction((negated(met), otherwise))))
 
 
-def any_null(*parts: Part) -> Expr:
+def any_null(*parts: DecodedNode) -> Expr:
     """Whether one of several values is NULL, which makes a comparison of them NULL."""
     tests = tuple(part.is_null for part in parts)
     return TRUE if TRUE in tests else disjunction(tuple(test for test in tests if test != FALSE))
 
 
-def opaque(node: JsonNode, children: Sequence[Part | Junction], reason: str) -> Part:
+def opaque(node: JsonNode, children: Sequence[DecodedNode | Junction], reason: str) -> DecodedNode:
     """A node that was not understood, with the columns below it."""
     parts = [closed(part) for part in children]
     columns = dict.fromkeys(column for part in parts for column in _columns(part))
     text = _text(node, parts)
-    return Part(Opaque(tuple(columns), text if len(text) <= _TEXT else text[:_TEXT] + "…", reason), None)
+    return DecodedNode(
+        Opaque(tuple(columns), text if len(text) <= _TEXT else text[:_TEXT] + "…", reason), None
+    )
 
 
-def _text(node: JsonNode, parts: Sequence[Part]) -> str:
+def _text(node: JsonNode, parts: Sequence[DecodedNode]) -> str:
     name = str(node.get("class", "")).removeprefix(_CLASSES)
     if name == "AttributeReference":
         return str(node.get("name", ""))
@@ -179,9 +181,9 @@ def _text(node: JsonNode, parts: Sequence[Part]) -> str:
     return f"{name}({', '.join(shown)}{more}{target})"
 
 
-def _shown(part: Part) -> str:
+def _shown(part: DecodedNode) -> str:
     return ".".join(part.path) if part.path else show(part.expr, _TEXT)
 
 
-def _columns(part: Part) -> tuple[Column, ...]:
+def _columns(part: DecodedNode) -> tuple[Column, ...]:
     return (Column(part.path),) if part.path else columns_of(part.expr)

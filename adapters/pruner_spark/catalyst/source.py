@@ -64,7 +64,7 @@ class Later:
         return getattr(self._object, name)
 
 
-class Source:
+class ExpressionTree:
     """One expression and its nodes, by their places in the pre-order that `toJSON` and `apply` share."""
 
     def __init__(self, expression: JavaObject) -> None:
@@ -157,14 +157,14 @@ def names_collation(expression: JavaObject) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ExpressionJson:
     """An expression as Java told of it together with its scan: its JSON, and the schema of its columns as JSON."""
 
     expression: str
     columns: str
 
 
-def told_of(expression: JavaObject, list_threshold: int) -> Told:
+def told_of(expression: JavaObject, list_threshold: int) -> ExpressionJson:
     """Ask an expression for itself.
 
     Raises:
@@ -172,7 +172,7 @@ def told_of(expression: JavaObject, list_threshold: int) -> Told:
     """
     told = expression_json(expression, list_threshold)
     struct = _java(expression)["fromAttributes"](expression.references().toSeq())
-    return Told(told, str(struct.json()))
+    return ExpressionJson(told, str(struct.json()))
 
 
 def column_metadata(columns: str) -> dict[str, dict[str, Any]]:

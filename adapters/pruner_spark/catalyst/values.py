@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from pruner.expr.nodes import Call, Compare, Expr, IsNull, Literal, Operator
 from pruner.expr.types import is_string
-from pruner_spark.catalyst.part import Part
+from pruner_spark.catalyst.part import DecodedNode
 from pruner_spark.catalyst.source import INSTANT, UndecodableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Make: TypeAlias = "Callable[[list[Part]], tuple[Expr, pa.DataType]]"
+Make: TypeAlias = "Callable[[list[DecodedNode]], tuple[Expr, pa.DataType]]"
 Kind: TypeAlias = "Callable[[pa.DataType], bool]"
 
 _TO_THE_END: Final = 2**31 - 1
@@ -34,7 +34,7 @@ def _is_integer(type_: pa.DataType) -> bool:
 def _of(name: str, kind: Kind, count: int, result: pa.DataType | None = None) -> Make:
     """A function of so many children, whose first one is of a kind; its result is of the same type unless given."""
 
-    def make(children: list[Part]) -> tuple[Expr, pa.DataType]:
+    def make(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         first = children[0].type
         if len(children) != count or first is None or not kind(first):
             raise UndecodableError(f"{name} of other arguments than were compared")
@@ -47,7 +47,7 @@ def _of(name: str, kind: Kind, count: int, result: pa.DataType | None = None) ->
 def _of_bytes(name: str) -> Make:
     """A digest of the bytes of a text."""
 
-    def make(children: list[Part]) -> tuple[Expr, pa.DataType]:
+    def make(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         match children[0].expr:
             case Call("to_utf8", (text,)):
                 others = (child.expr for child in children[1:])
@@ -58,7 +58,7 @@ def _of_bytes(name: str) -> Make:
     return make
 
 
-def _beginning(children: list[Part]) -> tuple[Expr, pa.DataType]:
+def _beginning(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
     """`substring` of text, and `right`, which is one; that of bytes counts bytes."""
     if children[0].type is None or not is_string(children[0].type):
         raise UndecodableError("a part of something that is not text")
@@ -71,7 +71,7 @@ def _beginning(children: list[Part]) -> tuple[Expr, pa.DataType]:
             return Call("left", tuple(arguments), pa.string()), pa.string()
 
 
-def _located(children: list[Part]) -> tuple[Expr, pa.DataType]:
+def _located(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
     """`locate`, which has the text second."""
     match [child.expr for child in children]:
         case [sought, text, Literal(value=1)]:
@@ -80,7 +80,7 @@ def _located(children: list[Part]) -> tuple[Expr, pa.DataType]:
             raise UndecodableError("a search that starts at a position")
 
 
-def _element(children: list[Part]) -> tuple[Expr, pa.DataType]:
+def _element(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
     """`split_part`, which is an element of a split text."""
     match [child.expr for child in children]:
         case [Call("split_sql", (text, by)), number]:
@@ -89,7 +89,7 @@ def _element(children: list[Part]) -> tuple[Expr, pa.DataType]:
             raise UndecodableError("an element of something else than a split text")
 
 
-def _rounded(children: list[Part]) -> tuple[Expr, pa.DataType]:
+def _rounded(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
     """`round`, to 0 digits where it names none."""
     value, digits = children[0], children[1].expr
     if value.type != pa.float64() or not isinstance(digits, Literal):
@@ -98,7 +98,7 @@ def _rounded(children: list[Part]) -> tuple[Expr, pa.DataType]:
     return Call("round", arguments, pa.float64()), pa.float64()
 
 
-def choice(children: list[Part], types: Sequence[pa.DataType | None]) -> Part:
+def choice(children: list[DecodedNode], types: Sequence[pa.DataType | None]) -> DecodedNode:
     """IF and CASE WHEN of other values than truth values: conditions and values by turns, and the last one.
 
     Raises:
@@ -114,11 +114,11 @@ def choice(children: list[Part], types: Sequence[pa.DataType | None]) -> Part:
     ]
     match parts:
         case [IsNull(operand), Literal(value=None), Call("right", (text, _)) as found] if operand == text:
-            return Part(found, type_)
+            return DecodedNode(found, type_)
         case [Compare(Operator.EQ, left, right), Literal(value=None), other] if other == left:
-            return Part(Call("nullif", (left, right), type_), type_)
+            return DecodedNode(Call("nullif", (left, right), type_), type_)
         case _:
-            return Part(Call("choose", tuple(parts), type_), type_)
+            return DecodedNode(Call("choose", tuple(parts), type_), type_)
 
 
 _TEXT: Final = pa.string()

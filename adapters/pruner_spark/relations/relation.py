@@ -22,7 +22,7 @@ from pruner.errors import PrunerError, TableError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.walk import without_columns
 from pruner_spark.catalyst.decode import decode
-from pruner_spark.catalyst.source import Later, Told
+from pruner_spark.catalyst.source import ExpressionJson, Later
 from pruner_spark.relations.agreement import SparkColumn, differing, renumbered, schema_as_read
 from pruner_spark.relations.scans import LOGGER, Scan, ScanLog
 from pruner_spark.relations.shortcuts import may_gain, shortcut
@@ -151,10 +151,10 @@ class PrunedRelation:
             PrunerError, Py4JError: planning is not possible; nothing was dropped.
         """
         java_scan, asked = scan.java, json.loads(scan.text)
-        told = Told(asked["expression"], asked["columns"]) if "expression" in asked else None
+        told = ExpressionJson(asked["expression"], asked["columns"]) if "expression" in asked else None
         # With its JSON, few predicates are asked for anything more.
         predicate = java_scan.predicate() if told is None else Later(java_scan.predicate)
-        state = SessionState.told(asked)
+        state = SessionState.from_settings(asked)
         plan = partial(self.plan, predicate, state, told=told, ids=asked.get("ids"))
         first = plan(self._snapshot(asked.get("pinned")))
         if "question" in asked and self.keys == TRUE and not switched_off():
@@ -189,7 +189,7 @@ class PrunedRelation:
         predicate: Any,
         state: SessionState,
         pinned: PinnedSnapshot,
-        told: Told | None = None,
+        told: ExpressionJson | None = None,
         ids: Mapping[str, int] | None = None,
     ) -> Plan:
         """Plan a Catalyst predicate, None for none, by the rules of the session that reads the files.
@@ -318,7 +318,7 @@ KNOWN_RELATIONS = 4096
 """Relations that a Java machine may prune; the one that was used longest ago goes first and runs unpruned then."""
 
 
-class Planner:
+class RelationPlanner:
     """Plans scans by the names of their relations. Threads may share it: each scan comes on one of Java's."""
 
     def __init__(self, log: ScanLog) -> None:
