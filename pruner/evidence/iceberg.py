@@ -115,12 +115,12 @@ class IcebergMetrics(LoggedStatistics):
         bounds = partial(_bounds, about.type)
         low = self._metric("lower_bounds", field_id, bounds)
         high = self._metric("upper_bounds", field_id, bounds)
-        nulls = self._metric("null_counts", field_id) if len(about.path) == 1 else [None] * len(rows)
+        counted = self._metric("null_counts", field_id)
+        nulls = list(counted) if len(about.path) == 1 else [None] * len(rows)
         nans = self._metric("nan_counts", field_id)
-        for at, (least, greatest) in enumerate(zip(low, high, strict=True)):
-            if least is not None and greatest is not None and least > greatest:
-                low[at] = high[at] = None
-        self._narrow(about, low, high, nulls, rows)
+        _forget_inverted(low, high)
+        self._narrow(about, (low, high), nulls, (rows, counted))
+        _forget_inverted(low, high)
         return FileStatistics(rows, nulls, nans, low, high, _PARQUET.get(about.type)), []
 
     def _metric(
@@ -138,9 +138,20 @@ class IcebergMetrics(LoggedStatistics):
         return found
 
     def _narrow(
-        self, about: Field, low: list[Any], high: list[Any], nulls: list[Any], rows: list[Any]
+        self,
+        about: Field,
+        bounds: tuple[list[Any], list[Any]],
+        nulls: list[Any],
+        counts: tuple[list[Any], list[Any]],
     ) -> None:
-        """Take in what the partition values say; metrics and they both hold."""
+        """Take in what the partition values say, in place; metrics and they both hold.
+
+        Writers that import files make the values of statistics: one value beside NULLs is that value there, and what
+        has no statistics, or NaN alone, is NULL. So `counts`, the rows and NULLs by the manifests, have to agree.
+        """
+        low, high = bounds
+        rows, counted = counts
+        has_bounds = [least is not None or most is not None for least, most in zip(low, high, strict=True)]
         specs = self._state.metadata.specs
         known: dict[tuple[int, int, Any], Extent | None] = {}
         sources = {
@@ -160,10 +171,12 @@ class IcebergMetrics(LoggedStatistics):
                 if extent is None:
                     continue
                 if extent.is_null:
-                    low[at] = high[at] = None
-                    nulls[at] = rows[at]
+                    if counted[at] is not None and counted[at] == rows[at]:
+                        low[at] = high[at] = None
+                        nulls[at] = rows[at]
                     continue
-                nulls[at] = 0
+                if counted[at] == 0 or (counted[at] is None and not has_bounds[at]):
+                    nulls[at] = 0
                 low[at] = _greater(low[at], _end(extent.lower, about.type))
                 high[at] = _lesser(high[at], _end(extent.upper, about.type))
 
@@ -212,6 +225,13 @@ class BucketEvidence:
         buckets = self._buckets if at is None else self._buckets[at]
         excluded = (buckets >= 0) & ~np.isin(buckets, np.array(sorted(wanted), np.int32))
         return ~excluded
+
+
+def _forget_inverted(low: list[Any], high: list[Any]) -> None:
+    """Take out bounds in the wrong order: one of them is wrong, and nobody knows which."""
+    for at, (least, most) in enumerate(zip(low, high, strict=True)):
+        if least is not None and most is not None and least > most:
+            low[at] = high[at] = None
 
 
 def _greater(one: Any, other: Any) -> Any:

@@ -309,4 +309,4 @@ def _with_id(each: pa.Field[Any], type_: Any, id_: int | None) -> pa.Field[Any]:
     metadata = dict(each.metadata or {})
     if id_ is not None:
         metadata[FIELD_ID] = str(id_).encode()
-    return pa.field(each.name, type_, metadata=metadata)
+    return pa.field(each.name, type_, each.nullable, metadata)
