@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import MANY_RECORDS, as_numpy, give_back_memory, positions
-from pruner.errors import FormatError, IndexDefinitionError, StorageError
+from pruner.errors import FormatError, IndexDefinitionError, PrunerError, StorageError
 from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
 from pruner.evidence.join import Placement, SegmentRecords, newest_of_each_slice, placed, with_slices
-from pruner.evidence.sources import Sources, of_groups, of_pages, of_records
+from pruner.evidence.sources import Sources, failure_of, of_groups, of_pages, of_records
 from pruner.indexes.optional import (
     DeferringIndexType,
     ListedEvidence,
@@ -26,7 +26,7 @@ from pruner.indexes.optional import (
     RecordPart,
     SelectiveIndexType,
 )
-from pruner.indexes.registry import index_type
+from pruner.indexes.registry import index_type, is_built_in
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
@@ -194,9 +194,22 @@ class IndexLoader:
         kind = usable_type(definition)
         if isinstance(kind, str):
             found.fallbacks.append(kind)
-        else:
+        elif is_built_in(kind):
             self._add(definition, kind, about, found)
+        else:
+            self._add_foreign(definition, kind, about, found)
         return found
+
+    def _add_foreign(
+        self, definition: IndexDefinition, kind: IndexType, about: Field, found: Sources
+    ) -> None:
+        """The same for an index type of another distribution, whose errors are not those of the plan."""
+        try:
+            self._add(definition, kind, about, found)
+        except PrunerError:
+            raise
+        except Exception as error:
+            found.fallbacks.append(f"index {definition.name}: {failure_of(definition.using, error)}")
 
     def _add(self, definition: IndexDefinition, kind: IndexType, about: Field, found: Sources) -> None:
         assert self._state is not None
@@ -216,7 +229,8 @@ class IndexLoader:
             give_back_memory()
         if isinstance(evidence, NotingEvidence):
             found.fallbacks += [f"index {definition.name}: {note}" for note in evidence.notes]
-        found.usable.append(of_records(definition.name, definition.using, evidence))
+        checked = None if is_built_in(kind) else len(self._snapshot)
+        found.usable.append(of_records(definition.name, definition.using, evidence, checked))
 
     def _add_paged(
         self,

@@ -19,8 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import numpy as np
+
+from pruner.errors import first_line
 from pruner.expr.bound.fields import leaves
 from pruner.indexes.optional import (
     CountingEvidence,
@@ -36,7 +39,6 @@ from pruner.indexes.registry import evidence_of_values
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from pruner.evidence.grouped import GroupedEvidence
@@ -164,9 +166,20 @@ class Source:
         return self.is_read is None or self.is_read(semantics)
 
 
-def of_records(index: str, using: str, evidence: Evidence) -> Source:
-    """Evidence from the records of all slices: an index that was loaded whole, or partition values."""
-    answers = _Records(index, evidence)
+def of_records(index: str, using: str, evidence: Evidence, checked: int | None = None) -> Source:
+    """Evidence from the records of all slices: an index that was loaded whole, or partition values.
+
+    Args:
+        index: the name of the index.
+        using: its type.
+        evidence: what the records say.
+        checked: the number of slices, where the type is of another distribution and its answers are checked.
+
+    Raises:
+        BrokenRuleError: it does not say which slices are covered.
+    """
+    unchecked = checked is None
+    answers = _Records(index, evidence) if unchecked else _CheckedRecords(index, using, evidence, checked)
     can = _capabilities(evidence)
     if not isinstance(evidence, FocusingEvidence):
         return Source(index, using, answers, can)
@@ -239,6 +252,62 @@ class _Records:
     def notes(self) -> tuple[str, ...]:
         notes = () if self._noting is None else self._noting.notes
         return tuple(f"index {self._index}: {note}" for note in notes)
+
+
+class BrokenRuleError(Exception):
+    """An index type of another distribution returned what the protocol does not allow."""
+
+
+def failure_of(using: str, error: Exception) -> str:
+    """Say in one sentence that an index type of another distribution raised an error or broke a rule."""
+    reason = first_line(error)
+    if not isinstance(error, BrokenRuleError):
+        reason = f"{type(error).__name__}: {reason}"
+    return f"the index type {using!r} failed: {reason}"
+
+
+class _CheckedRecords(_Records):
+    """The same of an index type of another distribution: what breaks the rules is noted and drops nothing."""
+
+    def __init__(self, index: str, using: str, evidence: Evidence, count: int) -> None:
+        _require_mask("its `covered`", evidence.covered, count)
+        super().__init__(index, evidence)
+        self.possible = self._checked
+        self._asked = evidence.possible
+        self._using = using
+        self._count = count
+        self._failures: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return super().notes + tuple(f"index {self._index}: {failure}" for failure in self._failures)
+
+    def _checked(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        try:
+            answer = self._asked(leaf, outcome, semantics, at)
+            if answer is None:
+                return None
+            _require_mask("its answer", answer, self._count if at is None else len(at))
+        # Whatever the other package raises, the plan goes on without it.
+        except Exception as error:
+            self._failures = tuple(dict.fromkeys((*self._failures, failure_of(self._using, error))))
+            return None
+        if self.uncovered is None:
+            return answer
+        return answer | (self.uncovered if at is None else self.uncovered[at])
+
+
+def _require_mask(what: str, found: Any, count: int) -> None:
+    if isinstance(found, np.ndarray):
+        mask = cast("NDArray[Any]", found)
+        if mask.dtype == np.bool_ and mask.shape == (count,):
+            return
+        shown = f"{mask.dtype} of shape {mask.shape}"
+    else:
+        shown = f"a {type(found).__name__}"
+    raise BrokenRuleError(f"{what} is not a mask of {count} slices, but {shown}")
 
 
 class _Focused:

@@ -47,13 +47,18 @@ def index_type(name: str) -> IndexType:
             return _registered(wanted)
 
 
+def is_built_in(kind: IndexType) -> bool:
+    """Tell whether an index type is pruner's own; what those of other distributions return is checked."""
+    return kind.name in _BUILT_IN
+
+
 def require_expressions(kind: IndexType) -> None:
     """Refuse an index type that does not look at what records say of how the values of an expression were made.
 
     Raises:
         IndexDefinitionError: it is one.
     """
-    if kind.name not in _BUILT_IN:
+    if not is_built_in(kind):
         *others, last = _BUILT_IN
         raise IndexDefinitionError(
             f"an index of type {kind.name} cannot be over an expression: {', '.join(others)} and {last} can"
