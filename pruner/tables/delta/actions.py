@@ -12,7 +12,8 @@ from urllib.parse import unquote
 
 import msgspec
 
-from pruner.errors import TableError
+from pruner.errors import StorageError, TableError
+from pruner.storage.opening import normalize_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -214,11 +215,10 @@ class LogReplay:
         """
         for action in actions:
             if action.add is not None:
-                key = _key(action.add)
-                action.add.path = key[0]
-                self.files[key] = action.add
+                action.add.path = decoded(action.add.path)
+                self.files[_key(action.add, action.add.path)] = action.add
             elif action.remove is not None:
-                self.files[_key(action.remove)] = None
+                self.files[_key(action.remove, decoded(action.remove.path))] = None
             elif action.meta_data is not None:
                 self.metadata = action.meta_data
             elif action.protocol is not None:
@@ -231,8 +231,21 @@ class LogReplay:
         return (add for add in self.files.values() if add is not None)
 
 
-def _key(file: Add | Remove) -> tuple[str, str]:
-    return decoded(file.path), "" if file.deletion_vector is None else file.deletion_vector.id
+def _key(file: Add | Remove, path: str) -> tuple[str, str]:
+    return replayed(path), "" if file.deletion_vector is None else file.deletion_vector.id
+
+
+def replayed(path: str) -> str:
+    """What a path (`decoded`) is called where the log is replayed: an absolute one by its place, as Spark does it.
+
+    Otherwise `file:/x` and `/x` would be two files, and to remove the one would leave the other.
+    """
+    if not is_uri(path):
+        return path
+    try:
+        return normalize_uri(path)
+    except StorageError:  # refused where it is placed
+        return path
 
 
 def decoded(path: str) -> str:

@@ -18,7 +18,7 @@ from pruner.arrow import arrow, as_numpy, compute
 from pruner.errors import StorageError, TableError
 from pruner.storage.opening import is_alike_stored, normalize_uri
 from pruner.storage.store import NotFoundError, check_path
-from pruner.tables.delta.actions import LogReplay, actions_of, is_uri
+from pruner.tables.delta.actions import LogReplay, actions_of, is_uri, replayed
 from pruner.tables.delta.checkpoint import FILE_COLUMNS, CommitPart, load_checkpoint, unread
 from pruner.tables.delta.log import MOST_BYTES
 from pruner.tables.snapshot import key_array, keys_of_paths
@@ -122,7 +122,7 @@ def read_state(store: Store, options: Mapping[str, str], segment: Segment) -> De
             f"{store.uri} is a Delta table whose log up to version {segment.version} has no {lacking}: restore it"
         )
     files = placed(arrow.concat_tables([FILE_COLUMNS.empty_table(), *tables]), store.uri)
-    _check_once(files.column("key"), store.uri)
+    _check_once(files.column("uri"), store.uri)
     state = DeltaState(segment.version, segment.newest, seen.metadata, seen.protocol, files, tuple(parts))
     return _checked(_changed(state, seen.files, store.uri), store.uri)
 
@@ -179,16 +179,16 @@ def _changed(state: DeltaState, changes: Mapping[tuple[str, str], Add | None], r
     if not added.num_rows:
         return replace(state, files=files)
     added = placed(added, root)
-    here = compute.is_in(files.column("key"), value_set=added.column("key").combine_chunks())
-    _check_once(added.column("key"), root, compute.any(here).as_py() or False)
+    here = compute.is_in(files.column("uri"), value_set=added.column("uri").combine_chunks())
+    _check_once(added.column("uri"), root, compute.any(here).as_py() or False)
     files = arrow.concat_tables([files, added])
     if files.column("key").num_chunks > _MOST_CHUNKS:
         files = files.combine_chunks()
     return replace(state, files=files, parts=(*state.parts, part))
 
 
-def _check_once(keys: Any, root: str, again: bool = False) -> None:
-    if again or (len(keys) and compute.count_distinct(keys).as_py() != len(keys)):
+def _check_once(uris: Any, root: str, again: bool = False) -> None:
+    if again or (len(uris) and compute.count_distinct(uris).as_py() != len(uris)):
         raise TableError(
             f"the log of {root} adds a file twice, so that its rows would count twice: restore the log"
         )
@@ -196,14 +196,18 @@ def _check_once(keys: Any, root: str, again: bool = False) -> None:
 
 def _gone(files: pa.Table, changes: Mapping[tuple[str, str], Add | None]) -> Any:
     """Which files have a key that was changed later."""
-    named = arrow.array(list({path for path, _ in changes}), pa.string())
-    touched: Any = compute.is_in(files.column("path"), value_set=named)
+    names = {path for path, _ in changes}
+    touched: Any = compute.is_in(files.column("path"), value_set=arrow.array(list(names), pa.string()))
+    absolute = [path for path in names if is_uri(path)]
+    if absolute:
+        also = compute.is_in(files.column("uri"), value_set=arrow.array(absolute, pa.string()))
+        touched = compute.or_(touched, also)
     if not compute.any(touched).as_py():
         return touched
     some = files.filter(touched)
     vectors = _vector_ids(some.column("deletionVector").combine_chunks())
     paths: list[Any] = some.column("path").to_pylist()
-    gone = [key in changes for key in zip(paths, vectors, strict=True)]
+    gone = [key in changes for key in zip(map(replayed, paths), vectors, strict=True)]
     touched = touched.combine_chunks() if hasattr(touched, "combine_chunks") else touched
     return compute.replace_with_mask(touched, touched, arrow.array(gone, pa.bool_()))
 

@@ -23,7 +23,7 @@ from pruner.tables.delta.actions import decoded
 from pruner.tables.delta.source import DeltaSource
 from pruner.tables.delta.state import place_of
 from pruner.tables.delta.vectors import DeletionVectors
-from tests.support.delta_logs import Column, DeltaLog, portable, write_checkpoint, z85
+from tests.support.delta_logs import Column, DeltaLog, File, portable, write_checkpoint, z85
 
 ID = (Column("id", "long"),)
 VECTORS = ("deletionVectors",)
@@ -377,6 +377,41 @@ def test_a_file_that_is_added_twice_is_refused(table: DeltaLog):
     plain = {key: value for key, value in file.add.items() if key != "deletionVector"}
     table.commit({"add": plain})
     assert "adds a file twice" in refusal(table.root)
+
+
+SPELLINGS: tuple[Callable[[Path], str], ...] = (Path.as_uri, str, lambda path: f"file:{path}")
+
+
+@pytest.mark.parametrize("other", SPELLINGS)
+def test_a_file_that_is_added_under_two_names_is_refused(table: DeltaLog, other: Callable[[Path], str]):
+    source = DeltaSource(str(table.root))
+    source.snapshot()
+    path, file = list(table.files.items())[-1]
+    table.commit({"add": {**file.add, "path": other(table.root / path)}})
+    assert "adds a file twice" in refusal(table.root)
+    with pytest.raises(TableError, match="adds a file twice"):
+        source.snapshot()
+    write_checkpoint(table)
+    file.add["path"] = SPELLINGS[1](table.root / path)
+    table.commit({"add": file.add})
+    assert "adds a file twice" in refusal(table.root)
+
+
+@pytest.mark.parametrize("kind", ["", "classic"])
+def test_an_absolute_path_is_one_file_however_it_is_spelled(table: DeltaLog, tmp_path: Path, kind: str):
+    """As in Spark, which qualifies absolute paths before it replays the log."""
+    clone = DeltaLog(tmp_path / "clone", ID)
+    path = next(path for path, file in table.files.items() if "deletionVector" not in file.add)
+    place, add = table.root / path, table.files[path].add
+    source = DeltaSource(str(clone.root))
+    for at, spelled in enumerate(SPELLINGS):
+        clone.files = {path: File({**add, "path": spelled(place)}, ID)}
+        clone.commit({"add": clone.files[path].add})
+        if kind:
+            write_checkpoint(clone, kind)
+        assert len(source.snapshot()) == len(DeltaSource(str(clone.root)).snapshot()) == 1
+        clone.commit({"remove": {"path": SPELLINGS[at - 1](place), "dataChange": True}})
+        assert len(source.snapshot()) == len(DeltaSource(str(clone.root)).snapshot()) == 0
 
 
 def test_time_travel(tmp_path: Path):
