@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from pruner.advice.forecast import STATEMENTS as READ
-from pruner.advice.forecast import Pace
 from pruner.cli.commands.queries import MISSING_TABLE, duckdb_adapter, mentioned
 from pruner.cli.options import (
     DialectOption,
@@ -30,6 +28,7 @@ from pruner.showing.words import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pruner.advice.forecast import Pace
     from pruner.advice.proposals import Advice
     from pruner.catalog.names import Catalog
     from pruner.planning.plan import Plan
@@ -78,6 +77,8 @@ def advise(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Propose indexes and layouts, with their costs and savings."""
+    from pruner.advice.forecast import Pace  # slow, and --help does without
+
     opened = tables.open(table)
     notes: list[str] = []
     with progress_bar(f"advise {printable(table)}") as told:
@@ -166,6 +167,8 @@ class _Log:
                 counts[asked] += 1
         texts = [each.text for each in counts if each.place is None]
         ask = _Asking(short, folder, table, tables, self.dialect, texts)
+        from pruner.advice.forecast import STATEMENTS as READ  # slow, and --help does without
+
         found: list[Plan] = []
         done = 0
         for asked, times in counts.most_common(STATEMENTS):
