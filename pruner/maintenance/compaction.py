@@ -21,7 +21,7 @@ from pruner.evidence.loading import usable_type
 from pruner.indexes.optional import AggregatingIndexType, ArrangingIndexType, SpreadingIndexType
 from pruner.indexes.partition_stats import SliceBatch, groups_of, write_records
 from pruner.indexes.registry import index_type
-from pruner.maintenance.columns import recorded_field
+from pruner.maintenance.columns import gone, recorded_field
 from pruner.metadata.definitions import digest_runs
 from pruner.metadata.segments import (
     REMEDY,
@@ -114,8 +114,8 @@ class Compaction:
         batch, *others = group.batches
         if others:
             return True
-        gone = self._located(batch, snapshot) < 0
-        return bool(gone.any()) if len(gone) < BATCH_SLICES else gone.mean() >= GONE_SHARE
+        left = self._located(batch, snapshot) < 0
+        return bool(left.any()) if len(left) < BATCH_SLICES else left.mean() >= GONE_SHARE
 
     def _located(self, batch: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
         return self._segments.located_in(batch, snapshot)
@@ -133,6 +133,9 @@ class Compaction:
         local = {name: np.where(at >= 0, np.searchsorted(ordinals, at), -1) for name, at in located.items()}
         for definition, entries in _by_index(group, state):
             field, kind = entries[0].field or (), index_type(definition.using)
+            lost = definition.form is not None and gone(definition, entries, snapshot.schema)
+            if lost and isinstance(kind, ArrangingIndexType):
+                continue  # nobody can arrange records of a column that is gone, and no plan asks for them
             records = self._joined(entries, kind, local, len(ordinals))
             if records.num_rows:
                 records = _arranged(records, kind, definition, field, snapshot)

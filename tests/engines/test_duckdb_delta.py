@@ -174,6 +174,30 @@ def test_records_of_a_column_belong_to_it_and_not_to_its_name(tmp_path: Path):
     same(table, "SELECT id FROM t WHERE text = 'v65'", "SELECT id FROM t WHERE v IS NULL AND text > 'v6'")
 
 
+@pytest.mark.parametrize("using", ["bitmap", "bloom_filter", "record_index"])
+def test_indexes_are_compacted_where_an_expression_lost_its_column(tmp_path: Path, using: str):
+    """The others are merged, and once the column is back, as by RESTORE, the index is built again."""
+    columns = (Column("id", "long", *made_up(1)), Column("v", "string", *made_up(2)))
+    table = DeltaLog(tmp_path / "t", columns, mapping="name")
+    opened = pruner.open_table(str(table.root))
+    table.append(numbers(0, 10))
+    opened.create_index("e", on="upper(v)", using=using, force=True)
+    opened.create_index("b", on="id", using="bitmap", force=True)
+    table.append(numbers(10, 20))
+    opened.refresh()
+    before = table.columns
+    table.drop("v")
+    opened = pruner.open_table(str(table.root))
+    compacted = opened.compact()
+    assert compacted.after < compacted.before
+    assert opened.plan("id = 15").kept == 1
+    table.change(lambda _: before)
+    assert same(table, "SELECT id FROM t WHERE upper(v) = 'V15'") in (1, 2)
+    opened.refresh()
+    assert opened.plan("upper(v) = 'V15'").kept == 1
+    assert [each.covered for each in opened.status().indexes] == [2, 2]
+
+
 @ZONES
 @pytest.mark.parametrize("int96", [False, True])
 def test_instants_are_the_same_in_every_zone(tmp_path: Path, zone: str, int96: bool):
