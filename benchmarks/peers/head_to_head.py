@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Event, Thread
@@ -33,6 +33,7 @@ import pruner
 from benchmarks.lakes.events import START, ZONES, Events, FileFormat, Lake, spread
 from benchmarks.peers import page
 from benchmarks.peers.questions import FEW, RARE_TYPE, WORKLOADS, Rows, statement
+from benchmarks.peers.results import Built, Contender, Measured, Result
 from referee.run import Reader, readers
 from tools.cache import cache_dir, say
 from tools.spark import hudi_session
@@ -54,16 +55,6 @@ class Effort:
     runs: int = 3
     cold_runs: int = 1
     apart: bool = True
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A reader of one format: the name of its class in `readers.py`, and what that is told."""
-
-    title: str
-    kind: FileFormat
-    reader: str
-    options: dict[str, Any] = field(default_factory=dict)
 
 
 CONTENDERS: Final = (
@@ -102,49 +93,6 @@ INDEXES: Final = {
 """What pruner builds: statistics where a format's own metadata has none, or none of moments that DuckDB can use."""
 
 WITH_STATISTICS: Final = ("parquet", "hudi")
-
-
-@dataclass
-class Measured:
-    """What was measured of one contender; seconds are medians."""
-
-    contender: Contender
-    version: str
-    wall: dict[str, float] = field(default_factory=dict)
-    processor: dict[str, float] = field(default_factory=dict)
-    opened: dict[str, int] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-
-    def add(self, what: str, told: Sequence[dict[str, Any]]) -> None:
-        """Keep the medians of answers."""
-        self.wall[what] = statistics.median(each["wall"] for each in told)
-        self.processor[what] = statistics.median(each["processor"] for each in told)
-
-
-@dataclass
-class Built:
-    """What an index of pruner cost."""
-
-    kind: str
-    name: str
-    seconds: float
-    processor: float
-    size: int
-
-
-@dataclass
-class Result:
-    """One lake, measured."""
-
-    files: int
-    rows: int
-    data: dict[str, int]
-    measured: list[Measured]
-    built: list[Built]
-    follows: dict[str, float]
-    """Seconds in which pruner's indexes follow a commit, by format."""
-
-    taken_on: str
 
 
 def run(console: Console) -> None:

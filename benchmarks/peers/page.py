@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from benchmarks.peers.plot import plot
 from benchmarks.peers.questions import WORKLOADS
-
-if TYPE_CHECKING:
-    from benchmarks.peers.head_to_head import Measured, Result
+from benchmarks.peers.results import Measured, Result
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 PAGE: Final = DOCS / "head-to-head.md"
