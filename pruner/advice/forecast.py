@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
+    Today = Callable[[Question], NDArray[np.bool_]]
+    """The slices that a question leaves of all with the indexes that are there."""
+
 STATEMENTS: Final = 0.3
 ROWS: Final = 0.4
 FOOTERS: Final = 0.5
@@ -134,11 +137,6 @@ class Read(NamedTuple):
     files: float
     bytes: float
     estimated: bool = False
-
-
-if TYPE_CHECKING:
-    Today = Callable[[Question], NDArray[np.bool_]]
-    """The slices that a question leaves of all with the indexes that are there."""
 
 
 class Estimator:

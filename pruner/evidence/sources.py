@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.grouped import GroupedEvidence
-    from pruner.evidence.sources import PartitionEvidence
     from pruner.expr.bound.fields import Path
     from pruner.expr.bound.predicates import BoundExpr, InLeaf, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
     from pruner.indexes.optional import FocusedEvidence, PagedEvidence
     from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
     from pruner.verdict import Outcome
 
     Mask = NDArray[np.bool_]
@@ -404,20 +404,6 @@ class Focus:
     def sources(self, about: Field) -> Sources:
         """Everything that is known of one field of the predicate, for this predicate."""
         return self.known[about.path]
-
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from pruner.expr.bound.predicates import Leaf
-    from pruner.expr.semantics import Semantics
-    from pruner.indexes.base import Evidence
-    from pruner.schema import Field
-    from pruner.tables.snapshot import Snapshot
-    from pruner.verdict import Outcome
-
-    Mask = NDArray[np.bool_]
 
 
 class PartitionEvidence:

@@ -14,10 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from pruner.indexes.base import Evidence
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np

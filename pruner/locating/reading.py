@@ -22,7 +22,12 @@ from pruner.tables.snapshot import SliceSequence
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pruner.indexes.optional import Located
     from pruner.schema import Field, TableSchema
+    from pruner.tables.snapshot import Snapshot
+    from pruner.verdict import Mask
+
+    Integers = NDArray[np.int64]
 
 LOCATION = pa.schema(
     [
@@ -126,16 +131,6 @@ def literals(values: pa.Array[Any], type_: pa.DataType) -> list[Any]:
         return plain.cast(pa.int32()).to_pylist()
     return (plain.storage if isinstance(plain, pa.ExtensionArray) else plain).to_pylist()
 
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pruner.indexes.optional import Located
-    from pruner.schema import Field
-    from pruner.tables.snapshot import Snapshot
-    from pruner.verdict import Mask
-
-    Integers = NDArray[np.int64]
 
 FILES_AT_ONCE = 8
 ROWS_AT_ONCE = 1 << 22

@@ -52,18 +52,23 @@ from pruner.showing.words import counted
 from pruner.verdict import Outcome, evaluate, possible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.sources import Focus, Source, Sources
-    from pruner.expr.bound.predicates import BoundExpr
+    from pruner.evidence.exact import ExactFacts
+    from pruner.evidence.file_filters import FileFilters
+    from pruner.evidence.snapshot import IndexCost
+    from pruner.evidence.sources import KnowsFields, Source, Sources
+    from pruner.expr.bound.predicates import BoundExpr, Leaf
     from pruner.expr.semantics import Semantics
-    from pruner.indexes.optional import FocusedEvidence
+    from pruner.indexes.optional import FocusedEvidence, LocatingEvidence
+    from pruner.schema import Field, TableSchema
     from pruner.tables.snapshot import Snapshot
 
     Mask = NDArray[np.bool_]
     Ordinals = NDArray[np.intp]
+    Implied: TypeAlias = Callable[[BoundExpr, Semantics], Iterable[tuple[Leaf, KnowsFields | None]]]
 
 
 # Deferred sources: indexes whose records are read page by page, asked last and only about what is left.
@@ -147,24 +152,6 @@ class DeferredSources:
             return np.zeros(combined.count, np.bool_)
         return combined.contradicted(about[0], sources)
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from numpy.typing import NDArray
-
-    from pruner.evidence.exact import ExactFacts
-    from pruner.evidence.file_filters import FileFilters
-    from pruner.evidence.snapshot import IndexCost
-    from pruner.evidence.sources import KnowsFields, Source
-    from pruner.expr.bound.predicates import BoundExpr, Leaf
-    from pruner.expr.semantics import Semantics
-    from pruner.indexes.optional import LocatingEvidence
-    from pruner.schema import Field, TableSchema
-    from pruner.tables.snapshot import Snapshot
-
-    Mask = NDArray[np.bool_]
-    Implied: TypeAlias = Callable[[BoundExpr, Semantics], Iterable[tuple[Leaf, KnowsFields | None]]]
 
 NO_INDEX = "none"
 """What the report shows as index where no index answered."""

@@ -35,19 +35,15 @@ from pruner.showing.words import counted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.showing.html import Content
-    from pruner.tables.snapshot import FileSlice
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from pruner.evidence.snapshot import IndexCost
     from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.planning.survivors import Survivors
-    from pruner.tables.snapshot import Snapshot
+    from pruner.showing.html import Content
+    from pruner.tables.snapshot import FileSlice, Snapshot
 
     Mask = NDArray[np.bool_]
+
 
 REPORT_FORMAT = 1
 

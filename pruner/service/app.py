@@ -45,9 +45,19 @@ from pruner.service.together import CONTENT_TYPE as LINES
 from pruner.service.together import Looks, Together, scans_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator, Mapping
+
+    from starlette.requests import Request
+
     from pruner.service.messages import PlanRequest
     from pruner.service.planning import Planned
+    from pruner.service.served import Served
+    from pruner.service.settings import Settings
+    from pruner.service.siblings import Siblings, Subject
+    from pruner.service.telemetry import Telemetry
     from pruner.tables.snapshot import Snapshot
+
+    Handler = Callable[[Request], Awaitable[Response]]
 
 # Plans as answers that stay small: one bit for each slice, and the slices' keys only where they are not known.
 
@@ -136,20 +146,6 @@ def answer_of(request: PlanRequest, planned: Planned, plan_id: str, cache: KeyCa
         staleness_ms=planned.staleness * 1000,
     )
 
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping
-
-    from starlette.requests import Request
-
-    from pruner.service.messages import PlanRequest
-    from pruner.service.planning import Planned
-    from pruner.service.served import Served
-    from pruner.service.settings import Settings
-    from pruner.service.siblings import Siblings, Subject
-    from pruner.service.telemetry import Telemetry
-
-    Handler = Callable[[Request], Awaitable[Response]]
 
 _log = logging.getLogger("pruner")
 

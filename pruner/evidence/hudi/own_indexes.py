@@ -32,19 +32,23 @@ from pruner.tables.hudi.metadata.listing import FILES
 from pruner.tables.hudi.metadata.locations import RECORD_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound.predicates import Leaf
+    from pruner.evidence.sources import KnowsFields, Sources
+    from pruner.expr.bound.predicates import BoundExpr, InLeaf, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
+    from pruner.schema import Field
+    from pruner.tables.hudi.metadata.indexes import HudiIndexes
     from pruner.tables.snapshot import Snapshot
     from pruner.verdict import Outcome
 
     Mask = NDArray[np.bool_]
     Paths = tuple[str, ...]
     Load = Callable[[Sequence[Paths] | None], tuple[Evidence, tuple[str, ...]]]
+    _Read: TypeAlias = Callable[[pa.Schema], tuple[pa.Table, tuple[str, ...]]]
 
 # Hudi's column statistics of a large table, read for the partitions alone that are asked about.
 #
@@ -129,19 +133,6 @@ class _ByPartition:
     def _partitions(self, at: NDArray[np.intp]) -> frozenset[int]:
         return frozenset(np.unique(np.asarray(self._snapshot.partition_ordinals)[at]).tolist())
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from pruner.evidence.sources import KnowsFields, Source, Sources
-    from pruner.expr.bound.predicates import BoundExpr, InLeaf
-    from pruner.expr.semantics import Semantics
-    from pruner.indexes.base import Evidence
-    from pruner.schema import Field
-    from pruner.tables.hudi.metadata.indexes import HudiIndexes
-    from pruner.tables.snapshot import Snapshot
-
-    _Read: TypeAlias = Callable[[pa.Schema], tuple[pa.Table, tuple[str, ...]]]
 
 NAME = "hudi.column_stats"
 """How reports call Hudi's own column statistics."""

@@ -39,19 +39,14 @@ from pruner.expr.semantics import BINARY_COLLATION
 from pruner.expr.types import integer_range
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pruner.expr.bound.predicates import BoundExpr, Leaf
+    from pruner.expr.bound.predicates import BoundExpr, Leaf, StorageValue
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from pruner.expr.bound.predicates import BoundExpr, StorageValue
-    from pruner.schema import Field
-
     Longest = Callable[[Field], int]
+
 
 _LOWER: Final = frozenset({Operator.GE, Operator.GT})
 _UPPER: Final = frozenset({Operator.LE, Operator.LT})

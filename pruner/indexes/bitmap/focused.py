@@ -33,9 +33,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.expr.bound.predicates import Leaf, Point, StorageValue
+    from pruner.expr.semantics import Semantics
+    from pruner.indexes.bitmap.paged import PagedBitmap, ValuePages
     from pruner.indexes.bitmap.values import ValueList
+    from pruner.indexes.row_sets import Entries
+    from pruner.verdict import Outcome
 
     Integers = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
 
 # Cells: the values of a column cut at every literal that a predicate compares them with.
 #
@@ -110,20 +115,6 @@ def _around(point: Point) -> Iterator[tuple[StorageValue, int]]:
     if point.high is not None:
         yield point.high, _BEHIND
 
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from pruner.expr.bound.predicates import Leaf
-    from pruner.expr.semantics import Semantics
-    from pruner.indexes.bitmap.paged import PagedBitmap, ValuePages
-    from pruner.indexes.row_sets import Entries
-    from pruner.verdict import Outcome
-
-    Mask = NDArray[np.bool_]
-    Integers = NDArray[np.int64]
 
 _NONE = np.empty(0, np.int64)
 

@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Codes = NDArray[np.integer[Any]]
+    Integers = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+    Units = NDArray[np.uint16]
+
 LEAST_BYTES = 8
 """Length of the shortest blob, that of no row."""
 
@@ -114,16 +119,6 @@ def decoded(
         found |= together
     return Rows(found, broken)
 
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Codes = NDArray[np.integer[Any]]
-    Integers = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
-    Units = NDArray[np.uint16]
 
 _BITS = 16
 _ROWS = 1 << _BITS

@@ -24,13 +24,12 @@ from pruner.indexes.columns.trust import unknown_calendar, why_not_equal
 from pruner.indexes.row_sets import MOST_ROWS
 
 if TYPE_CHECKING:
-    from pruner.indexes.base import LeafColumn, SliceReader
-    from pruner.schema import Field
-
-if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
+
+    from pruner.indexes.base import LeafColumn, SliceReader
+    from pruner.schema import Field
 
     Positions = NDArray[np.integer[Any]]
 

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound.predicates import Point, StorageValue
+    from pruner.expr.bound.predicates import Leaf, Point, StorageValue
+    from pruner.expr.semantics import Semantics
+
+    Mask = NDArray[np.bool_]
 
 
 class ValueList(Protocol):
@@ -116,17 +119,6 @@ def inside(values: ValueList, points: Sequence[Point]) -> tuple[NDArray[np.int64
     """The values within each of some points that are not NaN: positions of the first, and behind the last."""
     starts = values.starts([point.low for point in points])
     return starts, np.maximum(starts, values.ends([point.high for point in points]))
-
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from pruner.expr.bound.predicates import Leaf, Point
-    from pruner.expr.semantics import Semantics
-    from pruner.indexes.bitmap.values import ValueList
-
-    Mask = NDArray[np.bool_]
 
 
 class LeafEntries:

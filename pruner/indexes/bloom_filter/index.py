@@ -14,25 +14,20 @@ from pruner.indexes.columns.sought import SoughtValues
 from pruner.indexes.optional import RecordPart
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
-
-    from pruner.indexes.base import Evidence, SliceReader
-    from pruner.schema import Field
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
+    from pruner.indexes.base import Evidence, SliceReader
     from pruner.indexes.bloom_filter.load import Filters, Group
     from pruner.schema import Field
     from pruner.verdict import Outcome
 
     Mask = NDArray[np.bool_]
+
 
 # What bloom filters say: that no row of a slice equals a value.
 

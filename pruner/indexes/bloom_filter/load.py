@@ -34,16 +34,20 @@ from pruner.tables.footers.filters import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
+
+    from pruner.indexes.columns.reading import UnreadSlices
+    from pruner.indexes.optional import RecordPart
+    from pruner.schema import Field
 
     Mask = NDArray[np.bool_]
     Integers = NDArray[np.int64]
     Positions = NDArray[np.intp]
     Hashes = NDArray[np.uint64]
     Words = NDArray[np.uint32]
+    Bytes = NDArray[np.uint8]
 
 
 _HASHES_AT_ONCE = 1 << 14
@@ -153,15 +157,6 @@ def _all_set(words: Words, blocks: Integers, masks: Words) -> Mask:
     return found
 
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Bytes = NDArray[np.uint8]
-    Hashes = NDArray[np.uint64]
-    Positions = NDArray[np.intp]
-
 # Many filters of one size, turned: a row of bits for each bit of a filter, in which each filter has one bit.
 #
 # A look-up of a hash then reads eight rows, one bit of each filter, where filters side by side cost 32 bytes each.
@@ -226,18 +221,6 @@ def turned(filters: Bytes) -> Bytes:
         rows[:, :, start // 8 : start // 8 + columns.shape[1]] = columns.transpose(0, 2, 1)
     return rows.reshape(size * 8, -1)
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from pruner.indexes.columns.reading import UnreadSlices
-    from pruner.indexes.optional import RecordPart
-    from pruner.schema import Field
-
-    Mask = NDArray[np.bool_]
-    Integers = NDArray[np.int64]
 
 NO_GROUP = -1
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
     Hashes = NDArray[np.uint64]
+    Integers = NDArray[np.int64]
+    Blocks = NDArray[np.uint64]
 
 RECORD_SCHEMA = pa.schema(
     [
@@ -85,12 +87,6 @@ def _distinct(parts: list[Hashes]) -> Hashes:
     ascending = np.sort(np.concatenate([*parts, np.empty(0, np.uint64)]))
     return ascending[np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)]]
 
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Integers = NDArray[np.int64]
-    Blocks = NDArray[np.uint64]
 
 FILTER: Final = "filter"
 STRIPES: Final = "stripes"

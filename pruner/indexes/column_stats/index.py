@@ -58,14 +58,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.indexes.base import Evidence, SliceReader
-    from pruner.schema import Field
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
+    from pruner.indexes.base import Evidence, SliceReader
+    from pruner.indexes.column_stats.load import CheckedRows
     from pruner.schema import Field
     from pruner.verdict import Outcome
 
@@ -202,13 +198,6 @@ def _storage(values: Any, kind: BoundsKind) -> pa.Array[Any]:
     narrow = pa.types.is_date32(values.type)
     return (values.cast(pa.int32()) if narrow else values).cast(pa.int64())
 
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pruner.indexes.column_stats.load import CheckedRows
-
-    Mask = NDArray[np.bool_]
 
 MOST_ROWS = 1 << 40
 """Rows of a slice up to which the sums of a segment fit into 64 bits."""

@@ -181,16 +181,6 @@ def _ranked(low: pa.Array[Any], high: pa.Array[Any], *, decimals: bool) -> Bound
     return BoundKeys(lows, highs, *known, RankOrder(distinct, decimals=decimals))
 
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pruner.indexes.columns.ordering import KeyOrder
-    from pruner.schema import Field
-
-    Mask = NDArray[np.bool_]
-    Numbers = NDArray[Any]
-
-
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """What is known of `count` slices, by ordinal. A mask that is None is False everywhere.

@@ -43,15 +43,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.expr.bound.predicates import Point, StorageValue, ValueLeaf
-    from pruner.expr.semantics import Semantics
-    from pruner.indexes.base import LeafColumn, ParquetFooter
-    from pruner.schema import Field
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from pruner.expr.derived.made import Provenance, SourceColumn
     from pruner.expr.engines import Traits
     from pruner.expr.semantics import Semantics
@@ -59,6 +50,7 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]
+
 
 _NANOSECONDS_END = 2**63
 _MICROSECONDS_END = _NANOSECONDS_END * 1000

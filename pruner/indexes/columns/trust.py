@@ -18,15 +18,13 @@ from pruner.errors import IndexDefinitionError
 from pruner.indexes.columns.kinds import INT96, BoundsKind, Conversion, conversion, kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pruner.indexes.base import LeafColumn, SliceReader
     from pruner.schema import Field
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pruner.indexes.base import LeafColumn
-
     Version = tuple[int, int, int]
+
 
 _WRITER = re.compile(r"(?P<name>.*?)(?: version)? v?(?P<version>\d+(?:\.\d+){0,2})")
 

@@ -22,9 +22,11 @@ from pruner.errors import FormatError
 from pruner.indexes.columns.hashed import ints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from pruner.indexes.optional import RecordPart
 
     Hashes = NDArray[np.uint64]
     Integers = NDArray[np.int64]
@@ -228,16 +230,6 @@ def _with(records: pa.Table, **columns: list[bytes | None]) -> pa.Table:
 def _replaced(records: pa.Table, name: str, column: pa.Array[Any]) -> pa.Table:
     return records.set_column(records.column_names.index(name), name, cast("Any", column))
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from pruner.indexes.optional import RecordPart
-
-    Hashes = NDArray[np.uint64]
-    Integers = NDArray[np.int64]
 
 PACKED = "packed"
 

@@ -27,10 +27,17 @@ from pruner.metadata.segments import SLICE_COLUMN
 from pruner.showing.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from pruner.indexes.base import SliceReader
+    from pruner.indexes.columns.reading import UnreadSlices
+    from pruner.indexes.optional import RecordPart
     from pruner.schema import Field
+
+    Mask = NDArray[np.bool_]
+    Integers = NDArray[np.int64]
 
 RECORD_SCHEMA = pa.schema(
     [
@@ -85,19 +92,6 @@ def _keys(batches: Iterable[pa.Array[Any]], expected: int) -> dict[str, object]:
         "hashes": together[order].astype("<u8").tobytes(),
         "positions": at[order].astype("<u4").tobytes(),
     }
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from pruner.indexes.columns.reading import UnreadSlices
-    from pruner.indexes.optional import RecordPart
-    from pruner.schema import Field
-
-    Mask = NDArray[np.bool_]
-    Integers = NDArray[np.int64]
 
 
 # Turns records into keys that can be looked up: which slices have any, and which segment holds them.

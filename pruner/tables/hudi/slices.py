@@ -33,16 +33,11 @@ from pruner.tables.hudi.timeline import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pruner.storage.store import Store
     from pruner.tables.hudi.listing import Folders, Found, Group, GroupFiles
     from pruner.tables.hudi.timeline import Commit, Finished, Timeline
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from pruner.storage.store import Store
-    from pruner.tables.hudi.listing import Group, GroupFiles, LogName
-    from pruner.tables.hudi.timeline import Timeline
 
     Log = tuple[LogName, int]
 
