@@ -11,7 +11,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -25,6 +25,9 @@ from pruner.expr.text.scan import BACKTICKS, DOUBLED_QUOTES, scanner
 if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
     from pruner.expr.text.scan import ScannedText
+
+Node: TypeAlias = Any
+"""A node of sqlglot's tree, which is not typed closely enough to be checked."""
 
 _FRAMES_PER_LEVEL = 40
 """Python frames that the parser takes for one level of nesting (25 measured), with room to spare."""
@@ -70,7 +73,7 @@ def _parser(name: str) -> Dialect:
     return dialect
 
 
-def function_name(node: Any) -> str:
+def function_name(node: Node) -> str:
     """The name of a function: the parser's, by which rules know it; of those without rules the one that is written."""
     match node:
         case exp.Anonymous():

@@ -1,21 +1,17 @@
-"""SQL's spellings of constants, as typed literals: numbers, typed text (`DATE '…'`), casts of constants,
-plain lists.
+"""Typed literals from their text: numbers, moments (`DATE '…'`), plain lists.
 
-Only what every version of the dialect reads alike is folded; for the rest the functions return None and the
-caller keeps an expression that nothing is derived from.
+Only what every version of the dialect reads alike becomes a literal; for the rest the functions return None.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from decimal import Decimal
-from fractions import Fraction
 from typing import Final
 
 import pyarrow as pa
 
-from pruner.expr.engines import TextBytes, Traits
+from pruner.expr.engines import Traits
 from pruner.expr.exact.clock import (
     DAY,
     IsoText,
@@ -23,22 +19,17 @@ from pruner.expr.exact.clock import (
     instants_of_wall,
     nanoseconds,
     parse_iso,
-    parse_time,
 )
-from pruner.expr.exact.numeric import DECIMAL_DIGITS, Width, cast_to_floating, nearest
+from pruner.expr.exact.numeric import DECIMAL_DIGITS
 from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import (
     decimal_digits,
-    integer_range,
     is_instant,
-    is_number,
-    is_time,
-    is_uuid,
     timestamp,
     unit_of,
 )
-from pruner.expr.values import LiteralValue, parse_uuid
+from pruner.expr.values import LiteralValue
 
 INT32: Final = pa.int32()
 INT64: Final = pa.int64()
@@ -53,12 +44,9 @@ _DECIMALS: Final = {
     for scale in range(precision + 1)
 }
 _NUMBER = re.compile(r"(\d*)(?:\.(\d*))?([eE][+-]?\d+)?", re.ASCII)
-_SIGNED_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
-_SIGNED_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
-_LITERAL_DIGITS = 400
-_NOT_FINITE: Final = frozenset({"nan", "inf", "-inf", "infinity", "-infinity"})
-_BLOB = re.compile(r"(?:\\x[0-9A-Fa-f]{2}|[ -\[\]-~])*")
-_BLOB_PART = re.compile(r"\\x([0-9A-Fa-f]{2})|(.)")
+MOST_DIGITS: Final = 400
+"""Longest text of a number that is read."""
+
 _PLAIN_PART = re.compile(r"(-?\d+(?:\.\d+)?)|(DATE\s*)?'([^']*)'|NULL", re.IGNORECASE | re.ASCII)
 
 
@@ -67,7 +55,7 @@ def number(text: str, traits: Traits, *, negative: bool = False) -> Literal | No
     hold.
     """
     match = _NUMBER.fullmatch(text)
-    if match is None or len(text) > _LITERAL_DIGITS:
+    if match is None or len(text) > MOST_DIGITS:
         return None
     whole, fraction, exponent = match.groups()
     if exponent:
@@ -99,115 +87,7 @@ def decimal_type(precision: int, scale: int) -> pa.DataType:
     return _DECIMALS[precision, scale]
 
 
-def negated(literal: Literal) -> Literal | None:
-    """The literal with the sign changed; None for what has no sign."""
-    value = literal.value
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        return None
-    return Literal(value.copy_negate() if isinstance(value, Decimal) else -value, literal.type)
-
-
-def fold_cast(literal: Literal, target: pa.DataType, semantics: Semantics) -> Expr | None:
-    """The value of `CAST(literal AS target)`, where it is certain; None elsewhere.
-
-    The result is no literal in two cases: an instant given as a wall clock of a session zone that matters (a
-    cast of a naive timestamp), and a decimal whose nearest float the engine may miss (a cast of the decimal).
-    """
-    value = literal.value
-    if value is None:
-        return Literal(None, target)
-    if isinstance(value, str):
-        return _fold_text(value, target, semantics)
-    if literal.type == target:
-        return literal
-    if isinstance(value, bool):
-        return None
-    if is_number(literal.type) and is_number(target):
-        return _fold_number(literal, target)
-    return None
-
-
-def _fold_number(literal: Literal, target: pa.DataType) -> Expr | None:
-    value = literal.value
-    if pa.types.is_floating(target):
-        width = Width.SINGLE if pa.types.is_float32(target) else Width.DOUBLE
-        if isinstance(value, float):
-            # The processor rounds a double to a float, everywhere alike.
-            finite = width is Width.SINGLE and math.isfinite(value)
-            return _finite(nearest(Fraction(value), width), target) if finite else Literal(value, target)
-        if isinstance(value, int | Decimal):
-            exact = Fraction(value)
-            scale = 0 if isinstance(value, int) else max(0, -int(value.as_tuple().exponent))
-            rounded, certain = cast_to_floating(int(exact * 10**scale), scale, width)
-            return _finite(rounded, target) if certain else Call("cast", (literal,), target)
-    if isinstance(value, int | Decimal):
-        return _fitting(Fraction(value), target)
-    return None
-
-
-def _fitting(value: Fraction, target: pa.DataType) -> Literal | None:
-    """An integer or decimal of the target type with exactly this value, if there is one."""
-    if pa.types.is_integer(target):
-        smallest, largest = integer_range(target)
-        fits = value.denominator == 1 and smallest <= value <= largest
-        return Literal(int(value), target) if fits else None
-    precision, scale = decimal_digits(target)
-    unscaled = value * 10**scale
-    if unscaled.denominator != 1 or abs(unscaled) >= 10**precision:
-        return None
-    digits = tuple([int(digit) for digit in str(abs(int(unscaled)))])
-    return Literal(Decimal((int(unscaled < 0), digits, -scale)), target)
-
-
-def _fold_text(text: str, target: pa.DataType, semantics: Semantics) -> Expr | None:
-    if target == STRING:
-        return Literal(text, STRING)
-    if pa.types.is_date(target) or pa.types.is_timestamp(target):
-        return _fold_moment(text, target, semantics)
-    if pa.types.is_boolean(target):
-        return Literal(text == "true", target) if text in ("true", "false") else None
-    if is_time(target):
-        moment = parse_time(text, nanoseconds(unit_of(target)))
-        return None if moment is None else Literal(moment, target)
-    if is_uuid(target):
-        value = parse_uuid(text)
-        return None if value is None else Literal(value, target)
-    if pa.types.is_binary(target):
-        return _fold_blob(text, semantics.traits)
-    if pa.types.is_floating(target):
-        return _fold_floating_text(text, target)
-    if not is_number(target) or len(text) > _LITERAL_DIGITS:
-        return None
-    return _fitting(Fraction(text), target) if _SIGNED_DECIMAL.fullmatch(text) else None
-
-
-def _fold_floating_text(text: str, target: pa.DataType) -> Literal | None:
-    if text.lower() in _NOT_FINITE:
-        return Literal(float(text), target)
-    if _SIGNED_NUMBER.fullmatch(text) is None or len(text) > _LITERAL_DIGITS:
-        return None
-    width = Width.DOUBLE if pa.types.is_float64(target) else Width.SINGLE
-    return _finite(nearest(Fraction(text), width), target)
-
-
-def _finite(value: float, target: pa.DataType) -> Literal | None:
-    """A literal unless the value overflowed, which some engines refuse."""
-    return None if math.isinf(value) else Literal(value, target)
-
-
-def _fold_blob(text: str, traits: Traits) -> Literal | None:
-    if traits.text_bytes is not TextBytes.ESCAPED:
-        plain = traits.text_bytes is TextBytes.ENCODED and text.isascii()
-        return Literal(text.encode(), pa.binary()) if plain else None
-    if _BLOB.fullmatch(text) is None:
-        return None
-    parts = (
-        bytes.fromhex(match[1]) if match[1] else match[2].encode() for match in _BLOB_PART.finditer(text)
-    )
-    return Literal(b"".join(parts), pa.binary())
-
-
-def _fold_moment(text: str, target: pa.DataType, semantics: Semantics) -> Expr | None:
+def moment(text: str, target: pa.DataType, semantics: Semantics) -> Expr | None:
     """`DATE '…'`, `TIMESTAMP '…'` and their kin."""
     iso = parse_iso(text)
     named = None
@@ -261,7 +141,7 @@ def plain_list(body: str, semantics: Semantics) -> tuple[Literal, ...] | None:
         elif typed is None:
             literal = Literal(text, STRING)
         else:
-            folded = _fold_moment(text, DATE, semantics)
+            folded = moment(text, DATE, semantics)
             literal = folded if isinstance(folded, Literal) else None
         if literal is None:
             return None

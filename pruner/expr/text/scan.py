@@ -51,6 +51,17 @@ class ScannedText:
     lists: tuple[TakenList, ...]
     nesting: int
 
+    def whole(self) -> ScannedText:
+        """The text with its lists.
+
+        Raises:
+            PredicateError: the text is longer than `PARSED_CHARACTERS`.
+
+        """
+        whole = ScannedText(self.original, self.original, (), self.nesting)
+        whole.check_length()
+        return whole
+
     def check_length(self) -> None:
         """Refuse text that would keep the parser busy for too long.
 

@@ -49,7 +49,23 @@ def with_hint(error: SchemaError, text: str) -> SchemaError:
 
 
 def _parse(text: str, semantics: Semantics) -> Expr:
+    """Parse a condition of any form, by the SQL parser."""
     # Imported here: the parser takes longer to load than a plan to make, and plain comparisons are read without it.
-    from pruner.expr.text.parsing import parsed
+    from pruner.expr.text.dialects import dialect_of, parse_condition
+    from pruner.expr.text.literals import plain_list
+    from pruner.expr.text.scan import scan
+    from pruner.expr.text.translate import Translator
 
-    return parsed(text, semantics)
+    dialect = dialect_of(semantics)
+    scanned = scan(text, dialect.tokens)
+    lists = {taken.name: plain_list(taken.body, semantics) for taken in scanned.lists}
+    known = {name: literals for name, literals in lists.items() if literals is not None}
+    if len(known) == len(lists):
+        condition = parse_condition(scanned, dialect)
+        translator = Translator(semantics, known)
+        expression = translator.predicate(condition)
+        # Each name stands once in the text; one that is no IN list there was in a string or comment after all.
+        if translator.lists_used == len(lists):
+            return expression
+    # One of the lists holds more than plain constants, or is not one of IN: the parser gets them as well.
+    return Translator(semantics, {}).predicate(parse_condition(scanned.whole(), dialect))

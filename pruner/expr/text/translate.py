@@ -3,22 +3,20 @@
 What is not understood becomes `Opaque`, or a `Call` whose arguments are translated; both are unknown to every
 index until somebody vouches for the function. Deep left chains, as the parser makes them of `a OR b OR c …`,
 are walked in a loop.
-
-Arrow types of the SQL types that predicates name, as each engine means them.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, cast
 
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from pruner.errors import PredicateError
-from pruner.expr.engines import Traits
+from pruner.expr.build import any_of
 from pruner.expr.exact.patterns import literal_pattern
 from pruner.expr.nodes import (
     FALSE,
@@ -29,6 +27,7 @@ from pruner.expr.nodes import (
     Column,
     Compare,
     Expr,
+    In,
     IsNull,
     Like,
     Literal,
@@ -40,10 +39,11 @@ from pruner.expr.nodes import (
     disjunction,
 )
 from pruner.expr.semantics import Semantics
-from pruner.expr.text.dialects import as_written, dialect_of, function_name
-from pruner.expr.text.literals import NULL_LITERAL, STRING, fold_cast, in_one_type, negated, number
+from pruner.expr.text.constants import Constants
+from pruner.expr.text.dialects import Node, as_written, dialect_of, function_name
+from pruner.expr.text.literals import in_one_type
 from pruner.expr.text.plain import TEXT_IN_SINGLE_QUOTES
-from pruner.expr.text.translate_calls import Calls, like_each
+from pruner.expr.text.translate_calls import Calls
 from pruner.expr.truth import (
     as_predicate,
     compare_alike,
@@ -53,75 +53,7 @@ from pruner.expr.truth import (
     of_one_type,
     same_truth,
 )
-from pruner.expr.types import Unit, timestamp
 from pruner.limits import PREDICATE_DEPTH
-
-_Kind = exp.DataType.Type
-
-_PLAIN: Final = {
-    _Kind.BOOLEAN: pa.bool_(),
-    _Kind.TINYINT: pa.int8(),
-    _Kind.SMALLINT: pa.int16(),
-    _Kind.INT: pa.int32(),
-    _Kind.BIGINT: pa.int64(),
-    _Kind.UTINYINT: pa.uint8(),
-    _Kind.USMALLINT: pa.uint16(),
-    _Kind.UINT: pa.uint32(),
-    _Kind.UBIGINT: pa.uint64(),
-    _Kind.FLOAT: pa.float32(),
-    _Kind.DOUBLE: pa.float64(),
-    _Kind.VARCHAR: pa.string(),
-    _Kind.TEXT: pa.string(),
-    _Kind.VARBINARY: pa.binary(),
-    _Kind.BINARY: pa.binary(),
-    _Kind.BLOB: pa.binary(),
-    _Kind.DATE: pa.date32(),
-    _Kind.TIME: pa.time64("us"),
-    _Kind.TIME_NS: pa.time64("ns"),
-    _Kind.UUID: pa.uuid(),
-    _Kind.TIMESTAMP_S: pa.timestamp("s"),
-    _Kind.TIMESTAMP_MS: pa.timestamp("ms"),
-    _Kind.TIMESTAMP_NS: pa.timestamp("ns"),
-}
-_NAIVE: Final = frozenset({_Kind.TIMESTAMP, _Kind.TIMESTAMPNTZ, _Kind.DATETIME})
-_ZONED: Final = frozenset({_Kind.TIMESTAMPTZ, _Kind.TIMESTAMPLTZ})
-_UNITS: Final[dict[int, Unit]] = {0: "s", 3: "ms", 6: "us", 9: "ns"}
-
-
-def arrow_type(node: exp.DataType, traits: Traits) -> pa.DataType | None:
-    """The Arrow type of a SQL type; None for one that is not known here, or whose length would cut values."""
-    kind = node.this
-    parameters = type_parameters(node)
-    if parameters is None:
-        return None
-    if kind in _NAIVE or kind in _ZONED:
-        unit = _UNITS.get(fraction_digits(node, traits))
-        return timestamp(unit, instant=kind in _ZONED) if unit else None
-    if kind is _Kind.DECIMAL:
-        precision, scale = (*parameters, 0)[:2] if parameters else traits.bare_decimal or (0, 0)
-        return pa.decimal128(precision, scale) if 1 <= precision <= 38 and 0 <= scale <= precision else None
-    return _PLAIN.get(kind) if not parameters else None
-
-
-def fraction_digits(node: exp.DataType, traits: Traits) -> int:
-    """Digits of a second that a timestamp type keeps: as written, else the engine's default."""
-    parameters = type_parameters(node)
-    return parameters[0] if parameters else traits.bare_timestamp_digits
-
-
-def type_parameters(node: exp.DataType) -> tuple[int, ...] | None:
-    """The numbers in parentheses behind a type's name; None where something else stands there."""
-    numbers: list[int] = []
-    for parameter in node.expressions:
-        value = parameter.this if isinstance(parameter, exp.DataTypeParam) else parameter
-        if not isinstance(value, exp.Literal) or value.is_string or not str(value.this).isdecimal():
-            return None
-        numbers.append(int(value.this))
-    return tuple(numbers)
-
-
-Node: TypeAlias = Any
-"""A node of sqlglot's tree, which is not typed closely enough to be checked."""
 
 _OPERATORS: dict[type[Any], Operator] = {
     exp.EQ: Operator.EQ,
@@ -147,6 +79,7 @@ class Translator:
         self._dialect = dialect_of(semantics)
         self._lists = lists
         self._depth = 0
+        self._constants = Constants(semantics, self._nested, self._opaque)
         self._calls = Calls(semantics, lambda node: self._nested(node, node), self.predicate, self._opaque)
         self.lists_used = 0
         self._by_type: dict[type[Any], Callable[[Node], Expr]] = {
@@ -197,9 +130,7 @@ class Translator:
         return disjunction(tuple([self.predicate(part) for part in _chain(node, "or")]))
 
     def _compare(self, operator: Operator, node: Node) -> Expr:
-        whole = self._calls.rows(operator, node.this, node.expression) or self._calls.any_of_list(
-            operator, node
-        )
+        whole = self._rows(operator, node.this, node.expression) or self._any_of_list(operator, node)
         if whole is not None:
             return whole
         left, right = self._value(node.this), self._value(node.expression)
@@ -213,22 +144,79 @@ class Translator:
             raise _subquery()
         if node.args.get("field") is not None or node.args.get("unnest") is not None:
             return self._opaque(node, "IN over something that is not a list")
-        rows = self._calls.row_in(node)
+        rows = self._row_in(node)
         if rows is not None:
             return rows
         operand = self._value(node.this)
         taken = self._taken_list(node.expressions)
         if taken is not None:
-            return self._calls.listed(operand, taken, node)
+            return self._listed(operand, taken, node)
         options = [self._value(option) for option in node.expressions]
         literals = tuple([option for option in options if isinstance(option, Literal)])
         if len(literals) == len(options) and options:
-            return self._calls.listed(operand, literals, node)
+            return self._listed(operand, literals, node)
         if options and of_one_type(options):
             return disjunction(tuple([Compare(Operator.EQ, operand, option) for option in options]))
         return self._opaque(
             node, "IN over something that is not a list of constants" + _text_as_name(node.expressions)
         )
+
+    def _rows(self, operator: Operator, left: Node, right: Node) -> Expr | None:
+        """A comparison of rows, as far as its columns decide it: where it is true, this is not false.
+
+        None where no rows are compared. NULL inside of a row makes the comparison NULL, or is a value like others.
+        """
+        if not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple):
+            return None
+        pairs = [
+            (self._value(a), self._value(b))
+            for a, b in zip(left.expressions, right.expressions, strict=False)
+        ]
+        rest = self._opaque(left, "rows are compared column by column")
+        if len(left.expressions) != len(right.expressions) or not pairs:
+            return rest
+        certain = [(a, b) for a, b in pairs if isinstance(b, Literal) and b.value is not None]
+        match operator:
+            case Operator.EQ:
+                return conjunction((*(Compare(Operator.EQ, a, b) for a, b in certain), rest))
+            case Operator.NE:
+                return rest
+            case _ if certain and certain[0] == pairs[0]:
+                outer = Operator.LE if operator in (Operator.LT, Operator.LE) else Operator.GE
+                first, limit = pairs[0]
+                return conjunction((disjunction((Compare(outer, first, limit), IsNull(first))), rest))
+            case _:
+                return rest
+
+    def _listed(self, operand: Expr, options: tuple[Literal, ...], node: Node) -> Expr:
+        """IN over constants; with NULL among several, the engine may take it for true where the operand is NULL."""
+        known = tuple(option for option in options if option.value is not None)
+        if self._semantics.traits.null_in_lists_is_null or len(known) in (0, 1, len(options)):
+            return In(operand, options)
+        is_listed = In(operand, known)
+        rest = self._opaque(node, "NULL in a list, of which the engine makes a range")
+        return conjunction((disjunction((is_listed, IsNull(operand), NULL)), disjunction((is_listed, rest))))
+
+    def _row_in(self, node: Node) -> Expr | None:
+        """IN over rows; None where no rows are listed."""
+        listed = [self._rows(Operator.EQ, node.this, option) for option in node.expressions]
+        found = tuple(each for each in listed if each is not None)
+        return any_of(found) if found and len(found) == len(listed) else None
+
+    def _any_of_list(self, operator: Operator, node: Node) -> Expr | None:
+        """`value = ANY (list)`, which is IN; None for anything else."""
+        if operator is not Operator.EQ or not isinstance(node.expression, exp.Any):
+            return None
+        listed = node.expression.this
+        while isinstance(listed, exp.Paren):
+            listed = listed.this
+        if not isinstance(listed, exp.Array):
+            return None
+        options = [self._value(option) for option in listed.expressions]
+        literals = tuple(option for option in options if isinstance(option, Literal))
+        if not literals or len(literals) < len(options) or not of_one_type(options):
+            return None
+        return In(self._value(node.this), literals)
 
     def _taken_list(self, options: list[Node]) -> tuple[Literal, ...] | None:
         if len(options) != 1 or not isinstance(options[0], exp.Column):
@@ -277,7 +265,7 @@ class Translator:
         pattern = node.expression
         if not isinstance(pattern, exp.Literal) or not pattern.is_string:
             listed = self._traits.like_takes_lists and escape is None
-            each = like_each(node, lambda one: self._like(one, None)) if listed else None
+            each = _like_each(node, lambda one: self._like(one, None)) if listed else None
             return each or self._opaque(node, "LIKE with something else than text" + _text_as_name([pattern]))
         if isinstance(node, exp.StartsWith):
             text, escape = literal_pattern(str(pattern.this))
@@ -318,23 +306,12 @@ class Translator:
                 return self._nested(node.this, node)
             case exp.Column() | exp.Dot():
                 return self._column(node)
-            case exp.Literal():
-                return self._literal(node)
-            case exp.Null():
-                return NULL_LITERAL
-            case exp.Boolean():
-                return Literal(bool(node.this), pa.bool_())
-            case exp.RawString():
-                return Literal(str(node.this), STRING)
-            case exp.HexString():
-                return self._hex(node)
-            case exp.Neg():
-                return self._negative(node)
-            case exp.Cast():
-                return self._cast(node)
-            case _ if type(node) in self._by_type or type(node) in _OPERATORS:
-                return self.predicate(node)
             case _:
+                constant = self._constants.typed(node)
+                if constant is not None:
+                    return constant
+                if type(node) in self._by_type or type(node) in _OPERATORS:
+                    return self.predicate(node)
                 known = self._calls.translate(node)
                 return known or (self._call(node) if isinstance(node, exp.Func) else self._opaque(node))
 
@@ -360,60 +337,6 @@ class Translator:
             return self._opaque(node)
         path = [str(part.this) for part in node.parts]
         return Column((*path, *reversed(parts)))
-
-    def _literal(self, node: Node) -> Expr:
-        if node.is_string:
-            return Literal(str(node.this), STRING)
-        return number(str(node.this), self._traits) or self._opaque(node, "a number that is too long")
-
-    def _hex(self, node: Node) -> Expr:
-        try:
-            return Literal(bytes.fromhex(str(node.this)), pa.binary())
-        except ValueError:
-            return self._opaque(node, "no whole bytes")
-
-    def _negative(self, node: Node) -> Expr:
-        inner = node.this
-        if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal) and not inner.this.is_string:
-            # -128Y: the sign goes first, because 128Y by itself does not fit.
-            positive = number(str(inner.this.this), self._traits)
-            operand = self._cast_of(inner, (positive and negated(positive)) or self._literal(inner.this))
-            if isinstance(operand, Literal):
-                return operand
-        else:
-            operand = self._nested(inner, node)
-        return (negated(operand) if isinstance(operand, Literal) else None) or Call("negate", (operand,))
-
-    def _cast(self, node: Node) -> Expr:
-        return self._cast_of(node, self._nested(node.this, node))
-
-    def _cast_of(self, node: Node, operand: Expr) -> Expr:
-        if node.args.get("format") is not None or node.args.get("default") is not None:
-            return self._opaque(node, "a cast by a format")
-        target = self._cast_type(node, operand)
-        if isinstance(operand, Literal) and target is not None:
-            folded = fold_cast(operand, target, self._semantics)
-            if folded is not None:
-                return folded
-        # Spark's CAST comes as TRY_CAST, because its ANSI mode is not known to the parser.
-        tries = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
-        return Call("try_cast" if tries else "cast", (operand,), target)
-
-    def _cast_type(self, node: Node, operand: Expr) -> pa.DataType | None:
-        """The type that is cast to; a timestamp that keeps fewer digits than its text has is none."""
-        traits = self._traits
-        target = arrow_type(node.to, traits)
-        if not isinstance(operand, Literal) or not isinstance(operand.value, str):
-            return target
-        temporal = node.to.is_type(*exp.DataType.TEMPORAL_TYPES) and target != pa.date32()
-        if not traits.timestamp_literals_keep_digits or not temporal:
-            return target
-        fraction = operand.value.partition(".")[2]
-        written = len(fraction) - len(fraction.lstrip("0123456789"))
-        if node.to.this is exp.DataType.Type.TIME or written > min(9, fraction_digits(node.to, traits)):
-            return None
-        instant = node.to.this is exp.DataType.Type.TIMESTAMPTZ
-        return timestamp("us" if written <= 6 else "ns", instant=instant)
 
     def _call(self, node: Node) -> Expr:
         arguments: list[Expr] = []
@@ -465,6 +388,30 @@ def _chain(node: Node, kind: str) -> list[Node]:
         else:
             operands.append(part)
     return operands
+
+
+def _like_each(node: Node, like: Callable[[Node], Expr]) -> Expr | None:
+    """`LIKE ANY (…)` and `LIKE ALL (…)` as Spark has them; None for any other LIKE.
+
+    `NOT LIKE ANY` is true where one pattern does not match, and `NOT LIKE ALL` where none does.
+
+    Args:
+        node: the LIKE.
+        like: translates one with a single pattern.
+    """
+    patterns = node.expression
+    if not isinstance(patterns, exp.Any | exp.All):
+        return None
+    listed: list[Node] = (
+        patterns.this.expressions if isinstance(patterns.this, exp.Tuple) else [patterns.this.this]
+    )
+    if not isinstance(patterns.this, exp.Tuple | exp.Paren) or not all(
+        isinstance(each, exp.Literal) and each.is_string for each in listed
+    ):
+        return None
+    negate = node.args.get("negate")
+    parts = tuple(like(exp.Like(this=node.this, expression=each, negate=negate)) for each in listed)
+    return disjunction(parts) if isinstance(patterns, exp.Any) else conjunction(parts)
 
 
 def _text_as_name(values: list[Node]) -> str:

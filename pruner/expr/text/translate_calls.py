@@ -6,20 +6,17 @@ which a rule was proved, binding asks. Whatever stands in another shape than the
 Signs that an engine binds otherwise than the parser.
 
 sqlglot takes `&`, `^`, `|`, `<<` and `>>` from left to right, as DuckDB does. In Spark `n | 4 & 1` is `n | (4 & 1)`.
-
-Forms of text that hold a list of constants: whether a value is in it, whether a text is like one of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import pyarrow as pa
 from sqlglot import exp
 
-from pruner.expr.build import any_of
 from pruner.expr.engines import SqlEngine
 from pruner.expr.exact.patterns import literal_beginning, literal_pattern
 from pruner.expr.functions.now import CURRENT_DATE, CURRENT_WALL, NOW
@@ -39,6 +36,7 @@ from pruner.expr.nodes import (
     disjunction,
 )
 from pruner.expr.semantics import NanOrder, Semantics
+from pruner.expr.text.dialects import Node
 from pruner.expr.text.literals import in_one_type
 from pruner.expr.text.translate_duckdb import duckdb_form, moved
 from pruner.expr.truth import chosen, is_predicate, of_one_type
@@ -70,9 +68,6 @@ def binds_otherwise(node: Any, engine: str) -> bool:
 def _type_of(node: Any) -> type[Any]:
     return cast("type[Any]", type(node))
 
-
-Node: TypeAlias = Any
-"""A node of sqlglot's tree, which is not typed closely enough to be checked."""
 
 _MOST_CASES: Final = 6
 _ARITHMETIC: Final[dict[type[Any], str]] = {exp.Add: "add", exp.Sub: "subtract", exp.Mul: "multiply"}
@@ -239,62 +234,6 @@ class Calls:
             case _:
                 return None
 
-    def rows(self, operator: Operator, left: Node, right: Node) -> Expr | None:
-        """A comparison of rows, as far as its columns decide it: where it is true, this is not false.
-
-        None where no rows are compared. NULL inside of a row makes the comparison NULL, or is a value like others.
-        """
-        if not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple):
-            return None
-        pairs = [
-            (self.value(a), self.value(b)) for a, b in zip(left.expressions, right.expressions, strict=False)
-        ]
-        rest = self.opaque(left, "rows are compared column by column")
-        if len(left.expressions) != len(right.expressions) or not pairs:
-            return rest
-        certain = [(a, b) for a, b in pairs if isinstance(b, Literal) and b.value is not None]
-        match operator:
-            case Operator.EQ:
-                return conjunction((*(Compare(Operator.EQ, a, b) for a, b in certain), rest))
-            case Operator.NE:
-                return rest
-            case _ if certain and certain[0] == pairs[0]:
-                outer = Operator.LE if operator in (Operator.LT, Operator.LE) else Operator.GE
-                first, limit = pairs[0]
-                return conjunction((disjunction((Compare(outer, first, limit), IsNull(first))), rest))
-            case _:
-                return rest
-
-    def listed(self, operand: Expr, options: tuple[Literal, ...], node: Node) -> Expr:
-        """IN over constants; with NULL among several, the engine may take it for true where the operand is NULL."""
-        known = tuple(option for option in options if option.value is not None)
-        if self.semantics.traits.null_in_lists_is_null or len(known) in (0, 1, len(options)):
-            return In(operand, options)
-        is_listed = In(operand, known)
-        rest = self.opaque(node, "NULL in a list, of which the engine makes a range")
-        return conjunction((disjunction((is_listed, IsNull(operand), NULL)), disjunction((is_listed, rest))))
-
-    def row_in(self, node: Node) -> Expr | None:
-        """IN over rows; None where no rows are listed."""
-        listed = [self.rows(Operator.EQ, node.this, option) for option in node.expressions]
-        found = tuple(each for each in listed if each is not None)
-        return any_of(found) if found and len(found) == len(listed) else None
-
-    def any_of_list(self, operator: Operator, node: Node) -> Expr | None:
-        """`value = ANY (list)`, which is IN; None for anything else."""
-        if operator is not Operator.EQ or not isinstance(node.expression, exp.Any):
-            return None
-        listed = node.expression.this
-        while isinstance(listed, exp.Paren):
-            listed = listed.this
-        if not isinstance(listed, exp.Array):
-            return None
-        options = [self.value(option) for option in listed.expressions]
-        literals = tuple(option for option in options if isinstance(option, Literal))
-        if not literals or len(literals) < len(options) or not of_one_type(options):
-            return None
-        return In(self.value(node.this), literals)
-
     def _arithmetic(self, name: str, node: Node) -> Expr:
         left, right = self.value(node.this), self.value(node.expression)
         if isinstance(left, Literal) and isinstance(right, Literal):
@@ -427,27 +366,3 @@ def contained(operand: Expr, options: Sequence[Expr]) -> In | None:
     if not literals or len(literals) < len(options) or not of_one_type(list(options)):
         return None
     return In(operand, literals)
-
-
-def like_each(node: Node, like: Callable[[Node], Expr]) -> Expr | None:
-    """`LIKE ANY (…)` and `LIKE ALL (…)` as Spark has them; None for any other LIKE.
-
-    `NOT LIKE ANY` is true where one pattern does not match, and `NOT LIKE ALL` where none does.
-
-    Args:
-        node: the LIKE.
-        like: translates one with a single pattern.
-    """
-    patterns = node.expression
-    if not isinstance(patterns, exp.Any | exp.All):
-        return None
-    listed: list[Node] = (
-        patterns.this.expressions if isinstance(patterns.this, exp.Tuple) else [patterns.this.this]
-    )
-    if not isinstance(patterns.this, exp.Tuple | exp.Paren) or not all(
-        isinstance(each, exp.Literal) and each.is_string for each in listed
-    ):
-        return None
-    negate = node.args.get("negate")
-    parts = tuple(like(exp.Like(this=node.this, expression=each, negate=negate)) for each in listed)
-    return disjunction(parts) if isinstance(patterns, exp.Any) else conjunction(parts)

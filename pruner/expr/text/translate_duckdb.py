@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import pyarrow as pa
 from sqlglot import exp
@@ -14,11 +14,9 @@ from pruner.expr.exact.clock import PER_SECOND, day_number, instants_of_wall
 from pruner.expr.exact.patterns import literal_beginning, literal_pattern
 from pruner.expr.functions.walls import DAY, FIRST, LAST, SECOND, shifted
 from pruner.expr.nodes import Call, Expr, Like, Literal, conjunction
+from pruner.expr.text.dialects import Node
 from pruner.expr.types import is_instant, is_naive_timestamp, timestamp, unit_of
 from pruner.expr.values import Interval
-
-Node: TypeAlias = Any
-"""A node of sqlglot's tree, which is not typed closely enough to be checked."""
 
 _PARTS: Final = ("year", "month", "day", "hour", "min", "sec")
 
