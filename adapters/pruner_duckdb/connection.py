@@ -152,7 +152,7 @@ class Connection:
         """
         runner, scope = self._runner, self._scope(_caller(inspect.currentframe()))
         method = runner.method(lazy=False)
-        if not any(map(runner.reads_tables, runner.statements(query, None, method, scope))):
+        if not any(map(runner.stored.reads_tables, runner.statements(query, None, method, scope))):
             with runner.changes.during(query):
                 runner.native.executemany(query, parameters)
             return self
@@ -230,7 +230,7 @@ class Connection:
             LearnedViews: begin again.
         """
         runner, scope = self._runner, statement.scope
-        statement = runner.written_out(statement)
+        statement = runner.stored.written_out(statement)
         form = statement.form
 
         def make() -> duckdb.DuckDBPyRelation:
@@ -239,7 +239,7 @@ class Connection:
         def restated(error: duckdb.Error) -> Exception:
             return runner.restated(error, statement)
 
-        made = runner.run_stored_definition(statement)
+        made = runner.stored.run(statement)
         if made is not None:
             if not SHOWS_WHAT_WAS_DONE:
                 return None
