@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from itertools import combinations, compress
 from typing import TYPE_CHECKING, Any
 
-from pruner.errors import PrunerError, TableError, first_line
+from pruner.errors import TableError
 from pruner.formats.format import format_names, table_format
+from pruner.formats.guarded import blamed
 from pruner.plugins import BrokenPluginError
 from pruner.storage.opening import is_within, normalize_uri
 from pruner.tables.iceberg.places import is_of_catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pruner.formats.format import TableFormat
     from pruner.tables.feed.place import FeedSettings
@@ -104,26 +104,9 @@ def _roots_of(each: TableFormat, places: list[str], storage_options: Mapping[str
         return list(compress(places, threads.map(is_root, places)))
 
 
-@contextmanager
-def _blamed(each: TableFormat, place: str) -> Generator[None]:
-    """Name the format whose code fails otherwise than by a refusal.
-
-    Raises:
-        BrokenPluginError: it does.
-    """
-    try:
-        yield
-    except PrunerError:
-        raise
-    except Exception as error:
-        raise BrokenPluginError(
-            f"table format {each.name!r} failed over {place}: {first_line(error)}"
-        ) from error
-
-
 def _is_root(each: TableFormat, storage_options: Mapping[str, str] | None, place: str) -> bool:
     """Ask a format, whose answer decides what becomes of the place: nothing but True and False is taken for one."""
-    with _blamed(each, place):
+    with blamed(each.name, place):
         answer: Any = each.is_root(place, storage_options)
     if not isinstance(answer, bool):
         raise BrokenPluginError(
@@ -145,7 +128,7 @@ def _opened(
     Raises:
         BrokenPluginError: it fails otherwise than by a refusal, or returns a source of another format.
     """
-    with _blamed(each, roots[0]):
+    with blamed(each.name, roots[0]):
         source = each.open(roots, storage_options, immutable=immutable, feed=feed)
         named: object = getattr(source, "format", None)
     if named != each.name:

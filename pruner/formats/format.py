@@ -91,6 +91,11 @@ def format_names() -> tuple[str, ...]:
     return (*_plugged_in(), *built_in, _LAST)
 
 
+def is_built_in(name: str) -> bool:
+    """Tell whether a format is one of pruner's own."""
+    return name in _BUILT_IN
+
+
 def _plugged_in() -> tuple[str, ...]:
     if not may_be_registered(Group.FORMATS):
         return ()

@@ -47,6 +47,8 @@ class View:
     """Expressions that some index is over."""
     own_indexes: Callable[[], dict[str, str]] = dict
     """Says what the table itself keeps as indexes by name, and whether it is used."""
+    unread: tuple[str, ...] = ()
+    """Why what the table itself keeps as indexes is not used, where its format fails over it."""
     doubts: tuple[str, ...] = ()
     """Why the look did not go by the table's change feed. Plans are the same for all that."""
 
@@ -82,7 +84,8 @@ class PinnedSnapshot:
 
         None where nothing but a look tells, or where something may be readable again the next time.
         """
-        return None if self._view.unusable or self._view.doubts else self._view.watched()
+        unsure = self._view.unusable or self._view.unread or self._view.doubts
+        return None if unsure else self._view.watched()
 
     def plans_as(self, other: PinnedSnapshot) -> bool:
         """Tell whether another one is of the same snapshot and index state, so that both make the same plans."""
@@ -151,7 +154,7 @@ class PinnedSnapshot:
             bound,
             text,
             rules,
-            (*self._view.unusable, *self._view.doubts, *_about_zone(rules.zone)),
+            (*self._view.unusable, *self._view.unread, *self._view.doubts, *_about_zone(rules.zone)),
             self.schema,
         )
 

@@ -13,7 +13,7 @@ from pruner.evidence.exact import ExactFacts
 from pruner.evidence.file_filters import FileFilters
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.derived.indexed import ExpressionIndexes
-from pruner.formats.format import table_format
+from pruner.formats.guarded import look, look_at, own_indexes
 from pruner.metadata import log
 from pruner.metadata.table import LastSnapshot
 from pruner.planning.pinned import View
@@ -111,7 +111,7 @@ class Views:
         Raises:
             TableError: the format has no time travel, or the instant is not one of the table.
         """
-        return self._view_of(self._source.snapshot_at(instant), *self._read_state())
+        return self._view_of(look_at(self._source, instant), *self._read_state())
 
     def fresh_snapshot(self) -> Snapshot:
         """Look at the table now and at all of it, whatever `max_staleness` and a change feed allow.
@@ -150,7 +150,7 @@ class Views:
 
     def _look(self) -> Snapshot:
         self._resume()
-        return self._source.snapshot(self._view.snapshot if self._view else None)
+        return look(self._source, self._view.snapshot if self._view else None)
 
     def _view_of(
         self,
@@ -161,7 +161,7 @@ class Views:
         follows: bool = False,
     ) -> View:
         """A view; with `follows` it comes after the last one, and what was loaded for that is taken over."""
-        own, described = self._own(snapshot)
+        own, described, unread = self._own(snapshot)
         before = self._evidence if follows and self._older_than_listing and own is None else None
         evidence = SnapshotEvidence(snapshot, state, self._segments, own, before)
         if follows:
@@ -177,16 +177,18 @@ class Views:
         over = [(each.name, each.form) for each in definitions if each.form is not None]
         over += [] if own is None else own.expressions
         expressions = ExpressionIndexes(over, snapshot.schema)
-        return View(snapshot, state, planner, unusable, expressions, described, watched=self._watched)
+        return View(snapshot, state, planner, unusable, expressions, described, unread, watched=self._watched)
 
-    def _own(self, snapshot: Snapshot) -> tuple[OwnIndexes | None, Callable[[], dict[str, str]]]:
-        """What the table itself keeps as indexes, where plans use it, and what says so."""
-        own = table_format(self._source.format).own_indexes(self._source, snapshot)
+    def _own(
+        self, snapshot: Snapshot
+    ) -> tuple[OwnIndexes | None, Callable[[], dict[str, str]], tuple[str, ...]]:
+        """What the table itself keeps as indexes, where plans use it, what says so, and why it cannot be used."""
+        own, unread = own_indexes(self._source, snapshot)
         if own is None:
-            return None, dict
+            return None, dict, unread
         if not self._own_indexes:
-            return None, partial(dict.fromkeys, own.names, "switched off (hudi_indexes)")
-        return own, own.described
+            return None, partial(dict.fromkeys, own.names, "switched off (hudi_indexes)"), ()
+        return own, own.described, ()
 
     def _read_state(self, read: State | None = None) -> tuple[State | None, tuple[str, ...]]:
         """The state of the metadata table; None where there is none, or with the reason why it is not used.
