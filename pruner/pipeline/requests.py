@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 
-from pruner.indexes.optional import RowIndexType
+from pruner.indexes.optional import GatheringIndexType, RowIndexType
 from pruner.indexes.registry import index_type
 from pruner.schema import Field
 from pruner.tables.snapshot import READ_COLUMNS
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class BuildRequest:
     """Record one field by one index type; `name` is the index's, for messages.
 
-    `row_kind` is the index type where it records one row of each slice. It is settled here once: looking
-    whether an object follows a protocol takes longer than reading a footer.
+    `row_kind` is the index type where it records one row of each slice, `gathering_kind` where it makes the records of
+    many slices at once. Both are settled here once: looking whether an object follows a protocol takes longer than
+    reading a footer.
     """
 
     kind: IndexType
@@ -35,8 +36,12 @@ class BuildRequest:
     name: str
     row_kind: RowIndexType | None = dataclass_field(init=False, repr=False, compare=False)
 
+    gathering_kind: GatheringIndexType | None = dataclass_field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "row_kind", self.kind if isinstance(self.kind, RowIndexType) else None)
+        gathers = isinstance(self.kind, GatheringIndexType)
+        object.__setattr__(self, "gathering_kind", self.kind if gathers else None)
 
 
 @dataclass(frozen=True, slots=True)
