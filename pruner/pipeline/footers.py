@@ -433,7 +433,9 @@ class FileReader:
     ) -> None:
         self.name = uri
         self._source = open_for_arrow(uri, size, storage_options or {}) if source is None else source
-        self._metadata, content, self._whole = _footer_of(self._source)
+        self._metadata, content, self._whole, opened = _footer_of(self._source)
+        if opened is not None:
+            self._file = opened
         self.footer = Footer(self._metadata, content, mapped)
         self._chunks: set[tuple[int, int]] = set()
 
@@ -497,7 +499,9 @@ class FileReader:
         def plain(group: int) -> Iterator[pa.Array[Any]]:
             return (_plain(array, pa.string()) for array in self._read(self._file, leaf, [group]))
 
-        with Path(str(self._source)).open("rb") if self._whole is None else io.BytesIO(self._whole) as content:
+        with (
+            Path(str(self._source)).open("rb") if self._whole is None else io.BytesIO(self._whole) as content
+        ):
             pages = dictionary_pages(content, self._metadata, leaf)
         return read_encoded(
             self._encoded_file,
@@ -537,20 +541,32 @@ class FileReader:
             yield array
 
 
-def _footer_of(source: str | pa.NativeFile) -> tuple[pq.FileMetaData, bytes, bytes | None]:
-    """The footer, parsed and as it stands in the file: Arrow fills in what a writer left out. And the whole file, where
-    it is local and came with the footer.
+class _Found(NamedTuple):
+    """A footer, parsed and as it stands in the file: Arrow fills in what a writer left out.
+
+    And where the whole file came with it: its bytes, and the file, opened.
     """
+
+    metadata: pq.FileMetaData
+    content: bytes
+    whole: bytes | None = None
+    opened: pq.ParquetFile | None = None
+
+
+def _footer_of(source: str | pa.NativeFile) -> _Found:
     tail, length, is_whole = _local_tail(source) if isinstance(source, str) else (b"", 0, False)
     if length:
         content = tail[-_TRAILER - length : -_TRAILER]
+        if is_whole:
+            opened = pq.ParquetFile(pa.BufferReader(tail))
+            return _Found(opened.metadata, content, tail, opened)
         footer_alone = pa.BufferReader(MAGIC + content + tail[-_TRAILER:])
-        return pq.ParquetFile(footer_alone).metadata, content, tail if is_whole else None
+        return _Found(pq.ParquetFile(footer_alone).metadata, content)
     metadata = pq.ParquetFile(source).metadata
     if isinstance(source, str):
         raise ValueError("it does not end as Parquet files do")
     source.seek(source.size() - _TRAILER - metadata.serialized_size)
-    return metadata, source.read(metadata.serialized_size), None
+    return _Found(metadata, source.read(metadata.serialized_size))
 
 
 def _local_tail(path: str) -> tuple[bytes, int, bool]:

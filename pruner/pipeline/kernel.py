@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pruner.indexes.base import SliceReader
     from pruner.pipeline.requests import BuildRequest, SliceFiles
 
+
 class ToGather(NamedTuple):
     """What a `GatheringIndexType` read of one slice of so many rows."""
 

@@ -122,6 +122,8 @@ def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, mo
 
 
 def _taken(lookup: NDArray[np.integer[Any]], parts: list[Positions]) -> NDArray[np.integer[Any]]:
+    if len(parts) == 1 and len(parts[0]) <= _STRIDE:
+        return lookup[parts[0]]
     codes = np.empty(sum(map(len, parts)), lookup.dtype)
     known: Any = pa.array(lookup)
     done = 0
@@ -172,7 +174,9 @@ def _ranked(
     if types.is_decimal(stored):
         return _ranked_integers([value * factor for value in _unscaled(dictionary)], stored)
     if types.is_binary(stored):
-        plain = dictionary.cast(pa.binary())
+        plain = (
+            dictionary.view(pa.binary()) if dictionary.type == pa.string() else dictionary.cast(pa.binary())
+        )
         order: NDArray[np.uint64] = cast("Any", pc).sort_indices(plain).to_numpy()
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))
@@ -182,8 +186,9 @@ def _ranked(
     if len(numbers) and (numbers.max() > limit or numbers.min() < -limit):
         return _ranked_integers([int(value) * factor for value in numbers.tolist()], stored)
     distinct, ranks = _ranks(numbers * numbers.dtype.type(factor))
+    known: Any = pa.array(distinct)
     try:
-        return pa.array(distinct).cast(stored), ranks
+        return known if known.type == stored else known.cast(stored), ranks
     except pa.ArrowException as error:
         raise ValueError(f"a value lies outside {stored}") from error
 
@@ -224,7 +229,7 @@ def _integers(dictionary: pa.Array[Any]) -> NDArray[Any]:
     if types.is_boolean(type_):
         return dictionary.to_numpy(zero_copy_only=False).astype(np.int64)
     if types.is_integer(type_):
-        return dictionary.cast(pa.uint64() if type_ == pa.uint64() else pa.int64()).to_numpy()
+        return dictionary.to_numpy().astype(np.uint64 if type_ == pa.uint64() else np.int64, copy=False)
     narrow = types.is_date32(type_) or types.is_time32(type_)
     return dictionary.view(pa.int32() if narrow else pa.int64()).cast(pa.int64()).to_numpy()
 
@@ -396,9 +401,7 @@ def _of_slices(schema: Any, field: Field, found: Sequence[Read]) -> list[pa.Arra
     return [pa.array([row.get(column.name) for row in rows], column.type) for column in schema]
 
 
-def _entries(
-    values: Sequence[Values], value_name: str
-) -> tuple[dict[str, pa.Array[Any]], NDArray[np.int64]]:
+def _entries(values: Sequence[Values], value_name: str) -> tuple[dict[str, pa.Array[Any]], NDArray[np.int64]]:
     """Kind, value, number of rows, blob and checksum of what rows of each slice have; and the number of the slice."""
     sizes = np.concatenate([each.sizes for each in values])
     counts = np.array([len(each.distinct) for each in values])
