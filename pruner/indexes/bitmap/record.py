@@ -413,8 +413,8 @@ def _entries(values: Sequence[Values], value_name: str) -> tuple[dict[str, pa.Ar
     order = np.lexsort((kinds[held], owners[held]))  # stable: values stay in their order
     chosen = held[order]
     blobs = _packed(values).take(pa.array(order))
-    content = memoryview(cast("Any", blobs.buffers()[2]) or b"")
-    ends = np.frombuffer(cast("Any", blobs.buffers()[1]), np.int32)[blobs.offset :][: len(order) + 1].tolist()
+    content = memoryview(blobs.buffers()[2] or b"")
+    ends = np.frombuffer(blobs.buffers()[1], np.int32)[blobs.offset :][: len(order) + 1].tolist()
     sums = [checksum(content[start:end]) for start, end in pairwise(ends)]
     # Each slice has two codes more than values.
     at = pa.array(chosen - 2 * owners[chosen], pa.int64(), mask=kinds[chosen] != VALUE)
