@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pruner.indexes.optional import GatheringIndexType, RowIndexType
 from pruner.indexes.registry import index_type
+from pruner.parquet_type import ParquetType
 from pruner.schema import Field
 from pruner.tables.snapshot import READ_COLUMNS
 
@@ -129,16 +130,20 @@ def _field_json(field: Field) -> dict[str, Any]:
     # What is left out is for plans and readers to ask.
     written = asdict(replace(field, sources=(), since=None, stored_type=None, default=None))
     type_ = pa.schema([pa.field("", written.pop("type"))]).serialize()
-    return {**written, "type": base64.b64encode(type_.to_pybytes()).decode()}
+    parquet: frozenset[ParquetType] | None = written.pop("parquet")
+    types = None if parquet is None else sorted(astuple(each) for each in parquet)
+    return {**written, "parquet": types, "type": base64.b64encode(type_.to_pybytes()).decode()}
 
 
 def _field_of(sent: Mapping[str, Any], sources: tuple[Field, ...]) -> Field:
     schema = cast("Any", pa.ipc.read_schema(pa.py_buffer(base64.b64decode(sent["type"]))))
     mapped: list[list[str]] | None = sent["mapped"]
+    types: list[list[str]] | None = sent["parquet"]
     attributes: dict[str, Any] = {
         **sent,
         "path": tuple(sent["path"]),
         "stored": None if sent["stored"] is None else tuple(sent["stored"]),
+        "parquet": None if types is None else frozenset(ParquetType(*each) for each in types),
         "mapped": None if mapped is None else tuple([tuple(each) for each in mapped]),
         "type": schema.field(0).type,
         "sources": sources,
