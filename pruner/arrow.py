@@ -49,6 +49,13 @@ def number_array(
     return arrow.Array.from_buffers(type_, len(values), buffers)
 
 
+def index_of_few(wanted: Any, among: Any, *, skip_nulls: bool = False) -> Any:
+    """What `index_in` returns, where few values are looked for among very many: those are not made a table of."""
+    held = compute.is_in(among, value_set=wanted, skip_nulls=skip_nulls)
+    at = positions(np.flatnonzero(as_numpy(held)))
+    return at.take(compute.index_in(wanted, value_set=among.take(at), skip_nulls=skip_nulls))
+
+
 def positions(values: Sequence[int] | NDArray[Any]) -> Any:
     """A column of positions, by which another one is taken."""
     return number_array(np.asarray(values, np.int64), pa.int64())

@@ -114,8 +114,8 @@ def _speed(table: Table, root: Path, using: str, columns: list[str], runs: int) 
 
 
 def _profile(build: Callable[[], None]) -> tuple[tuple[str, float], ...]:
-    """The functions that take most of a build by themselves, with their shares."""
-    profile = cProfile.Profile()
+    """The functions that take most processor time of a build by themselves, with their shares."""
+    profile = cProfile.Profile(time.process_time)
     profile.runcall(build)
     found: dict[tuple[str, int, str], tuple[int, int, float, float, Any]] = vars(pstats.Stats(profile))[
         "stats"

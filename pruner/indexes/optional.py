@@ -52,6 +52,7 @@ __all__ = [
     "Fetch",
     "FocusedEvidence",
     "FocusingEvidence",
+    "GatheringIndexType",
     "ListedEvidence",
     "Located",
     "LocatingEvidence",
@@ -87,6 +88,22 @@ class RowIndexType(IndexType, Protocol):
 
     def record_row(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> tuple[Any, ...]:
         """Return what is recorded of one slice, in the order of `record_schema`."""
+        ...
+
+
+@runtime_checkable
+class GatheringIndexType(IndexType, Protocol):
+    """An index type that makes the records of many small slices at once, because a table for each costs too much."""
+
+    def read(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> Any | None:
+        """Read what is to be recorded of one slice; None where it is too large to be kept: then `record` is asked.
+
+        What is returned has at most some bytes for each row, and does not need the reader any more.
+        """
+        ...
+
+    def gather(self, found: Sequence[Any], field: Field) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Make the records of slices of what was read of them; and for each record, of which slice it is."""
         ...
 
 

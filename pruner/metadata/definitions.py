@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 import uuid as uuids
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import arrow, as_numpy, compute, filled, positions
+from pruner.arrow import arrow, as_numpy, compute, filled, index_of_few, positions
 from pruner.errors import IndexDefinitionError
+from pruner.metadata.aligning import aligned
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 
 if TYPE_CHECKING:
@@ -182,14 +183,55 @@ def locate(snapshot_keys: pa.Array[Any], batch_keys: pa.Array[Any]) -> NDArray[n
 
 
 def locate_all(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) -> list[NDArray[np.int64]]:
-    """Join several slice batches at once, each as `locate` does: the table of the snapshot's keys is made once."""
+    """Join several slice batches at once, each as `locate` does: the table of the snapshot's keys is made once, or not
+    at all for a few slices.
+    """
     if len(batches) == 1 and _same(snapshot_keys, batches[0]):
         return [np.arange(len(batches[0]), dtype=np.int64)]
-    together = arrow.chunked_array(batches, pa.binary(SLICE_KEY_BYTES))
-    found = compute.index_in(together, value_set=snapshot_keys, skip_nulls=True)
-    ordinals = as_numpy(filled(found, -1)).astype(np.int64)
+    together = arrow.chunked_array(batches, pa.binary(SLICE_KEY_BYTES)).combine_chunks()
+    ordinals = _in_order(snapshot_keys, together)
+    if ordinals is None:
+        ordinals = _joined(snapshot_keys, together)
     ends = np.cumsum([len(batch) for batch in batches])[:-1]
     return [_first_only(each, len(snapshot_keys)) for each in np.split(ordinals, ends)]
+
+
+_FEW: Final = 16
+"""So many times more slices has a snapshot, at least, of which few are looked for."""
+
+
+_ALIGNED_FROM: Final = 4096
+"""Slices of a batch from which on it pays to look whether they are still in their order."""
+
+
+def _joined(snapshot_keys: pa.Array[Any], keys: Any) -> NDArray[np.int64]:
+    """The ordinal in the snapshot of each key, -1 where it has none. It may come twice."""
+    if len(keys) * _FEW < len(snapshot_keys):
+        found = index_of_few(keys, snapshot_keys, skip_nulls=True)
+    else:
+        found = compute.index_in(keys, value_set=snapshot_keys, skip_nulls=True)
+    return as_numpy(filled(found, -1)).astype(np.int64)
+
+
+def _in_order(snapshot_keys: pa.Array[Any], keys: Any) -> NDArray[np.int64] | None:
+    """What `_joined` returns, of keys that stand in the order of the snapshot but for few; None of others."""
+    if len(keys) < _ALIGNED_FROM or keys.null_count or snapshot_keys.null_count:
+        return None
+    ordinals = aligned(_words(snapshot_keys), _words(keys))
+    if ordinals is None:
+        return None
+    left = np.flatnonzero(ordinals < 0)
+    if not len(left) or len(left) * _FEW > len(keys):
+        return None if len(left) else ordinals
+    others = keys.take(positions(left))
+    if int(compute.sum(compute.is_in(keys, value_set=others)).as_py() or 0) > len(left):
+        return None  # a key comes twice, of which the first counts
+    free = np.ones(len(snapshot_keys), np.bool_)
+    free[ordinals[ordinals >= 0]] = False
+    rest = np.flatnonzero(free)
+    found = _joined(snapshot_keys.take(positions(rest)), others)
+    ordinals[left[found >= 0]] = rest[found[found >= 0]]
+    return ordinals
 
 
 def digest_runs(keys: pa.Array[Any], starts: NDArray[np.int64], counts: NDArray[np.int64]) -> list[bytes]:

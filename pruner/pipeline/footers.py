@@ -10,12 +10,13 @@ so the types here come from physical and logical types only (parquet-format, Log
 
 from __future__ import annotations
 
+import io
 import os
 from collections import deque
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -66,12 +67,12 @@ class DictionaryPage(NamedTuple):
     length: int
 
 
-def dictionary_pages(path: str, file: pq.ParquetFile, leaf: LeafColumn) -> list[DictionaryPage | None]:
-    """What the dictionary page of a column says in each row group of a local file; None where there is none."""
-    metadata = file.metadata
+def dictionary_pages(
+    content: IO[bytes], metadata: pq.FileMetaData, leaf: LeafColumn
+) -> list[DictionaryPage | None]:
+    """What the dictionary page of a column says in each row group of a file; None where there is none."""
     chunks = [metadata.row_group(number).column(leaf.position) for number in range(metadata.num_row_groups)]
-    with Path(path).open("rb") as content:
-        return [_page(content, chunk.dictionary_page_offset) for chunk in chunks]
+    return [_page(content, chunk.dictionary_page_offset) for chunk in chunks]
 
 
 def _page(content: Any, offset: int | None) -> DictionaryPage | None:
@@ -265,6 +266,7 @@ class _Leaves:
         self.by_id: dict[int, list[LeafColumn]] = {}
         self.alike: dict[tuple[tuple[str, ...], int | None, Mapped | None], tuple[LeafColumn, ...]] = {}
         self.has_ids = has_field_ids(cast("Iterable[Any]", schema.to_arrow_schema()))
+        self.texts = [each.path[0] for each in self.all if len(each.path) == 1 and each.type == pa.string()]
         self.by_stem_as_written: set[tuple[str, ...]] = set()
         for leaf in self.all:
             self.by_path.setdefault(leaf.path, []).append(leaf)
@@ -368,6 +370,11 @@ class Footer:
             known[asked] = self._leaves.others(*asked)
         return known[asked]
 
+    @property
+    def texts(self) -> list[str]:
+        """The names of the columns of text at the top."""
+        return self._leaves.texts
+
     def chunks(self, leaf: LeafColumn) -> Sequence[ChunkStatistics]:
         """What the footer says of a leaf column, one entry for each row group."""
         return [_chunk(group, leaf) for group in self._groups]
@@ -426,7 +433,9 @@ class FileReader:
     ) -> None:
         self.name = uri
         self._source = open_for_arrow(uri, size, storage_options or {}) if source is None else source
-        self._metadata, content = _footer_of(self._source)
+        self._metadata, content, self._whole, opened = _footer_of(self._source)
+        if opened is not None:
+            self._file = opened
         self.footer = Footer(self._metadata, content, mapped)
         self._chunks: set[tuple[int, int]] = set()
 
@@ -442,7 +451,16 @@ class FileReader:
     @cached_property
     def _file(self) -> pq.ParquetFile:
         """The file, opened when values are asked for: a footer alone is read in less than half the time."""
-        return pq.ParquetFile(self._source, metadata=self._metadata)
+        return self._opened()
+
+    @cached_property
+    def _encoded_file(self) -> pq.ParquetFile:
+        """The file, opened so that columns of text come as dictionaries: to be believed only after a look."""
+        return self._opened(read_dictionary=self.footer.texts)
+
+    def _opened(self, **how: Any) -> pq.ParquetFile:
+        source: Any = self._source if self._whole is None else pa.BufferReader(self._whole)
+        return pq.ParquetFile(source, metadata=self._metadata, **how)
 
     def __enter__(self) -> FileReader:
         return self
@@ -474,17 +492,20 @@ class FileReader:
         """
         # From a store the header of every dictionary page would be one more request.
         local = isinstance(self._source, str)
-        (name, *below) = leaf.path
+        (_, *below) = leaf.path
         if not local or leaf.repeated or leaf.int96 or below or leaf.type != pa.string():
             return (cast("Any", array).dictionary_encode() for array in self.batches(leaf))
-        reopened = pq.ParquetFile(self._source, metadata=self._metadata, read_dictionary=[name])
 
         def plain(group: int) -> Iterator[pa.Array[Any]]:
             return (_plain(array, pa.string()) for array in self._read(self._file, leaf, [group]))
 
+        with (
+            Path(str(self._source)).open("rb") if self._whole is None else io.BytesIO(self._whole) as content
+        ):
+            pages = dictionary_pages(content, self._metadata, leaf)
         return read_encoded(
-            reopened,
-            dictionary_pages(str(self._source), self._file, leaf),
+            self._encoded_file,
+            pages,
             pa.string(),
             lambda file, group: self._read(file, leaf, [group]),
             plain,
@@ -502,7 +523,7 @@ class FileReader:
         return self._read(self._reopened("us"), leaf)
 
     def _reopened(self, unit: str) -> pq.ParquetFile:
-        return pq.ParquetFile(self._source, metadata=self._metadata, coerce_int96_timestamp_unit=unit)
+        return self._opened(coerce_int96_timestamp_unit=unit)
 
     def _read(
         self, file: pq.ParquetFile, leaf: LeafColumn, groups: list[int] | None = None
@@ -520,21 +541,38 @@ class FileReader:
             yield array
 
 
-def _footer_of(source: str | pa.NativeFile) -> tuple[pq.FileMetaData, bytes]:
-    """The footer, parsed and as it stands in the file: Arrow fills in what a writer left out."""
-    content = _local_footer(source) if isinstance(source, str) else None
-    if content is not None:
-        whole = MAGIC + content + len(content).to_bytes(4, "little") + MAGIC
-        return pq.ParquetFile(pa.BufferReader(whole)).metadata, content
+class _Found(NamedTuple):
+    """A footer, parsed and as it stands in the file: Arrow fills in what a writer left out.
+
+    And where the whole file came with it: its bytes, and the file, opened.
+    """
+
+    metadata: pq.FileMetaData
+    content: bytes
+    whole: bytes | None = None
+    opened: pq.ParquetFile | None = None
+
+
+def _footer_of(source: str | pa.NativeFile) -> _Found:
+    tail, length, is_whole = _local_tail(source) if isinstance(source, str) else (b"", 0, False)
+    if length:
+        content = tail[-_TRAILER - length : -_TRAILER]
+        if is_whole:
+            opened = pq.ParquetFile(pa.BufferReader(tail))
+            return _Found(opened.metadata, content, tail, opened)
+        footer_alone = pa.BufferReader(MAGIC + content + tail[-_TRAILER:])
+        return _Found(pq.ParquetFile(footer_alone).metadata, content)
     metadata = pq.ParquetFile(source).metadata
     if isinstance(source, str):
         raise ValueError("it does not end as Parquet files do")
     source.seek(source.size() - _TRAILER - metadata.serialized_size)
-    return metadata, source.read(metadata.serialized_size)
+    return _Found(metadata, source.read(metadata.serialized_size))
 
 
-def _local_footer(path: str) -> bytes | None:
-    """The bytes of a local file's footer; None where the file does not end as Parquet files do."""
+def _local_tail(path: str) -> tuple[bytes, int, bool]:
+    """The end of a local file, the length of the footer in it (0 where the file does not end as Parquet files do), and
+    whether this is the whole file.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(descriptor).st_size
@@ -542,10 +580,10 @@ def _local_footer(path: str) -> bytes | None:
         tail = os.pread(descriptor, size - start, start)
         length = int.from_bytes(tail[-_TRAILER:-4], "little")
         if tail[-4:] != MAGIC or not 0 < length <= size - _TRAILER - len(MAGIC):
-            return None
+            return b"", 0, False
         if length > len(tail) - _TRAILER:
             tail = os.pread(descriptor, length + _TRAILER, size - _TRAILER - length)
-        return tail[-_TRAILER - length : -_TRAILER]
+        return tail, length, len(tail) == size
     finally:
         os.close(descriptor)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,19 @@ if TYPE_CHECKING:
     from pruner.indexes.base import SliceReader
     from pruner.pipeline.requests import BuildRequest, SliceFiles
 
-Recorded: TypeAlias = "pa.Table | tuple[Any, ...]"
-"""The records of one slice: a table, or the one row of a `RowIndexType`."""
+
+class ToGather(NamedTuple):
+    """What a `GatheringIndexType` read of one slice of so many rows."""
+
+    rows: int
+    read: Any
+
+
+Recorded: TypeAlias = "pa.Table | tuple[Any, ...] | ToGather"
+"""The records of one slice: a table, the one row of a `RowIndexType`, or what its records will be made of."""
+
+GATHERED_ROWS: Final = 1 << 20
+"""Rows of slices whose records are made at once, at least (but for the last ones of a chunk)."""
 
 
 def kernel(reader: SliceReader, requests: Sequence[BuildRequest]) -> list[Recorded | Failure]:
@@ -40,6 +51,10 @@ def _record(reader: SliceReader, request: BuildRequest) -> Recorded | Failure:
     try:
         if row_kind is not None:
             return row_kind.record_row(reader, field, request.options)
+        if request.gathering_kind is not None:
+            read = request.gathering_kind.read(reader, field, request.options)
+            if read is not None:
+                return ToGather(reader.footer.row_count, read)
         return request.kind.record(reader, field, request.options)
     # A broken file can make a reader raise nearly anything; the slice stays uncovered and says so.
     except Exception as error:
@@ -97,6 +112,8 @@ class Gathered:
         self._positions: list[list[int]] = [[] for _ in requests]
         self._names: dict[int, str] = {}
         self._tables: list[list[pa.Table]] = [[] for _ in requests]
+        self._to_gather: list[list[Any]] = [[] for _ in requests]
+        self._waiting_rows = [0] * len(requests)
         self.failures: list[Failure] = []
 
     def add(self, files: SliceFiles, results: Iterable[Recorded | Failure]) -> None:
@@ -106,11 +123,26 @@ class Gathered:
         for number, result in enumerate(results):
             if isinstance(result, Failure):
                 self.failures.append(result)
+            elif isinstance(result, ToGather):
+                self._to_gather[number].append(result.read)
+                self._positions[number].append(position)
+                self._waiting_rows[number] += result.rows
+                if self._waiting_rows[number] >= GATHERED_ROWS:
+                    self._gather(number)
             elif isinstance(result, tuple):
                 self._rows[number].append(result)
                 self._positions[number].append(position)
             else:
                 self._tables[number].append(_numbered(result, np.full(result.num_rows, position, np.int32)))
+
+    def _gather(self, number: int) -> None:
+        """Make the records of the slices that wait for it."""
+        request = self._requests[number]
+        assert request.gathering_kind is not None
+        records, owners = request.gathering_kind.gather(self._to_gather[number], request.field.in_files())
+        positions = np.array(self._positions[number], np.int32)
+        self._to_gather[number], self._positions[number], self._waiting_rows[number] = [], [], 0
+        self._tables[number].append(_numbered(records, positions[owners]))
 
     def tables(self) -> list[pa.Table | None]:
         """One table of records with `__slice` for each request; None where there are no records."""
@@ -127,6 +159,8 @@ class Gathered:
                 self._leave_out_unstorable(number, kind.record_schema)
                 return self._table(number)
             return _numbered(records, np.array(self._positions[number], np.int32))
+        if self._to_gather[number]:
+            self._gather(number)
         return pa.concat_tables(self._tables[number]) if self._tables[number] else None
 
     def _leave_out_unstorable(self, number: int, schema: pa.Schema) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 
-from pruner.indexes.optional import RowIndexType
+from pruner.indexes.optional import GatheringIndexType, RowIndexType
 from pruner.indexes.registry import index_type
+from pruner.parquet_type import ParquetType
 from pruner.schema import Field
 from pruner.tables.snapshot import READ_COLUMNS
 
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 class BuildRequest:
     """Record one field by one index type; `name` is the index's, for messages.
 
-    `row_kind` is the index type where it records one row of each slice. It is settled here once: looking
-    whether an object follows a protocol takes longer than reading a footer.
+    `row_kind` is the index type where it records one row of each slice, `gathering_kind` where it makes the records of
+    many slices at once. Both are settled here once: looking whether an object follows a protocol takes longer than
+    reading a footer.
     """
 
     kind: IndexType
@@ -35,8 +37,12 @@ class BuildRequest:
     name: str
     row_kind: RowIndexType | None = dataclass_field(init=False, repr=False, compare=False)
 
+    gathering_kind: GatheringIndexType | None = dataclass_field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "row_kind", self.kind if isinstance(self.kind, RowIndexType) else None)
+        gathers = isinstance(self.kind, GatheringIndexType)
+        object.__setattr__(self, "gathering_kind", self.kind if gathers else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +130,20 @@ def _field_json(field: Field) -> dict[str, Any]:
     # What is left out is for plans and readers to ask.
     written = asdict(replace(field, sources=(), since=None, stored_type=None, default=None))
     type_ = pa.schema([pa.field("", written.pop("type"))]).serialize()
-    return {**written, "type": base64.b64encode(type_.to_pybytes()).decode()}
+    parquet: frozenset[ParquetType] | None = written.pop("parquet")
+    types = None if parquet is None else sorted(astuple(each) for each in parquet)
+    return {**written, "parquet": types, "type": base64.b64encode(type_.to_pybytes()).decode()}
 
 
 def _field_of(sent: Mapping[str, Any], sources: tuple[Field, ...]) -> Field:
     schema = cast("Any", pa.ipc.read_schema(pa.py_buffer(base64.b64decode(sent["type"]))))
     mapped: list[list[str]] | None = sent["mapped"]
+    types: list[list[str]] | None = sent["parquet"]
     attributes: dict[str, Any] = {
         **sent,
         "path": tuple(sent["path"]),
         "stored": None if sent["stored"] is None else tuple(sent["stored"]),
+        "parquet": None if types is None else frozenset(ParquetType(*each) for each in types),
         "mapped": None if mapped is None else tuple([tuple(each) for each in mapped]),
         "type": schema.field(0).type,
         "sources": sources,

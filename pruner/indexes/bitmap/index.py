@@ -15,8 +15,9 @@ from pruner.errors import IndexDefinitionError
 from pruner.indexes.bitmap.evidence import BitmapEvidence
 from pruner.indexes.bitmap.focused import WaitingBitmap
 from pruner.indexes.bitmap.load import load_postings
+from pruner.indexes.bitmap.packing_slices import MOST_ROWS_OF_A_SLICE
 from pruner.indexes.bitmap.paged import load_paged
-from pruner.indexes.bitmap.record import SLICE, VALUE, record_slice
+from pruner.indexes.bitmap.record import SLICE, VALUE, read_slice, records_of
 from pruner.indexes.columns.kinds import is_binary, kind_of
 from pruner.indexes.columns.trust import require_in_files
 from pruner.metadata.pages import PageLayout, page_starts
@@ -25,7 +26,10 @@ from pruner.metadata.segments import SLICE_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from pruner.indexes.base import Evidence, SliceReader
+    from pruner.indexes.bitmap.record import Read
     from pruner.indexes.optional import Fetch, PagedEvidence, RecordPages
     from pruner.schema import Field
 
@@ -126,7 +130,21 @@ class Bitmap:
         Raises:
             ValueError, OSError, pyarrow.ArrowException: the file is broken.
         """
-        return record_slice(reader, field, _most(options))
+        return self.gather([read_slice(reader, field, _most(options))], field)[0]
+
+    def read(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> Read | None:
+        """What is to be recorded of one slice with others: see `GatheringIndexType`.
+
+        Raises:
+            ValueError, OSError, pyarrow.ArrowException: the file is broken.
+        """
+        if reader.footer.row_count > MOST_ROWS_OF_A_SLICE:
+            return None
+        return read_slice(reader, field, _most(options))
+
+    def gather(self, found: Sequence[Read], field: Field) -> tuple[pa.Table, NDArray[np.int64]]:
+        """The records of slices that were read: see `GatheringIndexType`."""
+        return records_of(field, found)
 
     def arrange(self, records: pa.Table, field: Field) -> pa.Table:
         """Order the records of many slices by entry and value, and by slice within each."""

@@ -184,7 +184,7 @@ def found_containers(codes: Codes, wanted: Integers) -> Containers:
         sizes = _counts(holds, chunks)
         # A run that goes on in the next container begins there once more.
         runs = _counts(begins, chunks) + (holds[chunks] & ~begins[chunks])
-        if _shorter_as_runs(runs, sizes).any():
+        if shorter_as_runs(runs, sizes).any():
             in_runs.append(code)
         else:
             cardinalities[number] = sizes
@@ -225,7 +225,7 @@ def _bits(flags: Mask) -> Units:
     return packed.view("<u2")
 
 
-def _shorter_as_runs(runs: Integers, rows: Integers) -> Mask:
+def shorter_as_runs(runs: Integers, rows: Integers) -> Mask:
     """Containers that are shorter as runs: two bytes and four for each run, against two for each row or 8,192."""
     return 2 + 4 * runs < 2 * np.minimum(rows, SPARSE_ROWS)
 
@@ -256,7 +256,7 @@ def sorted_containers(codes: Codes, sizes: Integers, others: Integers) -> Contai
         counts = sizes if len(block) == len(codes) else np.bincount(block, minlength=len(sizes))
         parts.append(_sorted_part(block, start >> _BITS, np.where(chosen, counts, 0)))
     together = parts[0] if len(parts) == 1 else _Part(*map(np.concatenate, zip(*parts, strict=True)))
-    in_runs = np.unique(together.codes[_shorter_as_runs(together.runs, together.sizes)])
+    in_runs = np.unique(together.codes[shorter_as_runs(together.runs, together.sizes)])
     units = np.minimum(together.sizes, SPARSE_ROWS)
     contents: Any = binary_parts(together.content, np.concatenate([[0], np.cumsum(units)]))
     codes_of, uppers, cardinalities = together.codes, together.uppers, together.sizes
@@ -280,7 +280,7 @@ class _Part(NamedTuple):
 
 def _sorted_part(codes: Codes, upper: int, sizes: Integers) -> _Part:
     """Sort rows that begin with such upper bits; codes of which `sizes` has no row are left out."""
-    positions = _by_code(codes, sizes)
+    positions = by_code(codes, sizes)
     ends = np.cumsum(sizes)
     lower, starts, followed = _looked_through(positions, (ends - sizes)[sizes > 0])
     behinds = np.append(starts, len(lower))[1:]
@@ -288,7 +288,7 @@ def _sorted_part(codes: Codes, upper: int, sizes: Integers) -> _Part:
     counts = behinds - starts
     owners = np.repeat(np.arange(len(sizes)), np.diff(np.searchsorted(starts, ends), prepend=0))
     uppers = upper + (positions[starts] >> _BITS).astype(np.int64)
-    return _Part(owners, uppers, counts, counts - joined, _with_bits(lower, starts, behinds))
+    return _Part(owners, uppers, counts, counts - joined, with_bits(lower, starts, behinds))
 
 
 def _looked_through(
@@ -320,7 +320,7 @@ def _looked_through(
     return lower, np.concatenate(starts), np.concatenate(followed)
 
 
-def _by_code(codes: Codes, sizes: Integers) -> NDArray[np.uint64]:
+def by_code(codes: Codes, sizes: Integers) -> NDArray[np.uint64]:
     """The positions of the codes of which there are `sizes`, by code; those of one code ascend."""
     if int(sizes.sum()) == len(codes):
         return _order(codes, len(sizes))
@@ -339,7 +339,7 @@ def _order(codes: Codes, count: int) -> NDArray[np.uint64]:
     return order.view(np.uint64)
 
 
-def _with_bits(lower: Units, starts: Integers, behinds: Integers) -> Units:
+def with_bits(lower: Units, starts: Integers, behinds: Integers) -> Units:
     """What containers hold, in which those with too many rows for a list are bits."""
     pieces: list[Units] = []
     done = 0
@@ -377,9 +377,9 @@ def pack_rows(codes: Codes, sizes: Integers, wanted: list[int]) -> pa.Array[Any]
     made: list[int] = []
     blobs: list[Any] = []
     for part in parts:
-        owners, packed = _packed(part)
+        owners, of_part = packed(part)
         made += owners.tolist()
-        blobs.append(packed)
+        blobs.append(of_part)
     runs = [found for part in parts for found in part.runs]
     made += [found.code for found in runs]
     others = [encode_runs(found.starts.tolist(), found.behinds.tolist()) for found in runs]
@@ -397,7 +397,7 @@ def _reordered(blobs: pa.Array[Any], codes: list[int], wanted: list[int]) -> pa.
     return blobs.take(pa.array([position[code] for code in wanted], pa.int64()))
 
 
-def _packed(containers: Containers) -> tuple[Integers, pa.Array[Any]]:
+def packed(containers: Containers) -> tuple[Integers, pa.Array[Any]]:
     """Codes, ascending, and the blob of each."""
     owners, firsts, counts = np.unique(containers.codes, return_index=True, return_counts=True)
     ends = np.frombuffer(cast("Any", containers.contents.buffers()[1]), np.int32).astype(np.int64) // 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from pruner.indexes.base import UndecodableError
 from pruner.indexes.bitmap.packing import checksum, pack_rows
+from pruner.indexes.bitmap.packing_slices import pack_slices
 from pruner.indexes.columns.kinds import BoundsKind, conversion, kind_of
 from pruner.indexes.columns.ordering import decimal_words
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of, why_unknown
@@ -24,7 +25,7 @@ from pruner.indexes.columns.trust import unknown_calendar, why_not_equal
 from pruner.indexes.row_sets import MOST_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -121,6 +122,8 @@ def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, mo
 
 
 def _taken(lookup: NDArray[np.integer[Any]], parts: list[Positions]) -> NDArray[np.integer[Any]]:
+    if len(parts) == 1 and len(parts[0]) <= _STRIDE:
+        return lookup[parts[0]]
     codes = np.empty(sum(map(len, parts)), lookup.dtype)
     known: Any = pa.array(lookup)
     done = 0
@@ -171,7 +174,9 @@ def _ranked(
     if types.is_decimal(stored):
         return _ranked_integers([value * factor for value in _unscaled(dictionary)], stored)
     if types.is_binary(stored):
-        plain = dictionary.cast(pa.binary())
+        plain = (
+            dictionary.view(pa.binary()) if dictionary.type == pa.string() else dictionary.cast(pa.binary())
+        )
         order: NDArray[np.uint64] = cast("Any", pc).sort_indices(plain).to_numpy()
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))
@@ -181,8 +186,9 @@ def _ranked(
     if len(numbers) and (numbers.max() > limit or numbers.min() < -limit):
         return _ranked_integers([int(value) * factor for value in numbers.tolist()], stored)
     distinct, ranks = _ranks(numbers * numbers.dtype.type(factor))
+    known: Any = pa.array(distinct)
     try:
-        return pa.array(distinct).cast(stored), ranks
+        return known if known.type == stored else known.cast(stored), ranks
     except pa.ArrowException as error:
         raise ValueError(f"a value lies outside {stored}") from error
 
@@ -223,7 +229,7 @@ def _integers(dictionary: pa.Array[Any]) -> NDArray[Any]:
     if types.is_boolean(type_):
         return dictionary.to_numpy(zero_copy_only=False).astype(np.int64)
     if types.is_integer(type_):
-        return dictionary.cast(pa.uint64() if type_ == pa.uint64() else pa.int64()).to_numpy()
+        return dictionary.to_numpy().astype(np.uint64 if type_ == pa.uint64() else np.int64, copy=False)
     narrow = types.is_date32(type_) or types.is_time32(type_)
     return dictionary.view(pa.int32() if narrow else pa.int64()).cast(pa.int64()).to_numpy()
 
@@ -297,8 +303,15 @@ class _About:
     in_range: bool = True
 
 
-def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.Table:
-    """Record one field of one slice; a slice that cannot be indexed gets a record that says why.
+class Read(NamedTuple):
+    """What was found in one slice: where it cannot be indexed, it has no values, and a note that says why."""
+
+    about: _About
+    values: Values | None
+
+
+def read_slice(reader: SliceReader, field: Field, max_cardinality: int) -> Read:
+    """Find the values of one field of one slice.
 
     Raises:
         ValueError, OSError, pyarrow.ArrowException: the file is broken.
@@ -309,17 +322,17 @@ def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.
     field_id = leaf.field_id if leaf else None
     reason = why_unknown(footer, leaf, field) or _no_bitmap(leaf, field, rows)
     if reason is not None:
-        return _table(field, _About(rows, field_id, reason), None)
+        return Read(_About(rows, field_id, reason), None)
     if leaf is None:
-        return _table(field, _About(rows, absent=True), Values.all_null(stored_type(field.type), rows))
+        return Read(_About(rows, absent=True), Values.all_null(stored_type(field.type), rows))
     how = conversion(leaf.type_text, field.type)
     assert how is not None
     try:
         values = distinct_values(reader.encoded(leaf), stored_type(field.type), how.factor, max_cardinality)
     except TooManyValuesError as error:
-        return _table(field, _About(rows, field_id, str(error)), None)
+        return Read(_About(rows, field_id, str(error)), None)
     except UndecodableError as error:
-        return _table(field, _About(rows, field_id, str(error)), None)
+        return Read(_About(rows, field_id, str(error)), None)
     if len(values.codes) != rows:
         raise ValueError(f"its column has {len(values.codes)} values for {rows} rows")
     oldest, newest = (values.distinct[at].as_py() if len(values.distinct) else None for at in (0, -1))
@@ -332,7 +345,7 @@ def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.
         parquet=parquet,
         in_range=in_range,
     )
-    return _table(field, about, None if note else values)
+    return Read(about, None if note else values)
 
 
 def _no_bitmap(leaf: LeafColumn | None, field: Field, rows: int) -> str | None:
@@ -342,51 +355,82 @@ def _no_bitmap(leaf: LeafColumn | None, field: Field, rows: int) -> str | None:
     return why_not_equal(leaf, field)
 
 
-def _table(field: Field, about: _About, values: Values | None) -> pa.Table:
-    """The records of one slice: the slice's own first, then NULL, NaN, and values in their order."""
+def records_of(field: Field, found: Sequence[Read]) -> tuple[pa.Table, NDArray[np.int64]]:
+    """The records of slices, and of which of them each is: one of each slice as a whole, then those of its rows.
+
+    The latter stand slice by slice: NULL, NaN, and values in their order.
+
+    Raises:
+        ValueError: the blobs are more than an Arrow array holds.
+    """
     schema: Any = record_schema(field.type)
-    header = {
-        "entry": SLICE,
-        "row_count": about.row_count,
-        "type": str(field.type),
-        "field_id": about.field_id,
-        "usable": values is not None,
-        "absent": about.absent,
-        "calendar_open": about.calendar_open,
-        "note": about.note,
-        "partly_absent": about.partly_absent,
-        "parquet": about.parquet,
-        "in_range": about.in_range,
-    }
-    about_slice = pa.table(
-        [pa.array([header.get(column.name)], column.type) for column in schema], schema=schema
-    )
-    if values is None:
-        return about_slice
-    listed = _entries(values, value_column(field.type))
-    count = len(listed["entry"])
+    whole = pa.table(_of_slices(schema, field, found), schema=schema)
+    usable = [number for number, each in enumerate(found) if each.values is not None]
+    values = [each.values for each in found if each.values is not None]
+    if not values:
+        return whole, np.arange(len(found))
+    listed, owners = _entries(values, value_column(field.type))
     columns: list[Any] = [
-        listed[column.name] if column.name in listed else pa.nulls(count, column.type) for column in schema
+        listed[column.name] if column.name in listed else pa.nulls(len(owners), column.type)
+        for column in schema
     ]
-    return pa.concat_tables([about_slice, pa.table(columns, schema=schema)])
+    entries = pa.table(columns, schema=schema)
+    of_which = np.concatenate([np.arange(len(found)), np.array(usable, np.int64)[owners]])
+    return pa.concat_tables([whole, entries]), of_which
 
 
-def _entries(values: Values, value_name: str) -> dict[str, pa.Array[Any]]:
-    """Kind, value, number of rows, blob and checksum: of NULL and NaN, where rows have them, and of each value."""
-    count = len(values.distinct)
-    sizes = values.sizes
-    others = [code for code in (values.null_code, values.nan_code) if sizes[code]]
-    kinds = {values.null_code: NULL, values.nan_code: NAN}
-    codes = [*others, *range(count)]
-    blobs = pack_rows(values.codes, sizes, codes)
-    content = memoryview(cast("Any", blobs.buffers()[2]) or b"")
-    ends = np.frombuffer(cast("Any", blobs.buffers()[1]), np.int32)[blobs.offset :][: len(codes) + 1].tolist()
+def _of_slices(schema: Any, field: Field, found: Sequence[Read]) -> list[pa.Array[Any]]:
+    """The columns of the records of slices as a whole."""
+    type_ = str(field.type)
+    rows = [
+        {
+            "entry": SLICE,
+            "row_count": about.row_count,
+            "type": type_,
+            "field_id": about.field_id,
+            "usable": values is not None,
+            "absent": about.absent,
+            "calendar_open": about.calendar_open,
+            "note": about.note,
+            "partly_absent": about.partly_absent,
+            "parquet": about.parquet,
+            "in_range": about.in_range,
+        }
+        for about, values in found
+    ]
+    return [pa.array([row.get(column.name) for row in rows], column.type) for column in schema]
+
+
+def _entries(values: Sequence[Values], value_name: str) -> tuple[dict[str, pa.Array[Any]], NDArray[np.int64]]:
+    """Kind, value, number of rows, blob and checksum of what rows of each slice have; and the number of the slice."""
+    sizes = np.concatenate([each.sizes for each in values])
+    counts = np.array([len(each.distinct) for each in values])
+    owners = np.repeat(np.arange(len(values)), counts + 2)
+    codes = np.arange(len(owners)) - np.repeat(np.cumsum(counts + 2) - (counts + 2), counts + 2)
+    behind = codes - counts[owners]
+    kinds = np.where(behind < 0, VALUE, np.where(behind == 0, NAN, NULL)).astype(np.int8)
+    held = np.flatnonzero(sizes > 0)
+    order = np.lexsort((kinds[held], owners[held]))  # stable: values stay in their order
+    chosen = held[order]
+    blobs = _packed(values).take(pa.array(order))
+    content = memoryview(blobs.buffers()[2] or b"")
+    ends = np.frombuffer(blobs.buffers()[1], np.int32)[blobs.offset :][: len(order) + 1].tolist()
     sums = [checksum(content[start:end]) for start, end in pairwise(ends)]
-    without: list[Any] = [pa.nulls(len(others), values.distinct.type), values.distinct]
-    return {
-        "entry": pa.array([kinds.get(code, VALUE) for code in codes], pa.int8()),
-        value_name: pa.concat_arrays(without),
-        "cardinality": pa.array(sizes[codes], pa.int64()),
+    # Each slice has two codes more than values.
+    at = pa.array(chosen - 2 * owners[chosen], pa.int64(), mask=kinds[chosen] != VALUE)
+    listed = {
+        "entry": pa.array(kinds[chosen]),
+        value_name: pa.concat_arrays([each.distinct for each in values]).take(at),
+        "cardinality": pa.array(sizes[chosen], pa.int64()),
         "rows": blobs,
         "checksum": pa.array(sums, pa.uint64()),
     }
+    return listed, owners[chosen]
+
+
+def _packed(values: Sequence[Values]) -> Any:
+    """A blob for each code of each slice that a row has, slice by slice, in the order of codes."""
+    if len(values) == 1:
+        (one,) = values
+        return pack_rows(one.codes, one.sizes, np.flatnonzero(one.sizes).tolist())
+    return pack_slices([each.codes for each in values], [each.sizes for each in values])

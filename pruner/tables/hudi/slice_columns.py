@@ -372,5 +372,6 @@ def _sums(lists: Any) -> pa.Array[Any]:
 
 
 def _column(table: pa.Table, name: str) -> Any:
-    combined: Any = table.column(name).combine_chunks()
-    return combined
+    """A column in one piece, which is copied only where there are several."""
+    column: Any = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import arrow, compute, empty_table
+from pruner.arrow import arrow, as_numpy, compute, empty_table, index_of_few, truth_array
 from pruner.parquet_type import MAGIC
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 
@@ -63,6 +63,7 @@ class TouchedFiles:
     def __init__(self) -> None:
         self._prints: pa.Table = empty_table(PRINTS)
         self.believed: Mapping[bytes, str] = {}
+        self._joined: tuple[str, int, pa.Array[Any]] | None = None
 
     def take_up(self, prints: pa.Table) -> None:
         """Remember the files of another process."""
@@ -91,13 +92,19 @@ class TouchedFiles:
 
     def lacking(self, snapshot: Snapshot) -> NDArray[np.bool_]:
         """Tell which files of a snapshot have no fingerprint yet, of those that are settled (R4)."""
-        known = compute.is_in(snapshot.keys, value_set=self._column("slice_key"))
-        return snapshot.coverable & ~known.to_numpy(zero_copy_only=False)
+        return snapshot.coverable & as_numpy(self._rows_of(snapshot).is_null())
+
+    def _rows_of(self, snapshot: Snapshot) -> pa.Array[Any]:
+        """The row of each file of a snapshot, null where nothing is remembered of it. It is asked for twice."""
+        if self._joined is None or self._joined[:2] != (snapshot.id, id(self._prints)):
+            found = compute.index_in(snapshot.keys, value_set=self._column("slice_key"))
+            self._joined = (snapshot.id, id(self._prints), found)
+        return self._joined[2]
 
     def remember(self, snapshot: Snapshot, lacking: Iterable[ListedFile]) -> pa.Table:
         """Take the fingerprints of files that lack one; return what is remembered of the files of a snapshot."""
-        keys = snapshot.keys.filter(pa.array(snapshot.coverable))
-        rows = compute.index_in(keys, value_set=self._column("slice_key"))
+        rows = self._rows_of(snapshot).filter(truth_array(snapshot.coverable))
+        self._joined = None
         kept = self._prints.take(rows.drop_null())
         new: dict[str, list[Any]] = {name: [] for name in PRINTS.names}
         for file in lacking:
@@ -112,7 +119,7 @@ class TouchedFiles:
 
     def _rows(self, column: str, keys: list[bytes]) -> list[int | None]:
         wanted = pa.array(keys, pa.binary(SLICE_KEY_BYTES))
-        return compute.index_in(wanted, value_set=self._column(column)).to_pylist()
+        return index_of_few(wanted, self._column(column)).to_pylist()
 
     def _column(self, name: str) -> pa.Array[Any]:
         return self._prints.column(name).combine_chunks()

@@ -243,10 +243,11 @@ class ParquetSource:
     def _files_at(self, look: _Look, chosen: NDArray[np.bool_]) -> list[FileVersion]:
         """Some files of a look. Identities are worked out for those alone: a text for each file costs less."""
         uris = set(look.snapshot.columns.column("base_file").filter(truth_array(chosen)).to_pylist())
-        facts = [
-            [fact for fact in each if lister.uri(str(fact[0])) in uris]
-            for lister, each in zip(self._listers, look.facts, strict=True)
-        ]
+        facts: list[list[Fact]] = []
+        for lister, each in zip(self._listers, look.facts, strict=True):
+            start = lister.uri("")
+            paths = {uri.removeprefix(start) for uri in uris if uri.startswith(start)}
+            facts.append([fact for fact in each if fact[0] in paths])
         return self._files(facts, look.believed)
 
     def resume(self, saved: SavedLook) -> None:

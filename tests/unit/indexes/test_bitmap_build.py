@@ -194,7 +194,8 @@ def test_headers_of_dictionary_pages(tmp_path: Path) -> None:
         with FileReader(str(file)) as reader:
             leaf = reader.footer.leaf(("s",))
             assert leaf is not None
-            pages = dictionary_pages(str(file), pq.ParquetFile(file), leaf)
+            with file.open("rb") as content:
+                pages = dictionary_pages(content, pq.read_metadata(file), leaf)
         assert pages == [DictionaryPage(2, 4 + 1 + 4 + 2), DictionaryPage(2, 4 + 3 + 4 + 1)]
 
 

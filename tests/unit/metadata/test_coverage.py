@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.metadata import locate
+from pruner.metadata.aligning import aligned
 
 _KEY = st.integers(0, 6).map(lambda number: bytes([number % 2]) * 8 + bytes([number // 2]) * 8)
 _KEYS = st.lists(_KEY, max_size=12)
@@ -36,6 +37,16 @@ def test_every_answer_is_the_same_slice_and_none_is_missed(
     assert set(found[found < 0]) <= {-1}
 
 
+@given(snapshot=st.lists(st.one_of(_KEY, st.none()), max_size=12), batch=st.lists(_KEY, max_size=4))
+def test_few_slices_are_found_among_many_as_they_are_among_few(
+    snapshot: list[bytes | None], batch: list[bytes]
+) -> None:
+    """Many others behind them do not change where they are, nor does a NULL among them."""
+    others: list[bytes | None] = [number.to_bytes(16, "big") for number in range(1 << 20, (1 << 20) + 100)]
+    found = locate(_array([*snapshot, *others]), _array([*batch, others[7] or b""]))
+    assert found.tolist() == [*locate(_array(snapshot), _array(batch)).tolist(), len(snapshot) + 7]
+
+
 def test_of_equal_rows_in_a_batch_the_first_counts() -> None:
     a, b, c = b"a" * 16, b"b" * 16, b"c" * 16
     assert locate(_array([a, b]), _array([b, c, b, a])).tolist() == [1, -1, -1, 0]
@@ -52,6 +63,66 @@ def test_null_is_not_a_key() -> None:
     a = b"a" * 16
     assert locate(_array([None, a]), _array([a, None])).tolist() == [1, -1]
     assert locate(_array([None, a]), _array([None, a])).tolist() == [-1, 1]
+
+
+def _keys(count: int, seed: int = 3) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 2**63, size=(count, 2), dtype=np.uint64)
+
+
+def _is_joined(snapshot: np.ndarray, batch: np.ndarray) -> None:
+    """What is found is what a dictionary of all keys finds."""
+    places = {tuple(key): place for place, key in enumerate(snapshot.tolist())}
+    expected: list[int] = []
+    seen: set[tuple[int, int]] = set()
+    for key in map(tuple, batch.tolist()):
+        expected.append(-1 if key in seen else places.get(key, -1))
+        seen.add(key)
+    assert locate(_from_words(snapshot), _from_words(batch)).tolist() == expected
+
+
+@pytest.mark.parametrize("count", [4095, 4096, 9000])
+@pytest.mark.parametrize("changes", [0, 1, 40, 3000])
+def test_batches_are_found_after_changes_anywhere(count: int, changes: int) -> None:
+    """Slices that came, went, were replaced, and moved, in few places and in many."""
+    rng = np.random.default_rng([count, changes])
+    batch = _keys(count)
+    left = np.delete(batch, rng.integers(0, count, changes), axis=0)
+    snapshot = np.insert(left, np.sort(rng.integers(0, len(left), changes)), _keys(changes, 4), axis=0)
+    _is_joined(snapshot, batch)
+    replaced = batch.copy()
+    replaced[rng.integers(0, count, changes)] = _keys(changes, 5)
+    _is_joined(replaced, batch)
+    moved = np.concatenate([left[changes // 2 :], left[: changes // 2], batch[:0]])
+    _is_joined(moved, batch)
+
+
+@pytest.mark.parametrize("gap", [1, 255, 256, 257, 5000])
+def test_batches_are_found_around_gaps(gap: int) -> None:
+    snapshot = _keys(10_000)
+    _is_joined(snapshot, np.delete(snapshot, np.s_[700 : 700 + gap], axis=0))
+    _is_joined(np.delete(snapshot, np.s_[700 : 700 + gap], axis=0), snapshot)
+    _is_joined(snapshot, snapshot[gap : gap + 4500])
+    _is_joined(snapshot[gap:], snapshot[:-gap])
+    _is_joined(snapshot[:-gap], snapshot[gap:])
+
+
+def test_keys_are_aligned_where_they_are_in_order() -> None:
+    """And nothing is claimed of what is in no order."""
+    snapshot = _keys(10_000)
+    part = np.delete(snapshot[5000:], [0, 70, 71, 4000], axis=0)
+    found = aligned(snapshot.reshape(-1), part.reshape(-1))
+    assert found is not None
+    assert found.tolist() == np.delete(np.arange(5000, 10_000), [0, 70, 71, 4000]).tolist()
+    assert aligned(snapshot.reshape(-1), _keys(10_000, 9).reshape(-1)) is None
+    backwards = aligned(snapshot.reshape(-1), snapshot[::-1].reshape(-1))
+    assert backwards is None or np.count_nonzero(backwards >= 0) <= 1
+
+
+def test_of_equal_rows_in_a_large_batch_the_first_counts() -> None:
+    snapshot = _keys(6000)
+    _is_joined(snapshot, np.concatenate([snapshot[500:501], snapshot]))
+    _is_joined(snapshot, np.concatenate([snapshot, snapshot[500:501]]))
+    _is_joined(snapshot, np.insert(snapshot, 300, snapshot[4000], axis=0))
 
 
 def _million(seed: int) -> np.ndarray:

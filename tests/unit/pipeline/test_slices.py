@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -19,7 +20,15 @@ from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.pipeline import slices, workers
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.kernel import kernel, read_slice
-from pruner.pipeline.requests import BuildRequest, Chunk, ChunkResult, Failure, SliceFiles
+from pruner.pipeline.requests import (
+    BuildRequest,
+    Chunk,
+    ChunkResult,
+    Failure,
+    SliceFiles,
+    request_json,
+    request_of,
+)
 from pruner.pipeline.slices import cut, run_chunk, run_slices
 from pruner.schema import Field
 from pruner.storage.opening import open_store
@@ -127,6 +136,17 @@ def test_workers_and_threads_give_the_same_records(
         assert one.equals(other)
     assert set(one_by_one[1]) == set(otherwise[1])
     assert {Path(failure.slice).name for failure in otherwise[1]} == {"0020.parquet"}
+
+
+def test_a_request_arrives_in_another_process_as_it_was_sent(tmp_path: Path) -> None:
+    """Fields of a Parquet table know the types of their files, which JSON by itself has no form for."""
+    schema = write_table(tmp_path / "t", 2).snapshot().schema
+    fields = [schema.find(("x",)), schema.find(("s",))]
+    assert [field.parquet is not None for field in fields] == [True, True]
+    for request in requests(*fields):
+        arrived = request_of(json.loads(json.dumps(request_json(request))))
+        assert arrived == request
+        assert arrived.field.parquet == request.field.parquet
 
 
 def test_a_broken_file_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
