@@ -109,7 +109,13 @@ class Protocol(msgspec.Struct, frozen=True, rename="camel"):
                 f"{root} is a Delta table for readers of version {self.min_reader_version}: this reader knows up to "
                 f"{_WITH_FEATURES}"
             )
-        features = self.reader_features if self.min_reader_version == _WITH_FEATURES else ()
+        features = self.reader_features
+        if (features is None) if self.min_reader_version == _WITH_FEATURES else features:
+            raise TableError(
+                f"the log of {root} has a protocol for readers of version {self.min_reader_version} "
+                f"{'without' if features is None else 'with'} readerFeatures, so that it is not known what the table "
+                "asks of a reader: restore the log"
+            )
         unknown = sorted(set(features or ()) - _READER_FEATURES)
         managed = [name for name in unknown if name in _MANAGED]
         if managed:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from pruner.tables.delta.actions import Metadata, Protocol
 
+_VOID: Final = "void"
+"""The type of columns that hold nothing: Spark leaves them out where it reads a table."""
+
 _TYPES: Final[dict[str, pa.DataType]] = {
     "string": pa.string(),
     "long": pa.int64(),
@@ -29,7 +32,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
-    "void": pa.null(),
+    _VOID: pa.null(),
 }
 _DECIMAL: Final = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 _PADDED: Final = re.compile(r"char\(\d+\)")
@@ -213,7 +216,7 @@ def _of_partition(field: Field) -> Field:
 
 
 def _fields(of: _Struct, path: tuple[str, ...], stored: tuple[str, ...], *, mapped: bool) -> Iterator[Field]:
-    for column in of.fields:
+    for column in _read(of):
         here = (*path, column.name)
         there = (*stored, _name(column, mapped=mapped))
         id_ = column.metadata.get(_ID) if mapped else None
@@ -231,6 +234,18 @@ def _fields(of: _Struct, path: tuple[str, ...], stored: tuple[str, ...], *, mapp
         inner = _struct(column.type)
         if inner is not None:
             yield from _fields(inner, here, there, mapped=mapped)
+
+
+def _read(of: _Struct) -> list[_Column]:
+    return [each for each in of.fields if not _is_void(each.type)]
+
+
+def _is_void(type_: Any) -> bool:
+    """Whether nothing can be read of a column: it is of no type, or all of its fields are."""
+    inner = None if type_ == _VOID else _struct(type_)
+    return type_ == _VOID or (
+        inner is not None and bool(inner.fields) and all(_is_void(each.type) for each in inner.fields)
+    )
 
 
 def _struct(type_: Any) -> _Struct | None:
@@ -260,7 +275,7 @@ def _type(type_: Any, path: tuple[str, ...], *, mapped: bool = False) -> pa.Data
         return pa.struct(
             [
                 pa.field(_name(each, mapped=mapped), _type(each.type, (*path, each.name), mapped=mapped))
-                for each in inner.fields
+                for each in _read(inner)
             ]
         )
     nested = msgspec.convert(type_, _Nested)
