@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -315,3 +317,92 @@ def test_void_columns_are_left_out(tmp_path: Path):
         found = con.sql("SELECT * FROM t")
         assert (found.columns, list(map(str, found.types))) == (["id", "s"], ["BIGINT", "STRUCT(x BIGINT)"])
         assert found.fetchall() == [(1, None)]
+
+
+PARTITIONS = [
+    ("integer", "long", ["5", "-3"]),
+    ("byte", "double", ["5", "-3"]),
+    ("date", "timestamp_ntz", ["2024-01-01", "1500-02-03"]),
+    ("decimal(4,2)", "decimal(10,4)", ["1.50", "-0.01"]),
+    ("integer", "decimal(12,2)", ["5", "-7"]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "texts"), PARTITIONS)
+def test_partition_values_from_before_a_type_was_widened(
+    tmp_path: Path, old: str, new: str, texts: list[str]
+):
+    """The log goes on to have them as texts of the former type."""
+    table = DeltaLog(tmp_path / "t", (ID, Column("p", old)), ("p",), features=("typeWidening",))
+    for at, text in enumerate(texts):
+        table.append(pa.table({"id": [at]}), values={"p": text})
+    pruner.open_table(table.root).create_index("all", on="*")
+    table.widen("p", new)
+    for at, text in enumerate(texts):
+        assert answers(table, f"SELECT id FROM t WHERE p = '{text}'::{SQL.get(new, new)}") == [(at,)]
+    for end in ("max", "min"):
+        wanted = [(0 if end == "max" else 1,)]
+        assert answers(table, f"SELECT id FROM t WHERE p = (SELECT {end}(p) FROM t)") == wanted
+        assert answers(table, f"SELECT arg_{end}(id, p) FROM t") == wanted
+
+
+def test_a_partition_column_that_is_renamed_and_one_that_takes_its_name(tmp_path: Path):
+    columns = (Column("id", "long", *made_up(1)), Column("p", "string", *made_up(2)))
+    table = DeltaLog(tmp_path / "t", columns, ("p",), mapping="name", features=("deletionVectors",))
+    paths = [table.append(pa.table({"id": [at, at + 10]}), values={"p": f"x{at}"})[0] for at in range(3)]
+    opened = pruner.open_table(table.root)
+    opened.create_index("all", on="*")
+    table.partitioned = ("w",)
+    table.rename("p", "w")
+    table.delete({paths[1]: [1]})
+    assert answers(table, "SELECT * FROM t WHERE w = 'x1'") == [(1, "x1")]
+    assert opened.plan("w = 'x1'").kept == 1
+    table.add_column("p", "string")
+    assert answers(table, "SELECT id FROM t WHERE p = 'x1'") == []
+    assert len(answers(table, "SELECT id FROM t WHERE p IS NULL")) == 5
+
+
+BUILD = """
+import sys, pruner
+table = pruner.open_table(sys.argv[1])
+for turn, ending in enumerate(("", sys.argv[2])):
+    for using, column in (("bitmap", "id"), ("column_stats", "v"), ("record_index", "v")):
+        try:
+            table.create_index(using + ending, on=column, using=using, force=True)
+        except pruner.PrunerError as error:
+            assert not ending and "already exists" in str(error), error
+    table.refresh()
+try:
+    table.compact()
+except pruner.PrunerError as error:
+    assert "another writer" in str(error), error
+"""
+
+
+def test_two_processes_that_index_one_table_while_it_changes(tmp_path: Path):
+    columns = (ID, Column("v", "string"))
+    table = DeltaLog(tmp_path / "t", columns, features=("deletionVectors",))
+
+    def append(*starts: int) -> list[str]:
+        rows = ({"id": [at, at + 1], "v": [f"v{at}", f"v{at + 1}"]} for at in starts)
+        return table.append(*(pa.table(each) for each in rows))
+
+    paths = append(*range(0, 40, 2))
+    table.delete({paths[3]: [1]})
+    command = [sys.executable, "-c", BUILD, str(table.root)]
+    both = [subprocess.Popen([*command, number], stderr=subprocess.PIPE, text=True) for number in "12"]
+    for at in range(40, 50, 2):
+        append(at)
+        table.delete({paths[at // 2 - 10]: [0]})
+    for each in both:
+        assert each.communicate()[1] == ""
+        assert each.returncode == 0
+    opened = pruner.open_table(table.root)
+    opened.refresh()
+    assert [each.covered for each in opened.status().indexes] == [len(table.files)] * 9
+    rows = table.rows().column("id").to_pylist()
+    for at in range(50):
+        wanted = [(at,)] if at in rows else []
+        for condition in (f"id = {at}", f"v = 'v{at}'"):
+            assert answers(table, f"SELECT id FROM t WHERE {condition}") == wanted
+            assert opened.plan(condition).kept == 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import struct
 import zlib
@@ -23,6 +24,7 @@ import pytest
 import pruner
 from pruner.errors import TableError
 from pruner.tables.delta.source import DeltaSource
+from tests.support import profiles
 from tests.support.delta_logs import Column, DeltaLog, made_up, portable, write_checkpoint
 from tests.unit.tables.test_delta import ID, VECTORS, held, ids, listed, refusal
 
@@ -63,6 +65,7 @@ READERS: Final[dict[str, tuple[str, ...]]] = {
     "A compacted commit stands for its range": (
         "test_delta.test_compacted_commits_stand_for_those_that_are_gone",
         f"{HERE}.test_a_compacted_commit_is_not_used_beyond_the_version",
+        f"{HERE}.test_any_mixture_of_commits_compactions_and_checkpoints",
     ),
     "Features that are not known are refused": (
         "test_delta.test_r8_an_unknown_feature_is_refused_by_name",
@@ -837,3 +840,55 @@ def test_vectors_of_unknown_forms_are_refused(tmp_path: Path):
         _with_vector(table, data, offset=1, sizeInBytes=size, cardinality=2)
         with pytest.raises(TableError):
             _deleted(table)
+
+
+def compacted(table: DeltaLog, first: int, last: int) -> None:
+    """Write the compacted commits of a range: the newest action of each file, and the metadata."""
+    files: dict[str, dict[str, Any]] = {}
+    others: list[dict[str, Any]] = []
+    for version in range(first, last + 1):
+        for line in table.commit_file(version).read_text().splitlines():
+            action: dict[str, Any] = json.loads(line)
+            file = action.get("add") or action.get("remove")
+            if file is None:
+                others += [action] if "commitInfo" not in action else []
+            else:
+                key = file["path"] + json.dumps(file.get("deletionVector"))
+                files.pop(key, None)
+                files[key] = action
+    lines = "".join(json.dumps(each) + "\n" for each in [*others, *files.values()])
+    (table.log / f"{first:020d}.{last:020d}.compacted.json").write_text(lines)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_mixture_of_commits_compactions_and_checkpoints(tmp_path: Path, seed: int):
+    """Compactions that overlap checkpoints and each other, and logs that were cleaned up behind a checkpoint.
+
+    A look that follows the log and one from the beginning give the same as the writer's own account.
+    """
+    of = random.Random(f"{profiles.seed()} {seed}")
+    table = DeltaLog(tmp_path / "t", ID, features=VECTORS)
+    source = DeltaSource(str(table.root))
+    oldest = 0
+    for number in range(16):
+        kind = of.choice(("append", "delete", "remove", "checkpoint", "compact", "compact"))
+        some = of.choice([*table.files, ""])
+        if kind == "append" or not some:
+            table.append(ids(number * 10, number * 10 + 5))
+        elif kind == "delete":
+            table.delete({some: [of.randrange(5)]}, of.choice("upi"))
+        elif kind == "remove":
+            table.remove(some)
+        elif kind == "checkpoint":
+            write_checkpoint(table, of.choice(("classic", "parts", "v2_json", "v2_parquet")))
+            if of.random() < 0.5:
+                newest = of.randint(oldest, table.version)
+                for version in range(oldest, newest):
+                    table.commit_file(version).unlink()
+                oldest = newest
+        elif table.version > oldest:
+            first = of.randrange(oldest, table.version)
+            compacted(table, first, of.randint(first + 1, table.version))
+        if of.random() < 0.7:
+            assert listed(source) == held(table)
+        assert listed(DeltaSource(str(table.root))) == held(table)
