@@ -94,11 +94,16 @@ class LoggedStatistics(ABC):
             kind.check(about, {})
         except IndexDefinitionError:
             return
-        (name,) = self.names
+        logged = self.names[0]
         records, notes = self.records(about, kind.record_schema)
-        found.fallbacks += [f"{name}: {note}" for note in notes]
-        if records.num_rows:
-            found.usable.append(of_records(name, _USING, kind.load(records, len(self._snapshot), about)))
+        found.fallbacks += [f"{logged}: {note}" for note in notes]
+        for name, each in ((logged, records), *self.further(about, kind.record_schema)):
+            if each.num_rows:
+                found.usable.append(of_records(name, _USING, kind.load(each, len(self._snapshot), about)))
+
+    def further(self, about: Field, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:
+        """Yield what else is known of a column, as `records_of` makes it, each with what reports call it."""
+        yield from ()
 
     def _covers_all(self, source: Source) -> bool:
         if source.using != _USING:

@@ -42,6 +42,10 @@ _URI: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _WITH_MAPPING: Final = 2
 _WITH_FEATURES: Final = 3
 
+_GENERATED: Final = "generatedColumns"
+_WRITERS_GENERATE: Final = 4
+_WRITERS_WITH_FEATURES: Final = 7
+
 
 class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Where the positions of a file's deleted rows are stored.
@@ -81,10 +85,12 @@ class Remove(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Protocol(msgspec.Struct, frozen=True, rename="camel"):
-    """What a reader has to know to read the table."""
+    """What a reader has to know to read the table, and what it may expect of writers."""
 
     min_reader_version: int
     reader_features: tuple[str, ...] | None = None
+    min_writer_version: int = 0
+    writer_features: tuple[str, ...] | None = None
 
     @property
     def maps_columns(self) -> bool:
@@ -97,6 +103,13 @@ class Protocol(msgspec.Struct, frozen=True, rename="camel"):
     def widens_types(self) -> bool:
         """Whether files may have columns of narrower types than the table."""
         return any(name in _WIDENING for name in self.reader_features or ())
+
+    @property
+    def generates_columns(self) -> bool:
+        """Whether each writer has to make the values of generated columns by their expressions."""
+        if self.min_writer_version == _WRITERS_WITH_FEATURES:
+            return _GENERATED in (self.writer_features or ())
+        return _WRITERS_GENERATE <= self.min_writer_version < _WRITERS_WITH_FEATURES
 
     def check(self, root: str) -> None:
         """Refuse a table that this reader cannot read.

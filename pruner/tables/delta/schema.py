@@ -43,6 +43,7 @@ _MODE: Final = "delta.columnMapping.mode"
 _MAPPED: Final = ("name", "id")
 _GENERATED: Final = re.compile(r"col-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 """Physical names as Delta's writers make them: no file has such a column under another name."""
+_GENERATION: Final = "delta.generationExpression"
 _CHANGES: Final = "delta.typeChanges"
 _INTEGERS: Final = ("byte", "short", "integer", "long")
 _WIDENINGS: Final = frozenset(
@@ -130,6 +131,19 @@ def _require_generated_names(fields: Iterable[Field], root: str) -> None:
                 "conversion from Iceberg: files from before may hold it under another name, so read it with an engine "
                 "that goes by the ids"
             )
+
+
+def generation_expressions(metadata: Metadata) -> dict[str, str]:
+    """The expressions of the generated partition columns, by the names of the columns."""
+    try:
+        found = _STRUCT.decode(metadata.schema_string)
+    except msgspec.MsgspecError:
+        return {}
+    partitioned = {name.lower() for name in metadata.partition_columns}
+    told = {
+        each.name: each.metadata.get(_GENERATION) for each in found.fields if each.name.lower() in partitioned
+    }
+    return {name: text for name, text in told.items() if isinstance(text, str)}
 
 
 def became_double(metadata: Metadata) -> frozenset[tuple[str, ...]]:
