@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
+from benchmarks.duckdb import deleted_rows
 from pruner.arrow import compute
 from pruner.tables.delta.source import DeltaSource
 
@@ -31,7 +32,7 @@ _TYPES = {"id": "long", "price": "double", "name": "string", "day": "date"}
 
 
 def run(console: Console) -> None:
-    """Measure opening, looks and plans of each size."""
+    """Measure opening, looks and plans of each size, and rows that are deleted in DuckDB."""
     given = os.environ.get("BENCH_FILES")
     for count in (int(given),) if given else FILES:
         with tempfile.TemporaryDirectory() as folder:
@@ -43,6 +44,7 @@ def run(console: Console) -> None:
             for what, (processor, wall) in _measured(root, count).items():
                 grid.add_row(what, f"{1e3 * processor:.2f}", f"{1e3 * wall:.2f}")
             console.print(grid)
+    deleted_rows.run(console)
 
 
 def _measured(root: Path, count: int) -> dict[str, tuple[float, float]]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pruner.arrow import arrow, as_numpy, number_array, positions
 from pruner.errors import StorageError, TableError
+from pruner.evidence import delta_generated
 from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, LoggedStatistics, records_of
 from pruner.metadata.segments import SLICE_COLUMN as _SLICE
 from pruner.tables.delta.checkpoint import CommitPart
@@ -16,6 +17,8 @@ from pruner.tables.delta.schema import became_double
 from pruner.tables.delta.statistics import bounds_of, found_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from pruner.parquet_type import ParquetType
@@ -68,6 +71,14 @@ class DeltaStatistics(LoggedStatistics):
             at = np.concatenate([ordinals for _, ordinals in few])
             found.append(_moved(parsed, np.arange(len(at)), at))
         return arrow.concat_tables(found), notes
+
+    def further(self, about: Field, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:
+        """Yield what generated partition columns say: see `LoggedStatistics.further`."""
+        for bounds in delta_generated.generated_bounds(self._state, self._snapshot, about):
+            low, high = ([each and each[end] for each in bounds] for end in (0, 1))
+            unknown: list[None] = [None] * len(bounds)
+            statistics = FileStatistics(unknown, unknown, unknown, low, high, _parquet_type(about.type))
+            yield delta_generated.NAME, records_of(statistics, about, schema)
 
     def _of_part(self, part: CheckpointPart | CommitPart, about: Field, schema: pa.Schema) -> pa.Table:
         """The records of a part, `__slice` being its rows."""

@@ -7,6 +7,7 @@ of a `column_stats` index, and what they prove is judged as theirs is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -23,11 +24,16 @@ from pruner.parquet_type import ParquetType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from pruner.evidence.sources import KnowsFields, Source, Sources
     from pruner.expr.bound.predicates import BoundExpr, InLeaf
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
+
+    Mask = NDArray[np.bool_]
+    Numbers = NDArray[np.int64]
 
 INSTANTS: Final = ParquetType("INT64", "TIMESTAMP_MICROS", "Timestamp(us,utc)")
 WALL_CLOCKS: Final = ParquetType("INT64", "", "Timestamp(us)")
@@ -88,11 +94,16 @@ class LoggedStatistics(ABC):
             kind.check(about, {})
         except IndexDefinitionError:
             return
-        (name,) = self.names
+        logged = self.names[0]
         records, notes = self.records(about, kind.record_schema)
-        found.fallbacks += [f"{name}: {note}" for note in notes]
-        if records.num_rows:
-            found.usable.append(of_records(name, _USING, kind.load(records, len(self._snapshot), about)))
+        found.fallbacks += [f"{logged}: {note}" for note in notes]
+        for name, each in ((logged, records), *self.further(about, kind.record_schema)):
+            if each.num_rows:
+                found.usable.append(of_records(name, _USING, kind.load(each, len(self._snapshot), about)))
+
+    def further(self, about: Field, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:
+        """Yield what else is known of a column, as `records_of` makes it, each with what reports call it."""
+        yield from ()
 
     def _covers_all(self, source: Source) -> bool:
         if source.using != _USING:
@@ -110,17 +121,15 @@ def records_of(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Tab
     null_counts, nulls_known = _counts(found.nulls)
     nan_counts, nans_known = _counts(found.nans)
     rows = np.where(rows_known, rows, _UNKNOWN_ROWS)
-    low, high = (
-        np.array([value is not None for value in ends], np.bool_) for ends in (found.low, found.high)
-    )
+    low, high = _known(found.low), _known(found.high)
     told = np.flatnonzero(nulls_known | low | high)
     kind = _kind_of(about.type)
     layout: Any = schema  # whose stubs leave types open
     count = len(told)
-    both = zip(found.low, found.high, strict=True)
-    equal = np.array(
-        [found.equal_is_value and low is not None and low == high for low, high in both], np.bool_
-    )
+    equal = np.zeros(len(low), np.bool_)
+    if found.equal_is_value:
+        pairs = zip(found.low, found.high, strict=True)
+        equal = np.array([one is not None and one == other for one, other in pairs], np.bool_)
     exact = truth_array(equal[told])
     no, yes = truth_array(np.zeros(count, np.bool_)), truth_array(np.ones(count, np.bool_))
     columns: dict[str, Any] = {
@@ -140,7 +149,8 @@ def records_of(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Tab
     }
     for name, ends in (("min", found.low), ("max", found.high)):
         column = f"{name}_{kind}"
-        columns[column] = _column([ends[at] for at in told.tolist()], layout.field(column).type)
+        some = list(ends) if count == len(ends) else [ends[at] for at in told.tolist()]
+        columns[column] = _column(some, layout.field(column).type)
     fields: list[Any] = list(layout)
     arrays = [
         columns[field.name].cast(field.type) if field.name in columns else nulls(count, field.type)
@@ -166,13 +176,12 @@ def _column(values: list[Any], type_: pa.DataType) -> Any:
 
 def _plain_column(values: list[Any], type_: pa.DataType) -> Any:
     """A column of values that are all of its own type, or None; it needs no pandas, as a column of a list would."""
-    present = {*map(type, values)} - {type(None)}
-    known = np.array([value is not None for value in values], np.bool_)
     types = pa.types
-    if present <= {int} and types.is_int64(type_):
-        if any(not -(2**63) <= value < 2**63 for value in values if value is not None):
-            return None
-        return number_array(np.array([value or 0 for value in values], np.int64), type_, ~known)
+    if types.is_int64(type_):
+        numbers = _integers(values)
+        return None if numbers is None else number_array(numbers[0], type_, ~numbers[1])
+    present = {*map(type, values)} - {NoneType}
+    known = _known(values)
     if present <= {float} and types.is_float64(type_):
         return number_array(
             np.array([0.0 if value is None else value for value in values], np.float64), type_, ~known
@@ -201,15 +210,34 @@ def _fitting(value: Any, type_: pa.DataType) -> Any:
         return None
 
 
-def _counts(
-    values: Sequence[Any],
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.bool_]]]:
+def _known(values: Sequence[Any]) -> Mask:
+    """Which values there are."""
+    return np.array([value is not None for value in values], np.bool_)
+
+
+def _integers(values: Sequence[Any]) -> tuple[Numbers, Mask] | None:
+    """Integers, 0 where there is none, and where there is one; None where one is none of 64 bits."""
+    kinds = {*map(type, values)}
+    if not kinds <= {int, NoneType}:
+        return None
+    held: Any = np.array(values, np.object_)
+    known: Any = np.ones(len(values), np.bool_) if NoneType not in kinds else held != None  # noqa: E711
+    held[~known] = 0
+    try:
+        return held.astype(np.int64), known
+    except OverflowError:
+        return None
+
+
+def _counts(values: Sequence[Any]) -> tuple[Numbers, Mask]:
     """Counts, and which of them are known."""
-    known = [type(value) is int and 0 <= value < _UNKNOWN_ROWS for value in values]
-    counts = np.fromiter(
-        (value if is_known else 0 for value, is_known in zip(values, known, strict=True)), np.int64
+    found = _integers(values) or _integers(
+        [value if type(value) is int and abs(value) < _UNKNOWN_ROWS else None for value in values]
     )
-    return counts, np.array(known, np.bool_)
+    assert found is not None
+    numbers, known = found
+    known = known & (numbers >= 0) & (numbers < _UNKNOWN_ROWS)
+    return np.where(known, numbers, 0), known
 
 
 def _kind_of(type_: pa.DataType) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
 from typing import Literal as OneOf
 
@@ -335,14 +334,8 @@ def keys_of_paths(paths: Any, read_by: bytes = b"") -> Iterator[bytes]:
 
     `read_by` is what readers go by besides, so that records are of other files where it changes.
     """
-    offsets = np.frombuffer(paths.buffers()[1], np.int32)[
-        paths.offset : paths.offset + len(paths) + 1
-    ].tolist()
-    data = memoryview(paths.buffers()[2] or b"")
-    digest = xxhash.xxh3_128_digest
-    if not read_by:
-        return (digest(data[start:end]) for start, end in pairwise(offsets))
-    return (digest(read_by + data[start:end]) for start, end in pairwise(offsets))
+    texts: list[bytes] = paths.cast(pa.binary()).to_pylist()
+    return map(xxhash.xxh3_128_digest, [read_by + text for text in texts] if read_by else texts)
 
 
 class SliceSequence(Sequence[FileSlice]):

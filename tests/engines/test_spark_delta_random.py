@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import product
+from operator import add
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -179,20 +181,21 @@ def _check(kept: Kept, text: str, matching: set[str]) -> None:
 def _beyond(kept: Kept, text: str) -> set[str]:
     """The files of which Delta knows more than pruner may believe (docs/delta.md).
 
-    Delta evaluates a cast of partition values. It believes bounds before 1582, which may be of another calendar, and
-    that a file whose greatest number is none has no NaN, which is so for Spark's statistics alone: here any file may
-    have one, so that those are read which Delta reads for the condition on a row with NaN. Where several comparisons
-    are about the column and may be true of NaN, pruner decides for each by itself whether it is, and keeps more.
+    Delta evaluates a cast of partition values: of what nothing prunes, it knows as much. It believes bounds before
+    1582, which may be of another calendar, and that a file whose greatest number is none has no NaN, which is so for
+    Spark's statistics alone: here any file may have one. Pruner decides for each comparison by itself whether its row
+    has NaN, so that those are read which Delta reads where some of the numbers are NaN.
     """
-    several = len(re.findall(r"\bd\b", text)) > 1 and re.search(r"\bd (>|!=|NOT )|NaN|NOT \(", text)
-    if several or "p AS INT" in text:
-        return set(kept.files)
-    found: set[str] = set()
-    if "day" in text:
-        found |= kept.early
-    if re.search(r"\bd\b", text):
-        found |= kept.of_delta(re.sub(r"\bd\b", "double('NaN')", text))
+    text = text.replace("CAST(p AS INT)", f"CAST({UNPRUNED} AS INT)")
+    parts = re.split(r"\bd\b", text)
+    found = kept.early if re.search(r"\bday\b", text) else set[str]()
+    for names in product(("d", "double('NaN')"), repeat=len(parts) - 1):
+        found = found | kept.of_delta("".join(map(add, parts, (*names, ""))))
     return found
+
+
+UNPRUNED = "substring(s, 1, 3)"
+"""A text by which Delta leaves out no file."""
 
 
 def _left(frame: DataFrame, root: Path) -> set[str]:

@@ -42,6 +42,10 @@ _URI: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _WITH_MAPPING: Final = 2
 _WITH_FEATURES: Final = 3
 
+_GENERATED: Final = "generatedColumns"
+_WRITERS_GENERATE: Final = 4
+_WRITERS_WITH_FEATURES: Final = 7
+
 
 class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Where the positions of a file's deleted rows are stored.
@@ -81,10 +85,12 @@ class Remove(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Protocol(msgspec.Struct, frozen=True, rename="camel"):
-    """What a reader has to know to read the table."""
+    """What a reader has to know to read the table, and what it may expect of writers."""
 
     min_reader_version: int
     reader_features: tuple[str, ...] | None = None
+    min_writer_version: int = 0
+    writer_features: tuple[str, ...] | None = None
 
     @property
     def maps_columns(self) -> bool:
@@ -98,6 +104,13 @@ class Protocol(msgspec.Struct, frozen=True, rename="camel"):
         """Whether files may have columns of narrower types than the table."""
         return any(name in _WIDENING for name in self.reader_features or ())
 
+    @property
+    def generates_columns(self) -> bool:
+        """Whether each writer has to make the values of generated columns by their expressions."""
+        if self.min_writer_version == _WRITERS_WITH_FEATURES:
+            return _GENERATED in (self.writer_features or ())
+        return _WRITERS_GENERATE <= self.min_writer_version < _WRITERS_WITH_FEATURES
+
     def check(self, root: str) -> None:
         """Refuse a table that this reader cannot read.
 
@@ -109,7 +122,13 @@ class Protocol(msgspec.Struct, frozen=True, rename="camel"):
                 f"{root} is a Delta table for readers of version {self.min_reader_version}: this reader knows up to "
                 f"{_WITH_FEATURES}"
             )
-        features = self.reader_features if self.min_reader_version == _WITH_FEATURES else ()
+        features = self.reader_features
+        if (features is None) if self.min_reader_version == _WITH_FEATURES else features:
+            raise TableError(
+                f"the log of {root} has a protocol for readers of version {self.min_reader_version} "
+                f"{'without' if features is None else 'with'} readerFeatures, so that it is not known what the table "
+                "asks of a reader: restore the log"
+            )
         unknown = sorted(set(features or ()) - _READER_FEATURES)
         managed = [name for name in unknown if name in _MANAGED]
         if managed:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from pruner.tables.delta.actions import Metadata, Protocol
 
+_VOID: Final = "void"
+"""The type of columns that hold nothing: Spark leaves them out where it reads a table."""
+
 _TYPES: Final[dict[str, pa.DataType]] = {
     "string": pa.string(),
     "long": pa.int64(),
@@ -29,7 +32,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
-    "void": pa.null(),
+    _VOID: pa.null(),
 }
 _DECIMAL: Final = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 _PADDED: Final = re.compile(r"char\(\d+\)")
@@ -40,6 +43,7 @@ _MODE: Final = "delta.columnMapping.mode"
 _MAPPED: Final = ("name", "id")
 _GENERATED: Final = re.compile(r"col-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 """Physical names as Delta's writers make them: no file has such a column under another name."""
+_GENERATION: Final = "delta.generationExpression"
 _CHANGES: Final = "delta.typeChanges"
 _INTEGERS: Final = ("byte", "short", "integer", "long")
 _WIDENINGS: Final = frozenset(
@@ -129,6 +133,19 @@ def _require_generated_names(fields: Iterable[Field], root: str) -> None:
             )
 
 
+def generation_expressions(metadata: Metadata) -> dict[str, str]:
+    """The expressions of the generated partition columns, by the names of the columns."""
+    try:
+        found = _STRUCT.decode(metadata.schema_string)
+    except msgspec.MsgspecError:
+        return {}
+    partitioned = {name.lower() for name in metadata.partition_columns}
+    told = {
+        each.name: each.metadata.get(_GENERATION) for each in found.fields if each.name.lower() in partitioned
+    }
+    return {name: text for name, text in told.items() if isinstance(text, str)}
+
+
 def became_double(metadata: Metadata) -> frozenset[tuple[str, ...]]:
     """The columns of doubles that some files may have as 32-bit floats, by their paths in the files."""
     try:
@@ -213,7 +230,7 @@ def _of_partition(field: Field) -> Field:
 
 
 def _fields(of: _Struct, path: tuple[str, ...], stored: tuple[str, ...], *, mapped: bool) -> Iterator[Field]:
-    for column in of.fields:
+    for column in _read(of):
         here = (*path, column.name)
         there = (*stored, _name(column, mapped=mapped))
         id_ = column.metadata.get(_ID) if mapped else None
@@ -231,6 +248,18 @@ def _fields(of: _Struct, path: tuple[str, ...], stored: tuple[str, ...], *, mapp
         inner = _struct(column.type)
         if inner is not None:
             yield from _fields(inner, here, there, mapped=mapped)
+
+
+def _read(of: _Struct) -> list[_Column]:
+    return [each for each in of.fields if not _is_void(each.type)]
+
+
+def _is_void(type_: Any) -> bool:
+    """Whether nothing can be read of a column: it is of no type, or all of its fields are."""
+    inner = None if type_ == _VOID else _struct(type_)
+    return type_ == _VOID or (
+        inner is not None and bool(inner.fields) and all(_is_void(each.type) for each in inner.fields)
+    )
 
 
 def _struct(type_: Any) -> _Struct | None:
@@ -260,7 +289,7 @@ def _type(type_: Any, path: tuple[str, ...], *, mapped: bool = False) -> pa.Data
         return pa.struct(
             [
                 pa.field(_name(each, mapped=mapped), _type(each.type, (*path, each.name), mapped=mapped))
-                for each in inner.fields
+                for each in _read(inner)
             ]
         )
     nested = msgspec.convert(type_, _Nested)

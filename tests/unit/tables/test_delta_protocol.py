@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -21,10 +24,12 @@ import pytest
 import pruner
 from pruner.errors import TableError
 from pruner.tables.delta.source import DeltaSource
-from tests.support.delta_logs import Column, DeltaLog, made_up, write_checkpoint
+from tests.support import profiles
+from tests.support.delta_logs import Column, DeltaLog, made_up, portable, write_checkpoint
 from tests.unit.tables.test_delta import ID, VECTORS, held, ids, listed, refusal
 
 HERE: Final = "test_delta_protocol"
+ROWS: Final = "test_duckdb_delta_rows"
 READERS: Final[dict[str, tuple[str, ...]]] = {
     "Commits are applied in the order of their versions": ("test_delta.test_commits",),
     "Versions are contiguous": ("test_delta.test_a_gap_is_refused", f"{HERE}.test_a_gap_behind_a_checkpoint"),
@@ -60,6 +65,7 @@ READERS: Final[dict[str, tuple[str, ...]]] = {
     "A compacted commit stands for its range": (
         "test_delta.test_compacted_commits_stand_for_those_that_are_gone",
         f"{HERE}.test_a_compacted_commit_is_not_used_beyond_the_version",
+        f"{HERE}.test_any_mixture_of_commits_compactions_and_checkpoints",
     ),
     "Features that are not known are refused": (
         "test_delta.test_r8_an_unknown_feature_is_refused_by_name",
@@ -121,13 +127,73 @@ READERS: Final[dict[str, tuple[str, ...]]] = {
         f"{HERE}.test_numbers_of_nulls_without_tight_bounds",
     ),
     "Data files are of Parquet": (f"{HERE}.test_files_of_another_format_are_refused",),
+    "Readers of version 3, and they alone, are told of features": (
+        f"{HERE}.test_a_protocol_that_contradicts_itself_is_refused",
+    ),
+    "Commits that are staged are for the catalog to tell": (
+        f"{HERE}.test_other_files_are_no_part_of_the_log",
+        "test_delta.test_r8_an_unknown_feature_is_refused_by_name",
+    ),
+    "cdc actions add no file to the table": (f"{HERE}.test_what_is_for_others_is_no_matter",),
+    "Columns of the change feed and of row tracking are hidden": (
+        f"{ROWS}.test_columns_of_files_that_the_table_does_not_have_are_hidden",
+    ),
+    "Domains, transactions, row ids and clustering ask nothing of a reader": (
+        f"{HERE}.test_what_is_for_others_is_no_matter",
+        f"{HERE}.test_what_checkpoints_hold_for_others_is_no_matter",
+        f"{HERE}.test_features_for_writers_are_no_matter",
+    ),
+    "Removes of a checkpoint are tombstones and say nothing of its files": (
+        f"{HERE}.test_what_checkpoints_hold_for_others_is_no_matter",
+    ),
+    "Actions of a commit have no order": (f"{HERE}.test_actions_of_a_commit_in_any_order",),
+    "Later metadata replaces all of the former": (f"{HERE}.test_later_metadata_replaces_all_of_the_former",),
+    "Columns that a file lacks are NULL; defaults are for writers": (
+        f"{ROWS}.test_a_column_that_a_file_lacks_is_null_and_not_its_default",
+    ),
+    "Constraints, invariants, generation and identity are for writers": (
+        f"{ROWS}.test_columns_with_rules_for_writers_are_columns",
+    ),
+    "Partition values are those of the log where files have the columns too": (
+        f"{ROWS}.test_partition_values_are_those_of_the_log_where_files_hold_others",
+    ),
+    "An empty partition value is NULL, whatever the type; numbers are their texts": (
+        f"{ROWS}.test_an_empty_partition_value_is_null",
+        f"{ROWS}.test_numbers_as_partition_values",
+    ),
+    "All codecs and both kinds of pages are read, whatever the settings say": (
+        f"{ROWS}.test_every_codec_and_both_kinds_of_pages",
+    ),
+    "Decimals, moments and lists are read in each form": (
+        f"{ROWS}.test_types_in_each_form_that_files_may_have_them_in",
+    ),
+    "Values of narrower types are converted, at any depth": (
+        f"{ROWS}.test_values_of_files_from_before_a_type_was_widened",
+    ),
+    "Columns of type void are left out": (f"{ROWS}.test_void_columns_are_left_out",),
+    "Statistics of a checkpoint are texts, columns, or both": (
+        "test_delta_statistics.test_statistics_of_checkpoints",
+        "test_delta_statistics.test_typed_statistics_of_a_checkpoint",
+    ),
+    "Bounds of a column of NULLs carry no information": ("test_delta_statistics.test_a_column_of_nulls",),
+    "A log may begin with a checkpoint, whose commit may be gone": (
+        f"{HERE}.test_versions_from_before_the_oldest_checkpoint_are_refused",
+        f"{HERE}.test_a_newer_checkpoint_is_not_used_for_the_past",
+    ),
+    "Files of a vector begin at its offset, and at 0 where it has none": (
+        f"{HERE}.test_a_vector_without_an_offset",
+    ),
+    "Vectors of other versions, magic numbers and checksums are refused": (
+        "test_delta.test_a_damaged_vector_is_refused",
+        f"{HERE}.test_vectors_of_unknown_forms_are_refused",
+    ),
 }
 
 
 def test_each_sentence_has_its_tests():
-    texts = {
-        path.stem: path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_delta*.py")
-    }
+    tests_ = Path(__file__).parents[2]
+    paths = [*tests_.glob("unit/tables/test_delta*.py"), *tests_.glob("engines/test_duckdb_delta*.py")]
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in paths}
     for sentence, tests in READERS.items():
         for test in tests:
             module, _, name = test.partition(".")
@@ -624,3 +690,205 @@ def test_statistics_of_a_past_version_are_at_hand_and_bounded(tmp_path: Path):
     assert sum(source.state_of(each) is not None for each in past) == 16
     opened = pruner.open_table(str(table.root))
     assert opened.snapshot("10").plan("id = 3").kept == 1
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"minReaderVersion": 3},
+        {"minReaderVersion": 2, "readerFeatures": ["deletionVectors"]},
+        {"minReaderVersion": 1, "readerFeatures": ["newThing"]},
+    ],
+)
+@pytest.mark.parametrize("kind", ["", "classic", "v2_json"])
+def test_a_protocol_that_contradicts_itself_is_refused(tmp_path: Path, protocol: dict[str, Any], kind: str):
+    """As in Spark: what it asks of a reader is not known."""
+    table = DeltaLog(tmp_path / "t", ID)
+    table.protocol = lambda: {"protocol": {"minWriterVersion": 7, **protocol}}
+    table.commit(table.protocol())
+    if kind:
+        write_checkpoint(table, kind)
+        without_commits(table)
+    told = refusal(table.root)
+    assert "readerFeatures, so that it is not known what the table asks of a reader" in told
+    assert f"version {protocol['minReaderVersion']}" in told
+
+
+FOR_WRITERS: Final = (
+    *("appendOnly", "invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults"),
+    *("changeDataFeed", "identityColumns", "rowTracking", "domainMetadata", "icebergCompatV1"),
+    *("icebergCompatV2", "clustering", "inCommitTimestamp"),
+)
+
+
+def test_features_for_writers_are_no_matter(tmp_path: Path):
+    table = DeltaLog(tmp_path / "t", ID)
+    told = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [*FOR_WRITERS]}
+    tracked = {
+        "baseRowId": 0,
+        "defaultRowCommitVersion": 2,
+        "clusteringProvider": "liquid",
+        "tags": {"a": "b"},
+    }
+    table.commit({"protocol": told})
+    for add in [table.files[path].add for path in table.append(ids(0, 5), ids(5, 9))]:
+        table.commit({"add": {**add, **tracked, "dataChange": False}})
+    assert listed(DeltaSource(str(table.root))) == held(table)
+    assert pruner.open_table(table.root).plan("id = 7").kept == 1
+
+
+def test_what_checkpoints_hold_for_others_is_no_matter(table: DeltaLog):
+    """Transactions, domains, and tombstones, also of files that are there with another vector, or none."""
+    (path, *_) = table.files
+    table.delete({path: [3]})
+    before = {key: value for key, value in table.files[path].add.items() if key == "path"}
+    write_checkpoint(table)
+    (checkpoint,) = table.log.glob("*.checkpoint.parquet")
+    rows = pq.read_table(checkpoint)
+    more = {
+        "remove": [{**before, "deletionTimestamp": 1, "dataChange": True}, {**before, "dataChange": False}],
+        "txn": [{"appId": "a", "version": 1}],
+        "domainMetadata": [{"domain": "delta.clustering", "configuration": "{}", "removed": False}],
+    }
+    for name, values in more.items():
+        added = pa.table({name: values})
+        rows = pa.concat_tables([rows, added], promote_options="default")
+    pq.write_table(rows, checkpoint)
+    without_commits(table)
+    assert listed(DeltaSource(str(table.root))) == held(table)
+
+
+def test_actions_of_a_commit_in_any_order(table: DeltaLog):
+    source = DeltaSource(str(table.root))
+    source.snapshot()
+    paths = list(table.files)
+    for rows in ([1], [2, 3]):
+        table.delete(dict.fromkeys(paths, rows))
+        commit = table.commit_file(table.version)
+        lines = commit.read_text().splitlines()
+        for turn in (reversed(lines), lines[1::2] + lines[2::2] + lines[:1]):
+            commit.write_text("\n".join(turn) + "\n")
+            assert listed(DeltaSource(str(table.root))) == held(table)
+    assert listed(source) == held(table)
+
+
+def test_later_metadata_replaces_all_of_the_former(tmp_path: Path):
+    """A setting or a partition column that it does not repeat is gone."""
+    settings = {"delta.enableInCommitTimestamps": "true", "delta.enableDeletionVectors": "true"}
+    table = DeltaLog(tmp_path / "t", (*ID, Column("p", "string")), ("p",), configuration=settings)
+    source = DeltaSource(str(table.root))
+    assert source.snapshot().may_leave_files
+    table.configuration, table.partitioned = {}, ()
+    table.commit(table.metadata())
+    for each in (source.snapshot(), DeltaSource(str(table.root)).snapshot()):
+        assert not each.may_leave_files
+        assert not [field for field in each.schema.columns if field.partition]
+
+
+def _with_vector(table: DeltaLog, data: bytes, **vector: Any) -> None:
+    """Give the only file of a table a vector that lies in a file of its own."""
+    ((path, file),) = table.files.items()
+    place = table.root / "v.bin"
+    place.write_bytes(data)
+    vector = {"storageType": "p", "pathOrInlineDv": place.as_uri(), **vector}
+    add = {**file.add, "deletionVector": vector}
+    table.commit({"remove": {"path": path, "dataChange": True}}, {"add": add})
+
+
+def _deleted(table: DeltaLog) -> list[int]:
+    deletes = DeltaSource(str(table.root)).snapshot().deletes
+    assert deletes is not None
+    (rows,) = deletes.positions(np.array([0], np.intp))
+    return rows.tolist()
+
+
+def _stored(content: bytes, checksum: int | None = None) -> bytes:
+    check = zlib.crc32(content) if checksum is None else checksum
+    return struct.pack(">I", len(content)) + content + struct.pack(">I", check)
+
+
+def test_a_vector_without_an_offset(tmp_path: Path):
+    """It is 0 then."""
+    content = portable([2, 5])
+    for number, (data, place) in enumerate(
+        (
+            (b"\x01" + _stored(content), {"offset": 1}),
+            (_stored(content), {}),
+            (_stored(content), {"offset": 0}),
+        )
+    ):
+        table = DeltaLog(tmp_path / str(number), ID, features=VECTORS)
+        table.append(ids(0, 9))
+        _with_vector(table, data, sizeInBytes=len(content), cardinality=2, **place)
+        assert _deleted(table) == [2, 5]
+
+
+def test_vectors_of_unknown_forms_are_refused(tmp_path: Path):
+    content = portable([2, 5])
+    magic = struct.pack("<i", 1_681_511_378) + content[4:]
+    for number, (data, size) in enumerate(
+        (
+            (b"\x01" + _stored(content, 7), len(content)),
+            (b"\x01" + _stored(magic), len(magic)),
+            (b"\x01" + _stored(content), len(content) - 1),
+            (b"\x01" + _stored(content)[:-2], len(content)),
+            (b"", len(content)),
+        )
+    ):
+        table = DeltaLog(tmp_path / str(number), ID, features=VECTORS)
+        table.append(ids(0, 9))
+        _with_vector(table, data, offset=1, sizeInBytes=size, cardinality=2)
+        with pytest.raises(TableError):
+            _deleted(table)
+
+
+def compacted(table: DeltaLog, first: int, last: int) -> None:
+    """Write the compacted commits of a range: the newest action of each file, and the metadata."""
+    files: dict[str, dict[str, Any]] = {}
+    others: list[dict[str, Any]] = []
+    for version in range(first, last + 1):
+        for line in table.commit_file(version).read_text().splitlines():
+            action: dict[str, Any] = json.loads(line)
+            file = action.get("add") or action.get("remove")
+            if file is None:
+                others += [action] if "commitInfo" not in action else []
+            else:
+                key = file["path"] + json.dumps(file.get("deletionVector"))
+                files.pop(key, None)
+                files[key] = action
+    lines = "".join(json.dumps(each) + "\n" for each in [*others, *files.values()])
+    (table.log / f"{first:020d}.{last:020d}.compacted.json").write_text(lines)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_mixture_of_commits_compactions_and_checkpoints(tmp_path: Path, seed: int):
+    """Compactions that overlap checkpoints and each other, and logs that were cleaned up behind a checkpoint.
+
+    A look that follows the log and one from the beginning give the same as the writer's own account.
+    """
+    of = random.Random(f"{profiles.seed()} {seed}")
+    table = DeltaLog(tmp_path / "t", ID, features=VECTORS)
+    source = DeltaSource(str(table.root))
+    oldest = 0
+    for number in range(16):
+        kind = of.choice(("append", "delete", "remove", "checkpoint", "compact", "compact"))
+        some = of.choice([*table.files, ""])
+        if kind == "append" or not some:
+            table.append(ids(number * 10, number * 10 + 5))
+        elif kind == "delete":
+            table.delete({some: [of.randrange(5)]}, of.choice("upi"))
+        elif kind == "remove":
+            table.remove(some)
+        elif kind == "checkpoint":
+            write_checkpoint(table, of.choice(("classic", "parts", "v2_json", "v2_parquet")))
+            if of.random() < 0.5:
+                newest = of.randint(oldest, table.version)
+                for version in range(oldest, newest):
+                    table.commit_file(version).unlink()
+                oldest = newest
+        elif table.version > oldest:
+            first = of.randrange(oldest, table.version)
+            compacted(table, first, of.randint(first + 1, table.version))
+        if of.random() < 0.7:
+            assert listed(source) == held(table)
+        assert listed(DeltaSource(str(table.root))) == held(table)

@@ -478,3 +478,86 @@ def test_statistics_are_parsed_once_and_follow_the_files(
             assert opened.plan(predicate).kept_mask.tolist() == expected, (step, change, predicate)
         monkeypatch.setattr(CheckpointPart, "statistics", read_once)
     assert reads == 0
+
+
+def generated(
+    root: Path,
+    expression: str,
+    type_: str,
+    values: list[str | None],
+    source: str = "timestamp",
+    **protocol: Any,
+) -> DeltaLog:
+    """A table without statistics, partitioned by a column that is made of `at`: a file for each value."""
+    table = DeltaLog(root, (Column("at", source), Column("p", type_)), ("p",), features=("timestampNtz",))
+    told = {"minReaderVersion": 1, "minWriterVersion": 4, **protocol}
+    metadata = table.metadata()
+    schema = json.loads(metadata["metaData"]["schemaString"])
+    schema["fields"][1]["metadata"]["delta.generationExpression"] = expression
+    metadata["metaData"]["schemaString"] = json.dumps(schema)
+    table.commit({"protocol": told}, metadata)
+    for value in values:
+        table.append(
+            pa.table({"at": pa.array([None], table.columns[0].arrow().type)}),
+            stats=False,
+            values={"p": value},
+        )
+    return table
+
+
+DAYS: list[str | None] = ["2024-03-01", "2024-03-04", "2024-03-07", None, "1582-01-01"]
+
+
+@pytest.mark.parametrize("expression", ["CAST(at AS DATE)", "cast( `at`  as date )"])
+def test_a_day_of_a_partition_bounds_the_moments_that_it_is_made_of(tmp_path: Path, expression: str):
+    """Whatever clock it was: from 24 hours before it begins to 24 hours after it ends, in UTC."""
+    opened = pruner.open_table(generated(tmp_path / "t", expression, "date", DAYS).root)
+
+    def kept(condition: str) -> list[bool]:
+        return opened.plan(condition, dialect="duckdb").kept_mask.tolist()
+
+    assert kept("at = TIMESTAMPTZ '2024-03-02 23:59:59Z'") == [True, False, False, True, True]
+    assert kept("at = TIMESTAMPTZ '2024-03-03 00:00:01Z'") == [False, True, False, True, True]
+    assert kept("at >= TIMESTAMPTZ '2024-03-06 00:00:01Z'") == [False, False, True, True, True]
+    assert kept("at < TIMESTAMPTZ '2024-02-29 00:00:00Z'") == [False, False, False, True, True]
+    assert kept("at < TIMESTAMPTZ '2024-02-29 00:00:01Z'") == [True, False, False, True, True]
+    assert kept("at IS NULL") == kept("at IS NOT NULL") == [True] * 5
+    assert kept("at IS NULL OR at > TIMESTAMPTZ '2030-01-01Z'") == [True] * 5
+
+
+def test_a_year_of_a_partition_bounds_the_moments_that_it_is_made_of(tmp_path: Path):
+    years: list[str | None] = ["2023", "2024", "1900", "9999", None]
+    for number, source in enumerate(("timestamp", "timestamp_ntz")):
+        opened = pruner.open_table(
+            generated(tmp_path / str(number), "YEAR(at)", "integer", years, source).root
+        )
+        name = "TIMESTAMPTZ" if source == "timestamp" else "TIMESTAMP"
+        for instant, expected in (
+            ("2023-06-01", [True, False]),
+            ("2024-01-01 12:00:00", [True, True]),
+            ("2024-12-31", [False, True]),
+            ("2026-01-01", [False, False]),
+        ):
+            plan = opened.plan(f"at = {name} '{instant}'", dialect="duckdb")
+            assert plan.kept_mask.tolist() == [*expected, True, True, True], instant
+
+
+@pytest.mark.parametrize(
+    ("expression", "type_", "values", "protocol"),
+    [
+        ("CAST(at AS DATE)", "date", DAYS, {"minWriterVersion": 3}),
+        ("CAST(at AS DATE)", "date", DAYS, {"minWriterVersion": 7, "writerFeatures": ["appendOnly"]}),
+        ("CAST(other AS DATE)", "date", DAYS, {}),
+        ("CAST(at AS DATE) + 30", "date", DAYS, {}),
+        ("date_add(CAST(at AS DATE), 1)", "date", DAYS, {}),
+        ("CAST(at AS DATE)", "string", DAYS, {}),
+        ("YEAR(at)", "string", ["2024"] * 5, {}),
+        ("MONTH(at)", "integer", ["3"] * 5, {}),
+        ("YEAR(at)", "integer", ["02024"] * 5, {}),
+    ],
+)
+def test_what_is_not_known_to_be_made_of_a_column_bounds_nothing(
+    tmp_path: Path, expression: str, type_: str, values: list[str | None], protocol: dict[str, Any]
+):
+    opened = pruner.open_table(generated(tmp_path / "t", expression, type_, values, **protocol).root)
+    assert opened.plan("at > TIMESTAMPTZ '2030-01-01Z'", dialect="duckdb").kept == 5
