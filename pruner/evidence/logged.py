@@ -88,11 +88,20 @@ class LoggedStatistics(ABC):
             kind.check(about, {})
         except IndexDefinitionError:
             return
+        source = self._source(about, kind, found)
+        if source is not None:
+            found.usable.append(source)
+
+    def _source(self, about: Field, kind: RowIndexType, found: Sources) -> Source | None:
+        """What is known of a column, None where nothing is; what could not be read is added to the fallbacks."""
         (name,) = self.names
         records, notes = self.records(about, kind.record_schema)
         found.fallbacks += [f"{name}: {note}" for note in notes]
-        if records.num_rows:
-            found.usable.append(of_records(name, _USING, kind.load(records, len(self._snapshot), about)))
+        return self._made(name, kind, records, len(self._snapshot), about) if records.num_rows else None
+
+    def _made(self, name: str, kind: RowIndexType, records: pa.Table, count: int, about: Field) -> Source:
+        """What records say of a column of some files."""
+        return of_records(name, _USING, kind.load(records, count, about))
 
     def _covers_all(self, source: Source) -> bool:
         if source.using != _USING:

@@ -313,7 +313,7 @@ def _said(table: source.IcebergSource) -> list[Any]:
     """All that the manifests of a table's snapshot say."""
     state = table.state_of(table.snapshot())
     assert state is not None
-    return [of_manifest(each) for each in (*state.data, *state.deletes)]
+    return [of_manifest(each) for each in (*(part.manifest for part in state.parts), *state.deletes)]
 
 
 def test_another_process_decodes_new_manifests_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
