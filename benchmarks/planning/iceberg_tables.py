@@ -41,7 +41,7 @@ def write_table(root: Path, count: int) -> None:
         _manifest(root, f"m{number}.avro", start, min(start + _IN_MANIFEST, count), 1)
         for number, start in enumerate(range(0, count, _IN_MANIFEST))
     ]
-    _snapshot(root, 1, manifests)
+    snapshot(root, 1, manifests)
 
 
 def append(root: Path, version: int, files: int = 1) -> None:
@@ -49,10 +49,11 @@ def append(root: Path, version: int, files: int = 1) -> None:
     before = json.loads((root / "metadata" / f"{version - 1}.manifests.json").read_text())
     start = 10**9 + version * 1000
     added = _manifest(root, f"a{version}.avro", start, start + files, version)
-    _snapshot(root, version, [added, *before])
+    snapshot(root, version, [added, *before])
 
 
-def _snapshot(root: Path, version: int, manifests: list[dict[str, Any]]) -> None:
+def snapshot(root: Path, version: int, manifests: list[dict[str, Any]]) -> None:
+    """Make a snapshot of some lines of a manifest list the current one."""
     folder = root / "metadata"
     name = f"snap-{version}.avro"
     with (folder / name).open("wb") as out:
