@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
@@ -156,7 +158,7 @@ def _entries(root: Path, start: int, stop: int, version: int) -> Iterator[dict[s
     sizes = [{"key": each, "value": 120 + 7 * each} for each in ids]
     none = [{"key": each, "value": 0} for each in ids]
     for n in range(start, stop):
-        day = 19_723 + n % 365
+        day = _day(n)
         yield {
             "status": 1,
             "snapshot_id": version,
@@ -164,7 +166,7 @@ def _entries(root: Path, start: int, stop: int, version: int) -> Iterator[dict[s
             "file_sequence_number": None,
             "data_file": {
                 "content": 0,
-                "file_path": f"{root}/data/day={day}/{n % 200:05d}-{n}-{_UUID}-00001.parquet",
+                "file_path": f"{root}/data/day={day}/{_name(n)}",
                 "file_format": "PARQUET",
                 "partition": {"day": day},
                 "record_count": ROWS,
@@ -197,6 +199,23 @@ def _bounds(n: int, more: int, day: int) -> list[dict[str, Any]]:
         struct.pack("<i", row % 5),
     ]
     return [{"key": number, "value": value} for number, value in enumerate(values, 1)]
+
+
+def write_file_of(root: Path, count: int) -> None:
+    """Write the one data file that has the value of `values_of`, for readers that cannot plan without reading it."""
+    n = count // 2
+    path = root / "data" / f"day={_day(n)}" / _name(n)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
+    pq.write_table(pa.table([pa.array(range(n * ROWS, (n + 1) * ROWS))], schema=pa.schema([field])), path)
+
+
+def _day(n: int) -> int:
+    return 19_723 + n % 365
+
+
+def _name(n: int) -> str:
+    return f"{n % 200:05d}-{n}-{_UUID}-00001.parquet"
 
 
 def values_of(count: int) -> int:

@@ -19,6 +19,7 @@ from pruner.arrow import number_array, text_array, truth_array
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.iceberg.deletes import DeletePlan, delete_files
+from pruner.tables.iceberg.footers import Footers
 from pruner.tables.iceberg.manifests import DATA, all_files, read_manifest, read_manifest_list
 from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
@@ -134,6 +135,7 @@ class IcebergSource(WriteOnceSource):
         self._metadata: TableMetadata | None = None
         self._manifests: dict[ManifestFile, Manifest] = {}
         self._parts: dict[ManifestFile, DataPart] = {}
+        self._footers = Footers(self.storage_options)
         self._saved = SavedManifests()
         self._snapshot: Snapshot | None = None
         self._shown: TableMetadata | None = None
@@ -336,7 +338,7 @@ class IcebergSource(WriteOnceSource):
             raise TableError(
                 f"the manifests of {self.root} name a file twice, so that its rows would count twice"
             )
-        found = _snapshot(state, schema_id, self.root, self.storage_options)
+        found = _snapshot(state, schema_id, self.root, self._footers, self.storage_options)
         self._states[found.id] = state
         return found
 
@@ -407,7 +409,9 @@ def _read_by(metadata: TableMetadata) -> bytes:
     return xxhash.xxh3_128_digest(text) if text else b""
 
 
-def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Mapping[str, str]) -> Snapshot:
+def _snapshot(
+    state: IcebergState, schema_id: int | None, root: str, footers: Footers, options: Mapping[str, str]
+) -> Snapshot:
     metadata = state.metadata
     mapping = _mapping(metadata)
     mapped = None if mapping is None else mapping.paths()
@@ -422,7 +426,7 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
         deletes=_deletes(state, root, options),
         hides_nan=True,
         may_leave_files=metadata.format_version > 1,
-        nested=NestedNames(metadata.schema_of(schema_id), options, _by_partition(state), mapping),
+        nested=NestedNames(metadata.schema_of(schema_id), footers, _by_partition(state), mapping),
         version=None if state.snapshot is None else f"{metadata.table_uuid} {state.snapshot.snapshot_id}",
         state=state,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import pruner
 from benchmarks.planning import iceberg_tables
 from pruner.errors import TableError
+from pruner.tables.iceberg import footers
 from pruner.tables.iceberg.manifests import read_manifest
 from tests.support import profiles
 from tests.support.iceberg_tables import IcebergLake, rows
@@ -110,33 +112,65 @@ def test_a_file_that_comes_twice_is_refused(tmp_path: Path) -> None:
         assert followed.plan("id = 7").kept == 1
 
 
+class Published:
+    """A table of PyIceberg's whose metadata is also there as that of a table that keeps its own versions."""
+
+    def __init__(self, folder: Path, spec: str) -> None:
+        self.table = IcebergLake(folder).create("t", spec)
+        self.root = Path(self.table.location().removeprefix("file://"))
+        self._version = 0
+        self.append(range(12))
+
+    def append(self, numbers: range) -> None:
+        self.table.append(rows(self.table, numbers))
+        self._publish()
+
+    def delete(self, condition: str) -> None:
+        self.table.delete(condition)
+        self._publish()
+
+    def _publish(self) -> None:
+        self._version += 1
+        folder = self.root / "metadata"
+        newest = self.table.metadata_location.removeprefix("file://")
+        shutil.copy(newest, folder / f"v{self._version}.metadata.json")
+        (folder / "version-hint.text").write_text(str(self._version))
+
+
+def test_a_footer_is_read_once_whatever_is_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Published(tmp_path, "unpartitioned")
+    followed = pruner.open_table(str(lake.root))
+    read: list[int] = []
+    plain = footers.SchemaReader.read_all
+
+    def counted(self: Any, lister: Any, files: Sequence[Any]) -> Any:
+        read.append(len(files))
+        return plain(self, lister, files)
+
+    monkeypatch.setattr(footers.SchemaReader, "read_all", counted)
+    for step in (12, 20, 28):
+        data = followed.snapshot().data
+        assert data.nested is not None
+        files = [(each.base_file, each.size) for each in data.slices if each.base_file is not None]
+        held = data.nested.held(files, ["id"])
+        assert [each.names for each in held] == [None] * len(files), "they have field ids"
+        lake.append(range(step, step + 8))
+    assert read == [1, 1, 1]
+
+
 @pytest.mark.parametrize("spec", ["unpartitioned", "months", "texts"])
 def test_indexes_follow_appends_and_deletes(spec: str, tmp_path: Path) -> None:
-    table = IcebergLake(tmp_path).create("t", spec)
-    table.append(rows(table, range(12)))
-    root = Path(table.location().removeprefix("file://"))
-    version = 0
-
-    def published() -> None:
-        nonlocal version
-        version += 1
-        shutil.copy(
-            table.metadata_location.removeprefix("file://"), root / f"metadata/v{version}.metadata.json"
-        )
-        (root / "metadata/version-hint.text").write_text(str(version))
-
-    published()
+    lake = Published(tmp_path, spec)
+    root = lake.root
     followed = pruner.open_table(str(root))
     followed.create_index("ids", on="id", using="bloom_filter")
     followed.create_index("numbers", on="number")
     conditions = ["id = 5", "id = 30", "number > 100", "number IS NULL AND id < 20", "name = 'x' OR id = 14"]
     for step in range(12, 48, 6):
         _same(followed, root, conditions)
-        table.append(rows(table, range(step, step + 6)))
-        published()
+        lake.append(range(step, step + 6))
         _same(followed, root, conditions)
-        table.delete(f"id IN ({step - 2}, {step + 1})")
-        published()
+        lake.delete(f"id IN ({step - 2}, {step + 1})")
         _same(followed, root, conditions)
         if step % 12:
             followed.refresh()
