@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +142,7 @@ def test_a_footer_is_read_once_whatever_is_committed(tmp_path: Path, monkeypatch
     read: list[int] = []
     plain = footers.SchemaReader.read_all
 
-    def counted(self: Any, lister: Any, files: Sequence[Any]) -> Any:
+    def counted(self: Any, lister: Any, files: list[Any]) -> Any:
         read.append(len(files))
         return plain(self, lister, files)
 
@@ -188,7 +187,7 @@ def test_a_manifest_with_every_kind_of_partition_value(tmp_path: Path) -> None:
     values = [0.0, -0.0, float("nan"), None, 0.0, float("nan"), -0.0, 2.5]
     entries: list[dict[str, Any]] = []
     for number, value in enumerate(values):
-        entry = random_entry(chance, number) | {"status": 1}
+        entry: dict[str, Any] = random_entry(chance, number) | {"status": 1}
         entry["data_file"]["partition"] |= {"x": value, "small": value, "city": "a" if number < 4 else None}
         entries.append(entry)
     manifest = read_manifest(written(entries, schema_of_version(2)), ANY, "m.avro")

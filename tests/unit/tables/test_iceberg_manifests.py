@@ -206,6 +206,9 @@ def _refused(entries: list[Any], schema: Any) -> str:
 def test_schemas_that_are_no_manifests() -> None:
     plain = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
     assert _refused([{"a": 1}], plain) == "m.avro has no field ids: it is no manifest of an Iceberg table"
+    data = written([{"a": 1}], plain).replace(b'"name": "a"', b'"namm": "a"')
+    with pytest.raises(TableError, match="a field without a name"):
+        read_manifest(data, ANY, "m.avro")
     nothing = {"type": "record", "name": "r", "fields": [{"name": "status", "type": "null", "field-id": 0}]}
     assert "more records than bytes" in _refused([{"status": None}], nothing)
     itself = {
