@@ -1,12 +1,14 @@
-"""Opening an Iceberg table and planning on its manifests, against pyiceberg, fastavro and Polars reading them.
+"""Opening an Iceberg table and planning on its manifests, against pyiceberg, fastavro, Polars and DuckDB reading them.
 
-Tables of 20,000 and 200,000 files (BENCH_FILES for others) with bounds of eight columns. Only metadata is there: no
-contender opens a data file. They take turns; processor time is that of the whole process.
+Tables of 20,000 and 200,000 files (BENCH_FILES for others) with bounds of eight columns. Only metadata is there, and
+the one data file that DuckDB's extension reads: no other contender opens it. They take turns; processor time is that of
+the whole process. pyiceberg keeps the lists of manifests that it has read.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import resource
 import subprocess
@@ -26,13 +28,20 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
-from benchmarks.planning.iceberg_tables import append, values_of, write_table
+from benchmarks.planning.iceberg_tables import append, values_of, write_file_of, write_table
 from pruner.tables.iceberg.manifests import DATA, ManifestFile, read_manifest
 from pruner.tables.iceberg.source import IcebergSource
+from referee.run import Reader
+from tools.cache import cache_dir
 
 FILES = (20_000, 200_000)
 RUNS = 3
 EqualTo: Any = _EqualTo  # whose arguments have no types
+
+DUCKDB = Reader(
+    "duckdb-iceberg", "duckdb==1.5.5", (), ("duckdb-extension-avro==1.5.5", "duckdb-extension-iceberg==1.5.5")
+)
+_IN_DUCKDB = Path(__file__).with_name("iceberg_in_duckdb.py")
 
 _NEW_PROCESS = {
     "pruner": "import pruner; assert pruner.open_table({root!r}).plan('id = {value}').kept == 1",
@@ -49,6 +58,7 @@ def run(console: Console) -> None:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder) / "t"
             write_table(root, count)
+            write_file_of(root, count)
             grid = Grid(title=f"an Iceberg table of {count:,} files, milliseconds")
             for heading in ("what", "processor", "wall"):
                 grid.add_column(heading, justify="left" if heading == "what" else "right")
@@ -89,6 +99,12 @@ def _measured(root: Path, count: int) -> dict[str, tuple[float, float]]:
             contender()
             if turn:
                 times[name].append((_processor() - processor, time.perf_counter() - wall))
+    python = str(DUCKDB.python(cache_dir() / "peers" / "iceberg"))
+    asked = [_in_duckdb(python, metadata, value) for _ in range(RUNS)]
+    times["open, plan and read the one file, DuckDB's extension"] = [
+        (first, wall) for first, _, wall in asked
+    ]
+    times["the same again, DuckDB's extension"] = [(again, again) for _, again, _ in asked]
     times["plan after one append, pruner"] = [
         _after_append(root, opened, turn, value) for turn in range(RUNS)
     ]
@@ -111,6 +127,15 @@ def _processor() -> float:
 def _in_new_process(contender: str, root: Path, metadata: str, value: int) -> None:
     code = _NEW_PROCESS[contender].format(root=str(root), metadata=metadata, value=value)
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def _in_duckdb(python: str, metadata: str, value: int) -> tuple[float, float, float]:
+    """Seconds of a processor for the first and the second question, and of the whole process by the clock."""
+    started = time.perf_counter()
+    command = [python, str(_IN_DUCKDB), metadata, str(value)]
+    found = subprocess.run(command, check=True, capture_output=True, text=True)
+    first, again = json.loads(found.stdout)
+    return first, again, time.perf_counter() - started
 
 
 def _after_append(root: Path, opened: pruner.Table, turn: int, value: int) -> tuple[float, float]:

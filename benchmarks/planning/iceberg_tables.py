@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
@@ -41,7 +43,7 @@ def write_table(root: Path, count: int) -> None:
         _manifest(root, f"m{number}.avro", start, min(start + _IN_MANIFEST, count), 1)
         for number, start in enumerate(range(0, count, _IN_MANIFEST))
     ]
-    _snapshot(root, 1, manifests)
+    snapshot(root, 1, manifests)
 
 
 def append(root: Path, version: int, files: int = 1) -> None:
@@ -49,10 +51,11 @@ def append(root: Path, version: int, files: int = 1) -> None:
     before = json.loads((root / "metadata" / f"{version - 1}.manifests.json").read_text())
     start = 10**9 + version * 1000
     added = _manifest(root, f"a{version}.avro", start, start + files, version)
-    _snapshot(root, version, [added, *before])
+    snapshot(root, version, [added, *before])
 
 
-def _snapshot(root: Path, version: int, manifests: list[dict[str, Any]]) -> None:
+def snapshot(root: Path, version: int, manifests: list[dict[str, Any]]) -> None:
+    """Make a snapshot of some lines of a manifest list the current one."""
     folder = root / "metadata"
     name = f"snap-{version}.avro"
     with (folder / name).open("wb") as out:
@@ -155,7 +158,7 @@ def _entries(root: Path, start: int, stop: int, version: int) -> Iterator[dict[s
     sizes = [{"key": each, "value": 120 + 7 * each} for each in ids]
     none = [{"key": each, "value": 0} for each in ids]
     for n in range(start, stop):
-        day = 19_723 + n % 365
+        day = _day(n)
         yield {
             "status": 1,
             "snapshot_id": version,
@@ -163,7 +166,7 @@ def _entries(root: Path, start: int, stop: int, version: int) -> Iterator[dict[s
             "file_sequence_number": None,
             "data_file": {
                 "content": 0,
-                "file_path": f"{root}/data/day={day}/{n % 200:05d}-{n}-{_UUID}-00001.parquet",
+                "file_path": f"{root}/data/day={day}/{_name(n)}",
                 "file_format": "PARQUET",
                 "partition": {"day": day},
                 "record_count": ROWS,
@@ -196,6 +199,23 @@ def _bounds(n: int, more: int, day: int) -> list[dict[str, Any]]:
         struct.pack("<i", row % 5),
     ]
     return [{"key": number, "value": value} for number, value in enumerate(values, 1)]
+
+
+def write_file_of(root: Path, count: int) -> None:
+    """Write the one data file that has the value of `values_of`, for readers that cannot plan without reading it."""
+    n = count // 2
+    path = root / "data" / f"day={_day(n)}" / _name(n)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
+    pq.write_table(pa.table([pa.array(range(n * ROWS, (n + 1) * ROWS))], schema=pa.schema([field])), path)
+
+
+def _day(n: int) -> int:
+    return 19_723 + n % 365
+
+
+def _name(n: int) -> str:
+    return f"{n % 200:05d}-{n}-{_UUID}-00001.parquet"
 
 
 def values_of(count: int) -> int:

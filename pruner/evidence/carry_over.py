@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import structs
 
-from pruner.arrow import nulls, number_array, positions, text_array, truth_array
+from pruner.arrow import empty_table, nulls, number_array, positions, text_array, truth_array
 from pruner.evidence.sources import Sources
 from pruner.indexes.optional import RowIndexType
 from pruner.metadata.segments import SLICE_COLUMN
@@ -101,7 +101,7 @@ class Unrecorded:
             return None
         schema: Any = self._kind.record_schema
         schema = schema.append(pa.field(SLICE_COLUMN, pa.int32()))
-        return self._kind.load(schema.empty_table(), 1, self._about)
+        return self._kind.load(empty_table(schema), 1, self._about)
 
     def possible(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> bool:
         """Tell whether some row of such a slice can make `leaf` come to `outcome`."""
@@ -237,6 +237,11 @@ class Joined(NamedTuple):
         of_new = self.unrecorded
         carried = [later for source in usable if (later := over.source(source, of_new)) is not None]
         return self._replace(sources=Sources(carried)) if len(carried) == len(usable) else None
+
+    def came(self) -> NDArray[np.intp]:
+        """Slices that came since the records were joined."""
+        answers = self.sources.usable[0].answers
+        return np.flatnonzero(answers.delta.is_new) if isinstance(answers, _Carried) else np.empty(0, np.intp)
 
     def unknown(self) -> NDArray[np.intp] | None:
         """Slices without a record; None where they are many, or there is not one source."""

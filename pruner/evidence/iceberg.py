@@ -8,13 +8,15 @@ NULL inside structs, which some writers take without those of the struct.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, LoggedStatistics, records_of
+from pruner.evidence.following import FollowingStatistics
+from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, records_of
 from pruner.evidence.sources import of_records
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf
 from pruner.expr.nodes import Operator
@@ -25,7 +27,7 @@ from pruner.tables.iceberg.values import decode_values
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field
+    from pruner.tables.iceberg.parts import DataPart
     from pruner.tables.iceberg.source import IcebergState
     from pruner.tables.iceberg.transforms import Extent
     from pruner.tables.snapshot import Snapshot
@@ -56,7 +59,7 @@ def _as_they_are(values: Any) -> list[Any]:
     return values.to_pylist()
 
 
-class IcebergMetrics(LoggedStatistics):
+class IcebergMetrics(FollowingStatistics):
     """What the manifests say, for one snapshot."""
 
     def __init__(self, state: IcebergState, snapshot: Snapshot) -> None:
@@ -94,52 +97,54 @@ class IcebergMetrics(LoggedStatistics):
             ]
             for spec_id, spec in metadata.specs.items()
         }
+        if not any(places.values()):
+            return {}
+        joined = self._state.joined
         found: dict[int, NDArray[np.int32]] = {}
-        for at, (spec_id, values) in enumerate(self._state.partitions if any(places.values()) else ()):
+        for at, (spec_id, values) in enumerate(joined.partitions):
             for place, number in places[spec_id]:
                 if values[place] is not None:
-                    none = np.full(len(self._state.partitions), -1, np.int32)
+                    none = np.full(len(joined.partitions), -1, np.int32)
                     found.setdefault(number, none)[at] = values[place]
-        return found
+        return {number: of_partitions[joined.codes] for number, of_partitions in found.items()}
 
     def records(self, about: Field, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
         """Make records of what manifests say: see `LoggedStatistics.records`."""
         told, notes = self.of_column(about)
         return records_of(told, about, schema), notes
 
+    def records_among(self, rows: NDArray[np.intp], about: Field, schema: pa.Schema) -> pa.Table:
+        """Make records of what new manifests say: see `FollowingStatistics.records_among`."""
+        ends = np.cumsum([len(part) for part in self._state.parts])
+        numbers: list[int] = np.unique(np.searchsorted(ends, rows, side="right")).tolist()
+        parts = [self._state.parts[number] for number in numbers]
+        assert sum(map(len, parts)) == len(rows), "a manifest is new as a whole"
+        return records_of(self._told(about, parts), about, schema)
+
     def of_column(self, about: Field) -> tuple[FileStatistics, list[str]]:
         """Decode what the manifests say of a column."""
+        return self._told(about, self._state.parts), []
+
+    def _told(self, about: Field, parts: Sequence[DataPart]) -> FileStatistics:
+        """What some manifests say of a column."""
         field_id = about.field_id
         assert field_id is not None
-        rows: list[Any] = self._state.files.column("rows").to_pylist()
+        rows: list[Any] = [row for part in parts for row in part.manifest.files.column("rows").to_pylist()]
         bounds = partial(_bounds, about.type)
-        low = self._metric("lower_bounds", field_id, bounds)
-        high = self._metric("upper_bounds", field_id, bounds)
-        counted = self._metric("null_counts", field_id)
+        low = _metric(parts, "lower_bounds", field_id, bounds)
+        high = _metric(parts, "upper_bounds", field_id, bounds)
+        counted = _metric(parts, "null_counts", field_id)
         nulls = list(counted) if len(about.path) == 1 else [None] * len(rows)
-        nans = self._metric("nan_counts", field_id)
+        nans = _metric(parts, "nan_counts", field_id)
         _forget_inverted(low, high)
-        self._narrow(about, (low, high), nulls, (rows, counted))
+        self._narrow(about, parts, (low, high), nulls, (rows, counted))
         _forget_inverted(low, high)
-        return FileStatistics(rows, nulls, nans, low, high, _PARQUET.get(about.type)), []
-
-    def _metric(
-        self, name: str, field_id: int, converted: Callable[[Any], list[Any]] = _as_they_are
-    ) -> list[Any]:
-        """One metric of a column in each file, None where a manifest does not have it."""
-        found: list[Any] = []
-        for manifest in self._state.data:
-            values: list[Any] = [None] * manifest.files.num_rows
-            rows, stored = manifest.metrics[name].of_field(field_id)
-            if len(rows):
-                for row, value in zip(rows.tolist(), converted(stored), strict=True):
-                    values[row] = value
-            found += values
-        return found
+        return FileStatistics(rows, nulls, nans, low, high, _PARQUET.get(about.type))
 
     def _narrow(
         self,
         about: Field,
+        parts: Sequence[DataPart],
         bounds: tuple[list[Any], list[Any]],
         nulls: list[Any],
         counts: tuple[list[Any], list[Any]],
@@ -151,34 +156,63 @@ class IcebergMetrics(LoggedStatistics):
         """
         low, high = bounds
         rows, counted = counts
-        has_bounds = [least is not None or most is not None for least, most in zip(low, high, strict=True)]
-        specs = self._state.metadata.specs
-        known: dict[tuple[int, int, Any], Extent | None] = {}
-        sources = {
-            spec_id: [
-                (place, field.transform)
-                for place, field in enumerate(spec.fields)
-                if field.source_id == about.field_id and field.source_ids in (None, [about.field_id])
+        start = 0
+        for part in parts:
+            for at, extents in self._extents(about, part, start):
+                has_bounds = low[at] is not None or high[at] is not None
+                for extent in extents:
+                    if extent.is_null:
+                        if counted[at] is not None and counted[at] == rows[at]:
+                            low[at] = high[at] = None
+                            nulls[at] = rows[at]
+                        continue
+                    if counted[at] == 0 or (counted[at] is None and not has_bounds):
+                        nulls[at] = 0
+                    low[at] = _greater(low[at], extent.lower)
+                    high[at] = _lesser(high[at], extent.upper)
+            start += len(part)
+
+    def _extents(self, about: Field, part: DataPart, start: int) -> Iterator[tuple[int, list[Extent]]]:
+        """What the partition of each file of a manifest says of a column, with ends as records have them.
+
+        The first file of the manifest is number `start`.
+        """
+        fields = [] if part.spec is None else part.spec.fields
+        sources = [
+            (place, field.transform)
+            for place, field in enumerate(fields)
+            if field.source_id == about.field_id and field.source_ids in (None, [about.field_id])
+        ]
+        if not sources:
+            return
+        told = [
+            [
+                replace(extent, lower=_end(extent.lower, about.type), upper=_end(extent.upper, about.type))
+                for place, transform in sources
+                if (extent := extent_of(transform, values[place], about.type)) is not None
             ]
-            for spec_id, spec in specs.items()
-        }
-        for at, (spec_id, values) in enumerate(self._state.partitions):
-            for place, transform in sources[spec_id]:
-                key = (spec_id, place, values[place])
-                if key not in known:
-                    known[key] = extent_of(transform, values[place], about.type)
-                extent = known[key]
-                if extent is None:
-                    continue
-                if extent.is_null:
-                    if counted[at] is not None and counted[at] == rows[at]:
-                        low[at] = high[at] = None
-                        nulls[at] = rows[at]
-                    continue
-                if counted[at] == 0 or (counted[at] is None and not has_bounds[at]):
-                    nulls[at] = 0
-                low[at] = _greater(low[at], _end(extent.lower, about.type))
-                high[at] = _lesser(high[at], _end(extent.upper, about.type))
+            for _, values in part.partitions
+        ]
+        for at, code in enumerate(part.codes.tolist(), start):
+            yield at, told[code]
+
+
+def _metric(
+    parts: Sequence[DataPart],
+    name: str,
+    field_id: int,
+    converted: Callable[[Any], list[Any]] = _as_they_are,
+) -> list[Any]:
+    """One metric of a column in each file of some manifests, None where they do not have it."""
+    found: list[Any] = []
+    for part in parts:
+        values: list[Any] = [None] * len(part)
+        rows, stored = part.manifest.metrics[name].of_field(field_id)
+        if len(rows):
+            for row, value in zip(rows.tolist(), converted(stored), strict=True):
+                values[row] = value
+        found += values
+    return found
 
 
 class BucketEvidence:

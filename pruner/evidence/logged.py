@@ -94,16 +94,27 @@ class LoggedStatistics(ABC):
             kind.check(about, {})
         except IndexDefinitionError:
             return
-        logged = self.names[0]
-        records, notes = self.records(about, kind.record_schema)
-        found.fallbacks += [f"{logged}: {note}" for note in notes]
-        for name, each in ((logged, records), *self.further(about, kind.record_schema)):
-            if each.num_rows:
-                found.usable.append(of_records(name, _USING, kind.load(each, len(self._snapshot), about)))
+        source = self._source(about, kind, found)
+        if source is not None:
+            found.usable.append(source)
+        for name, records in self.further(about, kind.record_schema):
+            if records.num_rows:
+                found.usable.append(self._made(name, kind, records, len(self._snapshot), about))
 
     def further(self, about: Field, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:
         """Yield what else is known of a column, as `records_of` makes it, each with what reports call it."""
         yield from ()
+
+    def _source(self, about: Field, kind: RowIndexType, found: Sources) -> Source | None:
+        """What is known of a column, None where nothing is; what could not be read is added to the fallbacks."""
+        logged = self.names[0]
+        records, notes = self.records(about, kind.record_schema)
+        found.fallbacks += [f"{logged}: {note}" for note in notes]
+        return self._made(logged, kind, records, len(self._snapshot), about) if records.num_rows else None
+
+    def _made(self, name: str, kind: RowIndexType, records: pa.Table, count: int, about: Field) -> Source:
+        """What records say of a column of some files."""
+        return of_records(name, _USING, kind.load(records, count, about))
 
     def _covers_all(self, source: Source) -> bool:
         if source.using != _USING:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -384,6 +384,15 @@ class OwnIndexes(Protocol):
 
     def described(self) -> dict[str, str]:
         """What plans make of each index, by its name. Some indexes are read for it."""
+        ...
+
+
+@runtime_checkable
+class FollowsSnapshots(Protocol):
+    """Own indexes by whose presence nothing of what is known of another snapshot becomes wrong."""
+
+    def follow(self, before: OwnIndexes | None) -> None:
+        """Take over what is known of the files of the snapshot before, those of which are there still."""
         ...
 
 

@@ -12,6 +12,7 @@ from pruner.errors import FormatError, StorageError
 from pruner.evidence.exact import ExactFacts
 from pruner.evidence.file_filters import FileFilters
 from pruner.evidence.snapshot import SnapshotEvidence
+from pruner.evidence.sources import FollowsSnapshots
 from pruner.expr.derived.indexed import ExpressionIndexes
 from pruner.formats.guarded import look, look_at, own_indexes
 from pruner.metadata import log
@@ -74,6 +75,7 @@ class Views:
         self._resumed = False
         self._looked_at = _NEVER
         self._evidence: SnapshotEvidence | None = None
+        self._followed: OwnIndexes | None = None
         self._older_than_listing = False
         self.usage = Usage()
 
@@ -162,10 +164,15 @@ class Views:
     ) -> View:
         """A view; with `follows` it comes after the last one, and what was loaded for that is taken over."""
         own, described, unread = self._own(snapshot)
-        before = self._evidence if follows and self._older_than_listing and own is None else None
+        if follows and isinstance(own, FollowsSnapshots):
+            own.follow(self._followed)
+        may_follow = (
+            follows and self._older_than_listing and (own is None or isinstance(own, FollowsSnapshots))
+        )
+        before = self._evidence if may_follow else None
         evidence = SnapshotEvidence(snapshot, state, self._segments, own, before)
         if follows:
-            self._evidence = evidence
+            self._evidence, self._followed = evidence, own
         implied = {} if own is None else {"implied": own.implied}
         options = self._source.storage_options
         filters = FileFilters(snapshot, options) if self._file_filters else None

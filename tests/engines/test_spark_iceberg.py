@@ -451,12 +451,21 @@ def test_cached_rows_and_keys(table: Ice) -> None:
 
 
 def test_a_table_that_pruner_refuses_is_read_and_the_reason_is_said(table: Ice) -> None:
-    table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('schema.name-mapping.default' = '[]')")
+    table.sql(
+        "ALTER TABLE {t} SET TBLPROPERTIES ('write.format.default' = 'orc')",
+        "INSERT INTO {t} VALUES (100, 'n33', 33, 9)",
+    )
+    with pytest.raises(TableError, match="has files of format ORC"):
+        pruner.open_table(str(table.path)).plan("number = 33")
+    stock = table.spark.sql(f"SELECT * FROM {table.name} WHERE number = 33")
     before = pruner_spark.last_plans(table.spark)
     frame = pruner_spark.sql(table.spark, f"SELECT * FROM {table.name} WHERE number = 33")
-    assert len(rows_of(frame)) == 1
-    (scan,) = new_scans(table.spark, before)
-    assert (scan.plan is None) == (scan.reason is not None)
+    assert unordered(rows_of(frame)) == unordered(rows_of(stock))
+    assert {row[0] for row in rows_of(frame)} >= {100}
+    (scan, *_) = new_scans(table.spark, before)
+    assert scan.plan is None
+    assert "has files of format ORC" in str(scan.reason)
+    assert iceberg_files(frame) == iceberg_files(stock), "all that Iceberg itself reads are read"
 
 
 def test_without_iceberg_it_is_said_what_to_add(table: Ice, monkeypatch: pytest.MonkeyPatch) -> None:

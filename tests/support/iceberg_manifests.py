@@ -11,7 +11,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS
+from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from pruner.tables.avro.container import DataBlock, blocks, read_header
@@ -189,6 +189,68 @@ def written(entries: Iterable[Any], schema: Any, codec: str = "deflate", block: 
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(schema), entries, codec=codec, sync_interval=block)
     return out.getvalue()
+
+
+_LINE = (500, 502, 517, 515, 501, 503)
+
+
+def random_line(chance: random.Random, number: int) -> dict[str, Any]:
+    """A line of a manifest list of any shape that a writer may give it."""
+
+    def summary() -> dict[str, Any]:
+        ends = [None if chance.random() < 0.3 else bytes(chance.choice((0, 1, 4, 8, 16))) for _ in range(2)]
+        return {
+            "contains_null": chance.random() < 0.5,
+            "contains_nan": chance.choice((None, True, False)),
+            "lower_bound": ends[0],
+            "upper_bound": ends[1],
+        }
+
+    counts = ("added_files_count", "existing_files_count", "deleted_files_count")
+    rows = ("added_rows_count", "existing_rows_count", "deleted_rows_count")
+    return {
+        "manifest_path": f"/t/metadata/{'é' * chance.choice((1, 20, 70))}-{number}.avro",
+        "manifest_length": chance.choice((0, 5000, 2**40)),
+        "partition_spec_id": number % 3,
+        "content": 0 if chance.random() < 0.8 else 1,
+        "sequence_number": number,
+        "min_sequence_number": 0,
+        "added_snapshot_id": chance.getrandbits(62),
+        **{name: chance.randrange(1000) for name in counts},
+        **{name: chance.randrange(2**40) for name in rows},
+        "partitions": chance.choice((None, [summary() for _ in range(number % 4)])),
+        "key_metadata": None,
+        "first_row_id": None,
+    }
+
+
+def written_list(lines: Iterable[Any], version: int) -> bytes:
+    """A manifest list of some lines as fastavro writes it."""
+    schema = AvroSchemaConversion().iceberg_to_avro(
+        MANIFEST_LIST_FILE_SCHEMAS[version], schema_name="manifest_file"
+    )
+    return written(lines, schema, block=700)
+
+
+def list_by_fastavro(data: bytes) -> list[ManifestFile]:
+    """The lines of a manifest list, as fastavro reads them.
+
+    Raises:
+        Exception: whatever fastavro raises, or the list is none.
+    """
+    reader = fastavro.reader(io.BytesIO(data))
+    stored = without_logical_types(json.loads(reader.metadata["avro.schema"]))
+    plain: Any = fastavro.parse_schema(stored)
+    names = _names(stored)
+    found: list[ManifestFile] = []
+    whole: Any = fastavro.block_reader(io.BytesIO(data))
+    for block in whole:
+        for _ in range(block.num_records):
+            line = _read(block.bytes_, plain, None, handle_unicode_errors="replace")
+            path, *numbers = (line.get(names.get(id_)) for id_ in _LINE)
+            found.append(ManifestFile(path, *(number or 0 for number in numbers)))
+        assert not block.bytes_.read(1)
+    return found
 
 
 def repacked(data: bytes, changed: Iterable[DataBlock], codec: str = "null") -> bytes:

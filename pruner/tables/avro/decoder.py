@@ -632,9 +632,11 @@ def _named_field(
     if not isinstance(field, dict) or "type" not in field:
         raise NotColumnarError("its schema has a field without a type")
     entries = cast("dict[str, Any]", field)
-    id_ = entries.get("field-id")
+    name, id_ = entries.get("name"), entries.get("field-id")
+    if not isinstance(name, str):
+        raise NotColumnarError("its schema has a field without a name")
     try:
         number_ = None if id_ is None else int(id_)
     except (TypeError, ValueError):
         raise NotColumnarError("its schema has a field id that is no number") from None
-    return str(entries.get("name")), number_, _compiled(entries["type"], named, space, depth + 1)
+    return name, number_, _compiled(entries["type"], named, space, depth + 1)

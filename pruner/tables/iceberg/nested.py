@@ -14,33 +14,26 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pruner.arrow import arrow, nulls
-from pruner.errors import StorageError, TableError, cause
-from pruner.storage.opening import open_for_arrow
+from pruner.errors import TableError
 from pruner.tables.footers.file_schemas import (
-    BrokenFileError,
-    SchemaReader,
-    UnreadableFileError,
     field_id,
     has_field_ids,
     parquet_type,
-    plain_type,
     struct_fields,
 )
 from pruner.tables.iceberg.schema import arrow_type, numbered
 from pruner.tables.iceberg.values import value_of_partition
-from pruner.tables.listing.files import open_lister
 from pruner.tables.snapshot import HeldColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from pruner.tables.iceberg.footers import Footers
     from pruner.tables.iceberg.metadata import StructType
     from pruner.tables.iceberg.schema import NameMapping
 
-_MOST_KEPT: Final = 1 << 17
 _ABSENT: Final = "pruner_absent"
 _SHORT: Final = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
 """What files have as INT32 with a narrower meaning: such values are integers all the same."""
@@ -86,20 +79,18 @@ class NestedNames:
     def __init__(
         self,
         schema: StructType,
-        options: Mapping[str, str],
+        footers: Footers,
         partitions: ByPartition,
         mapping: NameMapping | None,
     ) -> None:
         """`schema` is as the metadata has it; `mapping` is the table's for files without field ids."""
-        self._options = options
+        self._footers = footers
         self._partitions = partitions
         self._ids_of_file: Mapping[str, frozenset[int]] | None = None
         self._mapping = mapping
         self._types: dict[str, tuple[int, Any]] = {
             each["name"]: (int(each["id"]), each["type"]) for each in schema.fields
         }
-        self._readers: dict[str, SchemaReader] = defaultdict(SchemaReader)
-        self._known: dict[str, pa.Schema] = {}
         self._files: dict[int, tuple[pa.Schema, _File]] = {}
         self._lock = Lock()
 
@@ -107,12 +98,11 @@ class NestedNames:
         """Look how files hold the columns of the table: see `FieldNames`."""
         found: dict[tuple[int, frozenset[int]], HeldColumns] = {}
         result: list[HeldColumns] = []
+        schemas = self._footers.schemas(files)
         with self._lock:
-            self._read(files)
             if self._ids_of_file is None:
                 self._ids_of_file = self._partitions.of_file()
-            for uri, _ in files:
-                schema = self._known[uri]
+            for (uri, _), schema in zip(files, schemas, strict=True):
                 ids = self._ids_of_file.get(uri, frozenset())
                 key = id(schema), ids
                 if key not in found:
@@ -158,48 +148,6 @@ class NestedNames:
             # Kept with its schema, whose identity would be another's otherwise.
             known = self._files[id(schema)] = schema, _File(tuple(fields), has_ids)
         return known[1]
-
-    def _read(self, files: Sequence[tuple[str, int | None]]) -> None:
-        """Read the schemas of files of which they are not known."""
-        missing = [each for each in files if each[0] not in self._known]
-        if len(self._known) + len(missing) > _MOST_KEPT:
-            self._known.clear()
-            self._files.clear()
-            missing = list(files)
-        by_place: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
-        for uri, size in missing:
-            place, path = _place(uri)
-            by_place[place].append((uri, path, size or 0))
-        for place, wanted in by_place.items():
-            reader = self._readers[place]
-            read = reader.read_all(
-                open_lister(place, self._options), [(path, size) for _, path, size in wanted]
-            )
-            for (uri, _, size), found in zip(wanted, read, strict=True):
-                self._known[uri] = (
-                    self._read_alone(uri, size, found) if isinstance(found, BrokenFileError) else found
-                )
-
-    def _read_alone(self, uri: str, size: int, error: BrokenFileError) -> pa.Schema:
-        """The schema of a file whose footer is not where its size says; the manifest may be wrong about that."""
-        if isinstance(error, UnreadableFileError):
-            raise TableError(f"{uri} {error}") from None
-        try:
-            read: Any = cast("Any", pq).read_schema(open_for_arrow(uri, size, self._options))
-        except (OSError, StorageError, pa.ArrowException) as why:
-            raise TableError(f"cannot read {uri}: {cause(why)}") from None
-        return self._readers[_place(uri)[0]].intern(
-            pa.schema([pa.field(each.name, plain_type(each.type), metadata=each.metadata) for each in read])
-        )
-
-
-def _place(uri: str) -> tuple[str, str]:
-    """The root of the store that a file lies in, and its path there."""
-    if uri.startswith("/"):
-        return "/", uri[1:]
-    scheme, _, rest = uri.partition("://")
-    bucket, _, path = rest.partition("/")
-    return f"{scheme}://{bucket}", path
 
 
 def _unused(file: _File, number: int) -> str:

@@ -5,49 +5,56 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import compute, number_array, text_array, truth_array
+from pruner.arrow import number_array, text_array, truth_array
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.iceberg.deletes import DeletePlan, delete_files
-from pruner.tables.iceberg.manifests import DATA, Manifest, all_files, read_manifest, read_manifest_list
+from pruner.tables.iceberg.footers import Footers
+from pruner.tables.iceberg.manifests import DATA, all_files, read_manifest, read_manifest_list
 from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
 from pruner.tables.iceberg.nested import ByPartition, NestedNames
+from pruner.tables.iceberg.parts import (
+    data_part,
+    descent_of,
+    has_repeated,
+    joined_partitions,
+    partitions_of,
+    pieces,
+    spec_of,
+)
 from pruner.tables.iceberg.places import (
     METADATA,
     METADATA_FILE,
     newest_metadata,
     place_of,
-    places_of,
     read_file,
     table_of_metadata,
 )
 from pruner.tables.iceberg.row_deletes import ByValue, IcebergDeletes
 from pruner.tables.iceberg.saved_manifests import SavedManifests, saved_manifests
 from pruner.tables.iceberg.schema import iceberg_schema, is_bytes, leaves_by_id, read_name_mapping
-from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array, keys_of_paths
+from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array
 from pruner.tables.source import WriteOnceSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from pruner.storage.store import ObjectInfo
     from pruner.tables.iceberg.catalogs import CatalogTable
-    from pruner.tables.iceberg.manifests import ManifestFile
+    from pruner.tables.iceberg.manifests import Manifest, ManifestFile
     from pruner.tables.iceberg.metadata import TableMetadata, TableSnapshot
+    from pruner.tables.iceberg.parts import DataPart, JoinedPartitions, PartitionTuple
     from pruner.tables.iceberg.schema import NameMapping
     from pruner.tables.source import SavedLook
 
@@ -64,9 +71,11 @@ _MOST_PAST: Final = 8
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_PARQUET: Final = "parquet"
 _METADATA_PATH: Final = "write.metadata.path"
 """Where a table keeps its metadata that does not lie beside its data."""
+
+_MOST_PIECES: Final = 1024
+"""Pieces up to which columns are left as the manifests have them."""
 
 _NOTHING: Final = "nothing"
 _VOID: Final = "void"
@@ -80,18 +89,24 @@ class IcebergState:
     metadata: TableMetadata
     snapshot: TableSnapshot | None
     manifests: tuple[ManifestFile, ...]
-    data: tuple[Manifest, ...]
+    parts: tuple[DataPart, ...]
     deletes: tuple[Manifest, ...]
 
     @cached_property
     def files(self) -> pa.Table:
         """All data files: columns as `FILE_COLUMNS`."""
-        return all_files(self.data)
+        return all_files([each.manifest for each in self.parts])
 
     @cached_property
-    def partitions(self) -> list[tuple[int, tuple[Any, ...]]]:
+    def joined(self) -> JoinedPartitions:
+        """The distinct partitions of all data files, and which one each of them has."""
+        return joined_partitions(self.parts)
+
+    @cached_property
+    def partitions(self) -> list[PartitionTuple]:
         """The spec and the partition tuple of each data file."""
-        return [found for each in self.data for found in _tuples(each, self.metadata)]
+        distinct = self.joined.partitions
+        return [distinct[code] for code in self.joined.codes.tolist()]
 
 
 class IcebergSource(WriteOnceSource):
@@ -119,6 +134,8 @@ class IcebergSource(WriteOnceSource):
         self._newest: tuple[str, ObjectInfo | None] | None = None
         self._metadata: TableMetadata | None = None
         self._manifests: dict[ManifestFile, Manifest] = {}
+        self._parts: dict[ManifestFile, DataPart] = {}
+        self._footers = Footers(self.storage_options)
         self._saved = SavedManifests()
         self._snapshot: Snapshot | None = None
         self._shown: TableMetadata | None = None
@@ -217,6 +234,7 @@ class IcebergSource(WriteOnceSource):
         self._states.pop(past.id, None)
         used = {each for state in self._states.values() for each in state.manifests}
         self._manifests = {each: found for each, found in self._manifests.items() if each in used}
+        self._parts = {each: found for each, found in self._parts.items() if each in used}
 
     def _newer(self, file: str, known: TableMetadata) -> TableMetadata:
         """What another metadata file of this table says, which lies where the known ones lie."""
@@ -272,10 +290,21 @@ class IcebergSource(WriteOnceSource):
 
     def _current(self, metadata: TableMetadata) -> Snapshot:
         """The current snapshot of new metadata: manifests of others are read anew where somebody asks for them."""
+        before = self._snapshot
+        known = None if before is None else self._states.get(before.id)
         self._states.clear()
         self._past.clear()
-        found = self._made(metadata, metadata.current, None)
-        self._manifests = {each: self._manifests[each] for each in self._states[found.id].manifests}
+        found = self._made(metadata, metadata.current, None, () if known is None else known.parts)
+        state = self._states[found.id]
+        if (
+            before is not None
+            and known is not None
+            and found.id != before.id
+            and found.schema == before.schema
+        ):
+            found = replace(found, descent=descent_of(state.parts, known.parts, before.id))
+        self._manifests = {each: self._manifests[each] for each in state.manifests}
+        self._parts = {each: part for each, part in self._parts.items() if each in self._manifests}
         self._saved = SavedManifests()  # which takes as much memory as what was made of it
         return found
 
@@ -297,10 +326,19 @@ class IcebergSource(WriteOnceSource):
         return metadata.snapshot_of(log[at - 1].snapshot_id)
 
     def _made(
-        self, metadata: TableMetadata, snapshot: TableSnapshot | None, schema_id: int | None
+        self,
+        metadata: TableMetadata,
+        snapshot: TableSnapshot | None,
+        schema_id: int | None,
+        known: Sequence[DataPart] = (),
     ) -> Snapshot:
+        """A snapshot; no file is twice in the parts that are `known`."""
         state = self._state(metadata, snapshot)
-        found = _snapshot(state, schema_id, self.root, self.storage_options)
+        if has_repeated(state.parts, known):
+            raise TableError(
+                f"the manifests of {self.root} name a file twice, so that its rows would count twice"
+            )
+        found = _snapshot(state, schema_id, self.root, self._footers, self.storage_options)
         self._states[found.id] = state
         return found
 
@@ -316,9 +354,17 @@ class IcebergSource(WriteOnceSource):
                 # Threads read; to decode takes the interpreter, which one of them has at a time.
                 for each, stored in zip(missing, threads.map(self._stored, missing), strict=True):
                     self._manifests[each] = read_manifest(stored, each, place_of(each.path, self.root))
-        data = tuple(self._manifests[each] for each in listed if each.content == DATA)
+        data = tuple(self._part(each, metadata) for each in listed if each.content == DATA)
         deletes = tuple(self._manifests[each] for each in listed if each.content != DATA)
         return IcebergState(metadata, snapshot, tuple(listed), data, deletes)
+
+    def _part(self, line: ManifestFile, metadata: TableMetadata) -> DataPart:
+        """The files of a manifest as slices, made once."""
+        manifest, found = self._manifests[line], self._parts.get(line)
+        read_by = _read_by(metadata)
+        if found is None or not found.is_of(spec_of(manifest, metadata), read_by):
+            found = self._parts[line] = data_part(manifest, metadata, self.root, read_by)
+        return found
 
     def _listed(self, snapshot: TableSnapshot) -> list[ManifestFile]:
         if snapshot.key_id is not None:
@@ -357,52 +403,30 @@ def _mapping(metadata: TableMetadata) -> NameMapping | None:
     return None if text is None else read_name_mapping(text, metadata.location)
 
 
-def _tuples(manifest: Manifest, metadata: TableMetadata) -> list[tuple[int, tuple[Any, ...]]]:
-    """The spec and partition tuple of each file of a manifest, in the order of its spec's fields."""
-    count = manifest.files.num_rows
-    if not count:
-        return []
-    spec_id = manifest.files.column("spec_id")[0].as_py()
-    spec = metadata.specs.get(spec_id)
-    if spec is None:
-        raise TableError(f"{metadata.location} has no partition spec {spec_id}: its metadata is damaged")
-    ids = [each.field_id if each.field_id is not None else 1000 + at for at, each in enumerate(spec.fields)]
-    missing = [field_id for field_id in ids if field_id not in manifest.partitions]
-    if missing:
-        raise TableError(
-            f"the manifests of {metadata.location} lack partition field {missing[0]}: they are damaged"
-        )
-    columns: list[list[Any]] = [manifest.partitions[field_id].to_pylist() for field_id in ids]
-    rows = zip(*columns, strict=True) if columns else [()] * count
-    return [(spec_id, tuple(row)) for row in rows]
+def _read_by(metadata: TableMetadata) -> bytes:
+    """What readers go by besides a file: what files without field ids hold depends on the mapping."""
+    text = metadata.properties.get(NAME_MAPPING, "").encode()
+    return xxhash.xxh3_128_digest(text) if text else b""
 
 
-def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Mapping[str, str]) -> Snapshot:
-    metadata, files = state.metadata, state.files
+def _snapshot(
+    state: IcebergState, schema_id: int | None, root: str, footers: Footers, options: Mapping[str, str]
+) -> Snapshot:
+    metadata = state.metadata
     mapping = _mapping(metadata)
     mapped = None if mapping is None else mapping.paths()
     schema = iceberg_schema(metadata.schema_of(schema_id), root, metadata.identity_sources, mapped)
-    _require_parquet(files, root)
-    codes, paths = _partition_paths(state)
-    locations: Any = files.column("path").combine_chunks()
-    texts: list[str] = locations.to_pylist()
-    places = places_of(texts, root)
-    # What files without field ids hold depends on the mapping.
-    text = metadata.properties.get(NAME_MAPPING, "").encode()
-    keys = list(keys_of_paths(locations, xxhash.xxh3_128_digest(text) if text else b""))
-    if len(set(keys)) != len(keys):
-        raise TableError(f"the manifests of {root} name a file twice, so that its rows would count twice")
     return Snapshot(
         id=_id(state, schema_id),
         schema=schema,
-        columns=_columns(files, texts, places, codes),
-        keys=key_array(b"".join(keys)),
-        partitions=Partitions(text_array(paths)),
+        columns=_columns(state),
+        keys=key_array(b"".join(each.keys for each in state.parts)),
+        partitions=Partitions(text_array(state.joined.texts)),
         root=root,
         deletes=_deletes(state, root, options),
         hides_nan=True,
         may_leave_files=metadata.format_version > 1,
-        nested=NestedNames(metadata.schema_of(schema_id), options, _by_partition(state, places), mapping),
+        nested=NestedNames(metadata.schema_of(schema_id), footers, _by_partition(state), mapping),
         version=None if state.snapshot is None else f"{metadata.table_uuid} {state.snapshot.snapshot_id}",
         state=state,
     )
@@ -423,8 +447,9 @@ def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> Iceb
         )
     )
     for manifest in state.deletes:
-        partitions = _tuples(manifest, metadata)
-        for each in delete_files(manifest, partitions):
+        distinct, codes = partitions_of(manifest, metadata)
+        of_files: list[int] = codes.tolist()
+        for each in delete_files(manifest, [distinct[code] for code in of_files]):
             fields = specs[each.partition[0]].fields
             plan.add(each, is_partitioned=any(field.transform != _VOID for field in fields))
     if not plan:
@@ -451,7 +476,7 @@ def _identities(metadata: TableMetadata) -> dict[int, dict[int, int]]:
     }
 
 
-def _by_partition(state: IcebergState, places: Sequence[str]) -> ByPartition:
+def _by_partition(state: IcebergState) -> ByPartition:
     """The columns whose values the partition of each file has, and these values."""
     identities = _identities(state.metadata)
     of_spec = {spec_id: frozenset(found) for spec_id, found in identities.items()}
@@ -459,25 +484,16 @@ def _by_partition(state: IcebergState, places: Sequence[str]) -> ByPartition:
         return ByPartition(dict, lambda _: [])
 
     def of_file() -> dict[str, frozenset[int]]:
-        specs = (of_spec[spec_id] for spec_id, _ in state.partitions)
-        return {place: ids for place, ids in zip(places, specs, strict=True) if ids}
-
-    distinct = list(dict.fromkeys(state.partitions))  # in the order of their ordinals
+        of_parts = ((each, of_spec[each.spec.spec_id]) for each in state.parts if each.spec is not None)
+        return {place: ids for each, ids in of_parts if ids for place in each.places.to_pylist()}
 
     def values(id_: int) -> list[Any]:
         return [
             tuple_[identities[spec_id][id_]] if id_ in identities[spec_id] else None
-            for spec_id, tuple_ in distinct
+            for spec_id, tuple_ in state.joined.partitions
         ]
 
     return ByPartition(of_file, values)
-
-
-def _require_parquet(files: pa.Table, root: str) -> None:
-    formats = {str(each).lower() for each in compute.unique(files.column("format")).to_pylist()}
-    others = sorted(formats - {_PARQUET})
-    if others:
-        raise TableError(f"{root} has files of format {others[0].upper()}: Parquet alone is read")
 
 
 def _id(state: IcebergState, schema_id: int | None) -> str:
@@ -488,15 +504,13 @@ def _id(state: IcebergState, schema_id: int | None) -> str:
     return f"iceberg {metadata.table_uuid or metadata.location} {number} {schema} {mapping}"
 
 
-def _columns(
-    files: pa.Table, locations: Sequence[str], places: Sequence[str], codes: NDArray[np.int32]
-) -> pa.Table:
-    count = files.num_rows
+def _columns(state: IcebergState) -> pa.Table:
+    parts, count = state.parts, len(state.joined.codes)
     columns: dict[str, Any] = {
-        "partition": number_array(codes, pa.int32()),
-        "file_id": text_array([each.rpartition("/")[2] for each in locations]),
-        "base_file": text_array(places),
-        "base_size": files.column("size"),
+        "partition": number_array(state.joined.codes, pa.int32()),
+        "file_id": pieces([each.names for each in parts], pa.string(), _MOST_PIECES),
+        "base_file": pieces([each.places for each in parts], pa.string(), _MOST_PIECES),
+        "base_size": state.files.column("size"),
         "base_version": pa.nulls(count, pa.string()),
         "base_instant": pa.nulls(count, pa.string()),
         "log_files": pa.nulls(count, pa.list_(pa.string())),
@@ -504,26 +518,3 @@ def _columns(
         "unsettled": truth_array(np.zeros(count, np.bool_)),
     }
     return pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS)
-
-
-def _partition_paths(state: IcebergState) -> tuple[NDArray[np.int32], list[str]]:
-    """The partition of each file as an ordinal, and what people call each."""
-    ordinals: dict[tuple[int, tuple[Any, ...]], int] = {}
-    codes = np.fromiter(
-        (ordinals.setdefault(each, len(ordinals)) for each in state.partitions),
-        np.int32,
-        len(state.partitions),
-    )
-    specs = state.metadata.specs
-    return codes, [_partition_text(specs[spec_id].fields, values) for spec_id, values in ordinals]
-
-
-def _partition_text(fields: Sequence[Any], values: tuple[Any, ...]) -> str:
-    return "/".join(
-        f"{field.name}={'null' if value is None else quote(_shown(value), safe=' :,')}"
-        for field, value in zip(fields, values, strict=True)
-    )
-
-
-def _shown(value: Any) -> str:
-    return value.hex() if isinstance(value, bytes) else str(value)

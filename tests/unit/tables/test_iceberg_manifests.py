@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Mapping
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,20 +21,24 @@ from pruner.errors import TableError
 from pruner.metadata.table import MetadataTable
 from pruner.storage.opening import open_store
 from pruner.tables.avro import decoder
-from pruner.tables.avro.container import schema_of
+from pruner.tables.avro.container import DataBlock, schema_of
 from pruner.tables.iceberg import places, saved_manifests, source
-from pruner.tables.iceberg.manifests import Manifest, ManifestFile, read_manifest
+from pruner.tables.iceberg.manifests import Manifest, ManifestFile, read_manifest, read_manifest_list
 from pruner.tables.source import SavedLook
+from tests.support import profiles
 from tests.support.iceberg_manifests import (
     PARTITIONS,
     by_fastavro,
+    list_by_fastavro,
     mutated,
     of_manifest,
     random_entry,
+    random_line,
     repacked,
     schema_of_version,
     unpacked,
     written,
+    written_list,
 )
 from tests.support.iceberg_tables import ROWS, SPECS, IcebergLake, rows
 
@@ -99,17 +105,50 @@ def test_manifests_of_pyiceberg(spec: str, version: int, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("least_lanes", [1, 8, 10**9])
 def test_mutated_manifests_are_right_or_refused(least_lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=300000` tries so many in each of the three."""
     monkeypatch.setattr(decoder, "_FEW", least_lanes)
-    chance = random.Random(least_lanes)
-    outcomes = {run_mutation(chance, seed) for seed in range(200)}
-    assert outcomes == {"right", "refused"}
+    assert _outcomes(run_mutation) == {"right", "refused"}
+
+
+def test_mutated_manifest_lists_are_right_or_refused() -> None:
+    assert _outcomes(run_mutation_of_a_list) == {"right", "refused"}
+
+
+_LONGEST = 20
+"""Seconds of processor time for one small input, on the slowest machine."""
+
+_MOST_MEMORY = 1 << 31
+"""Bytes by which the process may grow, whatever the inputs say of their lengths."""
+
+
+def _outcomes(attempt: Callable[[int], str]) -> set[str]:
+    """What comes of some inputs, each made of a number of its own, which a failure names."""
+    first = profiles.seed() << 24
+    outcomes: set[str] = set()
+    before = _peak()
+    for seed in range(first, first + profiles.examples(200)):
+        began = time.process_time()
+        try:
+            outcomes.add(attempt(seed))
+            assert time.process_time() - began < _LONGEST, "it took too long"
+        except Exception as error:
+            error.add_note(f"input {seed}")
+            raise
+    assert _peak() - before < _MOST_MEMORY
+    return outcomes
+
+
+def _peak() -> int:
+    """The most memory that the process has held, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 _KNOWN: dict[int, tuple[bytes, list[Any]]] = {}
 
 
-def run_mutation(chance: random.Random, seed: int) -> str:
+def run_mutation(seed: int) -> str:
     """Read a manifest with changed bytes: what was read must be what fastavro reads."""
+    chance = random.Random(seed)
     kind = seed % 12
     if kind not in _KNOWN:
         made = random.Random(kind)
@@ -117,15 +156,7 @@ def run_mutation(chance: random.Random, seed: int) -> str:
         some = PARTITIONS[: kind % 4]
         data = written(entries, schema_of_version(1 + kind % 3, some), block=(64_000, 700)[kind % 2])
         _KNOWN[kind] = data, unpacked(data)
-    data, whole = _KNOWN[kind]
-    if chance.random() < 0.15:
-        data = mutated(chance, data)
-    else:
-        changed = list(whole)
-        at = chance.randrange(len(changed))
-        records = changed[at].records + chance.choice((0, 0, 0, 0, 0, 0, 1, -1, 2**40))
-        changed[at] = changed[at]._replace(data=mutated(chance, changed[at].data), records=records)
-        data = repacked(data, changed)
+    data = _with_changes(chance, *_KNOWN[kind])
     line = ANY if kind % 3 else OLD
     try:
         found = of_manifest(read_manifest(data, line, "m.avro"))
@@ -133,6 +164,36 @@ def run_mutation(chance: random.Random, seed: int) -> str:
         return "refused" if "\n" not in str(error) else "refused with more than a sentence"
     expected = by_fastavro(data, line)
     assert repr(found) == repr(expected)
+    return "right"
+
+
+def _with_changes(chance: random.Random, data: bytes, whole: Sequence[DataBlock]) -> bytes:
+    """A file of some blocks with changed bytes: mostly in what the blocks hold, so that they can be unpacked."""
+    if chance.random() < 0.15:
+        return mutated(chance, data)
+    changed = list(whole)
+    at = chance.randrange(len(changed))
+    records = changed[at].records + chance.choice((0, 0, 0, 0, 0, 0, 1, -1, 2**40))
+    changed[at] = changed[at]._replace(data=mutated(chance, changed[at].data), records=records)
+    return repacked(data, changed)
+
+
+_LISTS: dict[int, tuple[bytes, list[Any]]] = {}
+
+
+def run_mutation_of_a_list(seed: int) -> str:
+    """Read a manifest list with changed bytes: what was read must be what fastavro reads."""
+    version = 1 + seed % 3
+    if version not in _LISTS:
+        made = random.Random(version)
+        data = written_list([random_line(made, number) for number in range(30)], version)
+        _LISTS[version] = data, unpacked(data)
+    data = _with_changes(random.Random(seed), *_LISTS[version])
+    try:
+        found = read_manifest_list(data, "snap.avro")
+    except TableError as error:
+        return "refused" if "\n" not in str(error) else "refused with more than a sentence"
+    assert repr(found) == repr(list_by_fastavro(data))
     return "right"
 
 
@@ -145,6 +206,9 @@ def _refused(entries: list[Any], schema: Any) -> str:
 def test_schemas_that_are_no_manifests() -> None:
     plain = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
     assert _refused([{"a": 1}], plain) == "m.avro has no field ids: it is no manifest of an Iceberg table"
+    data = written([{"a": 1}], plain).replace(b'"name": "a"', b'"namm": "a"')
+    with pytest.raises(TableError, match="a field without a name"):
+        read_manifest(data, ANY, "m.avro")
     nothing = {"type": "record", "name": "r", "fields": [{"name": "status", "type": "null", "field-id": 0}]}
     assert "more records than bytes" in _refused([{"status": None}], nothing)
     itself = {
@@ -252,7 +316,7 @@ def _said(table: source.IcebergSource) -> list[Any]:
     """All that the manifests of a table's snapshot say."""
     state = table.state_of(table.snapshot())
     assert state is not None
-    return [of_manifest(each) for each in (*state.data, *state.deletes)]
+    return [of_manifest(each) for each in (*(part.manifest for part in state.parts), *state.deletes)]
 
 
 def test_another_process_decodes_new_manifests_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
