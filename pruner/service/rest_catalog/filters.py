@@ -132,15 +132,20 @@ class Filter:
 
     def names(self) -> frozenset[str]:
         """The names of the columns that it is about."""
-        found: set[str] = set()
+        found = (_reference(node.get("term")) for node in self._nodes())
+        return frozenset(name for name in found if name is not None)
+
+    def constants(self) -> Iterator[Any]:
+        """The values that it compares columns with."""
+        for node in self._nodes():
+            yield from node.get("values", ())
+
+    def _nodes(self) -> Iterator[dict[str, Any]]:
         pending = [self._tree]
         while pending:
             node = pending.pop()
             pending.extend(node.get("operands", ()))
-            name = _reference(node.get("term"))
-            if name is not None:
-                found.add(name)
-        return frozenset(found)
+            yield node
 
     def holds(self, leaf: Callable[[str, str | None, list[Any]], bool]) -> bool:
         """Whether it holds where `leaf` says so of each comparison, by its type, column (None for a transform of one)
