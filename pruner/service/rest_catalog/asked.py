@@ -159,7 +159,7 @@ class Asked:
         total: int,
         expression: Callable[[], Expr] | None,
     ) -> None:
-        content = msgspec.json.encode(asked.content)
+        content = asked.encoded
         if len(content) > LONGEST_FILTER:
             return
         known = self._kept.get((table, content))

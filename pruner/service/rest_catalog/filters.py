@@ -14,9 +14,11 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -107,6 +109,11 @@ class Filter:
         self.snapshot_schema = snapshot_schema
         self._columns = _Columns(schema, case_sensitive=case_sensitive, named=named)
         self._tree = _pushed(content, 0, negated=False)
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """The JSON of its content."""
+        return msgspec.json.encode(self.content)
 
     def expression(self) -> Expr:
         """An expression that is true for each row that a client may take to match.

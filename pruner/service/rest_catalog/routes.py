@@ -511,10 +511,12 @@ class RestCatalog:
         with self._lock:
             kept = self._known.setdefault(name, OrderedDict())
             found, latest = kept.get(number), next(reversed(kept.values()), None)
+        if found is not None and isinstance(found[0], ServedTable) and found[0].pinned.plans_as(pinned):
+            return self._keep(name, number, *found)
         since = int(time.time() * 1000)
         if found is not None and isinstance(found[0], ServedTable):
             since = found[0].since_ms
-        # Indexes may have changed where the files did not.
+        # Indexes changed where the files did not.
         table = ServedTable(name, pinned, since)
         table.check()
         counts = found[1] if found is not None else RowCounts(pinned.data, latest[1] if latest else None)

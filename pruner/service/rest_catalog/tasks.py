@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 PAGE: Final = 1_000
 """Most tasks in one answer."""
 
+ANSWER_BYTES: Final = 8 * 1024 * 1024
+"""About what the tasks of one answer take at most: each has the whole filter, so that a long one makes pages short."""
+
+_TASK_BYTES: Final = 512
+"""What a task takes beside its filter."""
+
 _THREADS: Final = 16
 _FILE: Final = "file://"
 _EPOCH: Final = datetime.date(1970, 1, 1)
@@ -126,10 +132,11 @@ def page_of(
         ordinals = table.kept(ordinals, asked, python=python)
     else:
         ordinals = ordinals[_partitions_kept(table, asked)[table.pinned.data.partition_ordinals[ordinals]]]
+    residual = None if asked is None else asked.encoded
+    most = max(1, min(PAGE, ANSWER_BYTES // (len(residual or b"") + _TASK_BYTES)))
     left = len(ordinals)
-    following = int(ordinals[PAGE]) if left > PAGE else None
-    ordinals = ordinals[:PAGE]
-    residual = None if asked is None else asked.content
+    following = int(ordinals[most]) if left > most else None
+    ordinals = ordinals[:most]
     if isinstance(table, IcebergTable):
         answer = table.tasks(ordinals, residual, python=python, deletes=added is None)
     else:
@@ -152,7 +159,7 @@ def _tasks(
     table: ServedTable,
     ordinals: NDArray[np.intp],
     rows: NDArray[np.int64],
-    residual: Any,
+    residual: bytes | None,
     *,
     python: bool,
 ) -> list[dict[str, Any]]:

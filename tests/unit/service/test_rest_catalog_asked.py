@@ -165,7 +165,7 @@ def test_what_is_kept_is_bounded(url: str, monkeypatch: pytest.MonkeyPatch) -> N
         """A filter by its number."""
 
         def __init__(self, number: int) -> None:
-            self.content = {"type": "eq", "term": "day", "value": number}
+            self.encoded = b'{"type":"eq","term":"day","value":%d}' % number
 
         def expression(self) -> Any:
             raise AssertionError
