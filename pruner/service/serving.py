@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import socket
 import sys
-import termios
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import h11
@@ -146,10 +145,11 @@ class _Connection(H11Protocol):
         """What the client has not got yet, here and in the kernel, whose buffer takes megabytes."""
         connection: socket.socket = self.transport.get_extra_info("socket")
         kept = bytearray(4)
-        try:
+        with suppress(ImportError, OSError):  # systems without the call
+            import fcntl
+            import termios
+
             fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, kept)
-        except OSError:
-            kept = bytearray(4)
         return self.transport.get_write_buffer_size() + int.from_bytes(kept, sys.byteorder)
 
     def _watch(self, size: int) -> None:

@@ -136,7 +136,7 @@ def test_states_are_travelled_to(java: Any, client: Any) -> None:
     counts = [len(_scanned(table.newScan().useSnapshot(each))) for each in snapshots]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1] == len(_scanned(table.newScan()))
-    with pytest.raises(Py4JJavaError, match="Cannot find snapshot"):
+    with pytest.raises(Exception, match="Cannot find snapshot"):
         table.newScan().useSnapshot(5)
 
 
@@ -171,9 +171,7 @@ def test_nothing_is_written(java: Any, client: Any, folder: Path) -> None:
             java.org.apache.iceberg.catalog.Namespace.of(_texts(java, "more"))
         ),
     }
-    for call, run in calls.items():
-        with pytest.raises(Py4JJavaError) as raised:
+    for run in calls.values():
+        with pytest.raises(Exception, match=r"read-only|does not support endpoint|/dev/null"):
             run()
-        said = str(raised.value)
-        assert "read-only" in said or "does not support endpoint" in said or "/dev/null" in said, (call, said)
     assert {each: each.stat().st_mtime_ns for each in folder.rglob("*")} == before
