@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,21 +152,24 @@ def test_plans_that_are_left_early_are_forgotten(
     assert len(_scanned(table.newScan())) == FILES
 
 
+def _committed(update: Any, change: Callable[[Any], Any]) -> None:
+    change(update)
+    update.commit()
+
+
 def test_nothing_is_written(java: Any, client: Any, folder: Path) -> None:
     """Every call that would change something fails with the catalog's sentence, and the folder stays as it is."""
     before = {each: each.stat().st_mtime_ns for each in folder.rglob("*")}
     table = client.loadTable(_identifier(java, "web.tree"))
-    name = _identifier(java, "web.tree")
+    name, newest = _identifier(java, "web.tree"), table.currentSnapshot().snapshotId()
     calls = {
         "dropTable": lambda: client.dropTable(name, True),
         "renameTable": lambda: client.renameTable(name, _identifier(java, "web.other")),
         "createTable": lambda: client.createTable(_identifier(java, "web.new"), table.schema()),
-        "properties": lambda: table.updateProperties().set("a", "b").commit(),
-        "schema": lambda: table.updateSchema().deleteColumn("s").commit(),
-        "rollback": lambda: (
-            table.manageSnapshots().createTag("t", table.currentSnapshot().snapshotId()).commit()
-        ),
-        "delete": lambda: table.newDelete().deleteFile("/x").commit(),
+        "properties": lambda: _committed(table.updateProperties(), lambda each: each.set("a", "b")),
+        "schema": lambda: _committed(table.updateSchema(), lambda each: each.deleteColumn("s")),
+        "tag": lambda: _committed(table.manageSnapshots(), lambda each: each.createTag("t", newest)),
+        "delete": lambda: _committed(table.newDelete(), lambda each: each.deleteFile("/x")),
         "namespace": lambda: client.createNamespace(
             java.org.apache.iceberg.catalog.Namespace.of(_texts(java, "more"))
         ),
