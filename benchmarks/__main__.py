@@ -10,7 +10,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import peers, service
+from benchmarks import peers, rest, service
 from benchmarks.building import advisor, bitmaps, build, speed, store, writers
 from benchmarks.duckdb import (
     answers,
@@ -56,6 +56,7 @@ PARTS = {
     "build-speed": speed.run,
     "spark": spark.run,
     "service": service.run,
+    "rest": rest.run,
     "bitmap": bitmaps.run,
     "filters": filter_layouts.run,
     "overhead": overhead.run,

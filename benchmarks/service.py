@@ -74,7 +74,7 @@ def run(console: Console) -> None:
             url,
             pid,
         ):
-            _wait_until_ready(url)
+            wait_until_ready(url)
             for table, column in columns.items():
                 for questions in ("new", "known"):
                     for number in CLIENTS:
@@ -97,10 +97,10 @@ def _queries(url: str, pid: int, columns: Mapping[str, str]) -> Grid:
         for _ in range(QUERIES):
             for way, taken in seconds.items():
                 scans = [_body(table, column, next(numbers) % 100_000, None) for _ in range(SCANS)]
-                before, started = _processor_seconds(pid), time.perf_counter()
+                before, started = processor_seconds(pid), time.perf_counter()
                 way(url, scans)
                 taken.append(time.perf_counter() - started)
-                used[way] += _processor_seconds(pid) - before
+                used[way] += processor_seconds(pid) - before
         grid.add_row(
             table,
             *(f"{np.median(taken) * 1e3:.0f}" for taken in seconds.values()),
@@ -141,7 +141,7 @@ def _write_tables(folder: Path) -> dict[str, str]:
 def _measured(clients: Pool, pid: int, question: tuple[str, str, str, int, str]) -> tuple[str, ...]:
     seconds = float(os.environ.get("BENCH_SECONDS", str(SECONDS)))
     clients.apply(ask_for, (*question, 1.0))
-    before = _processor_seconds(pid)
+    before = processor_seconds(pid)
     found: Round = clients.apply(ask_for, (*question, seconds))
     plans = len(found.seconds)
     p50, p99 = np.percentile(found.seconds, [50, 99]) * 1e3
@@ -149,17 +149,17 @@ def _measured(clients: Pool, pid: int, question: tuple[str, str, str, int, str])
         f"{plans / found.whole:,.0f}",
         f"{p50:.1f}",
         f"{p99:.1f}",
-        f"{(_processor_seconds(pid) - before) / plans * 1e3:.2f}",
+        f"{(processor_seconds(pid) - before) / plans * 1e3:.2f}",
         f"{found.processor / plans * 1e3:.2f}",
     )
 
 
-def _processor_seconds(pid: int) -> float:
+def processor_seconds(pid: int) -> float:
     """Processor time of a process and of the processes that it started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS + sum(
-        _processor_seconds(int(child)) for child in children
+        processor_seconds(int(child)) for child in children
     )
 
 
@@ -169,7 +169,7 @@ def ask_for(url: str, table: str, column: str, clients: int, questions: str, sec
 
     def client(_: int) -> list[float]:
         taken: list[float] = []
-        with _connected(url) as ask:
+        with connected(url) as ask:
             snapshot = ask(_request(table, column, 0, None))["snapshot_id"]
             while time.perf_counter() < end:
                 number = next(numbers) % 100_000 if questions == "new" else 42
@@ -203,7 +203,7 @@ def _body(table: str, column: str, number: int, snapshot: str | None) -> bytes:
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[Asks]:
+def connected(url: str) -> Iterator[Asks]:
     """A connection that stays open; gives what sends a request and returns the answer."""
     place = urlsplit(url)
     with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
@@ -224,7 +224,7 @@ def _connected(url: str) -> Iterator[Asks]:
         yield ask
 
 
-def _wait_until_ready(url: str) -> None:
+def wait_until_ready(url: str) -> None:
     while True:
         try:
             urllib.request.urlopen(f"{url}/readyz").close()

@@ -25,6 +25,7 @@ TABLE_KEYS = (
     "index_memory",
     "hudi_indexes",
     "file_filters",
+    "vend_credentials",
 )
 """Keys of a `[tables.<name>]` section."""
 
@@ -43,8 +44,9 @@ class TableSettings:
     `name` is None for a table that was given by its place. `max_staleness` is in seconds, `index_memory` in bytes.
     `files` is `IMMUTABLE` where somebody promises that, else None. `feed` is the place of a change feed,
     `confirm_after` how many seconds a look may go by it alone. `hudi_indexes` says whether those that Hudi keeps
-    itself are used, `file_filters` whether the Bloom filters in Parquet files are. Storage options are left out of the
-    repr because they can hold secrets.
+    itself are used, `file_filters` whether the Bloom filters in Parquet files are. `vend_credentials` says whether
+    clients of the service's catalog get the storage options, which are left out of the repr because they can hold
+    secrets.
     """
 
     uris: tuple[str, ...]
@@ -59,6 +61,7 @@ class TableSettings:
     index_memory: int = INDEX_MEMORY
     hudi_indexes: bool = True
     file_filters: bool = True
+    vend_credentials: bool = False
 
     def open(self) -> Table:
         """Open the table: see `pruner.open_table`."""
@@ -142,6 +145,7 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
         index_memory=_bytes(entry.get("index_memory", INDEX_MEMORY), f"{where}.index_memory"),
         hudi_indexes=_flag(entry.get("hudi_indexes", True), f"{where}.hudi_indexes"),
         file_filters=_flag(entry.get("file_filters", True), f"{where}.file_filters"),
+        vend_credentials=_flag(entry.get("vend_credentials", False), f"{where}.vend_credentials"),
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 _STARTED = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
@@ -121,20 +121,28 @@ _READS_FILES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LoggedQuery:
-    """One thing that a log asks: a statement, or (`place` is set) a predicate over the table at a place."""
+    """One thing that a log asks: a statement, or (`place` is set) a predicate over the table at a place, as Spark's SQL
+    or (`is_expression`) in the expression form.
+
+    `times` is how often it was asked. `unjudged` says why it cannot be planned, where it has no constants.
+    """
 
     text: str
     place: str | None = None
+    is_expression: bool = False
+    times: int = field(default=1, compare=False)
+    unjudged: str | None = None
 
 
 def asked_in(log: str) -> Iterator[LoggedQuery]:
-    """What a log asks, once for each time.
+    """What a log asks.
 
     Understood are one statement on each line; JSON objects on a line each, with the statement as `query` or (Trino's
-    event listeners) as `metadata.query`; a profile of DuckDB; an event log of Spark.
+    event listeners) as `metadata.query`; a profile of DuckDB; an event log of Spark; and what clients asked of the
+    service's catalog (`GET /v1/asked`).
     """
     profile = _object(log)
-    if profile is not None:
+    if profile is not None and "place" not in profile:
         yield from _statement(profile)
         return
     for line in log.splitlines():
@@ -145,8 +153,22 @@ def asked_in(log: str) -> Iterator[LoggedQuery]:
                 yield LoggedQuery(text)
         elif is_spark_event(record):
             yield from (LoggedQuery(predicate, place) for place, predicate in predicates_of(record))
+        elif "place" in record and "times" in record:
+            yield _asked_of_catalog(record)
         else:
             yield from _statement(record)
+
+
+def _asked_of_catalog(record: Mapping[str, Any]) -> LoggedQuery:
+    """A line of what clients asked of the service's catalog."""
+    place, times, expression = str(record["place"]), int(record["times"]), record.get("expression")
+    if expression is not None:
+        return LoggedQuery(json.dumps(expression), place, is_expression=True, times=times)
+    columns = ", ".join(map(str, record.get("columns", ())))
+    read = f"{record.get('files_read')} of {record.get('files')} files read in {times} scans"
+    return LoggedQuery(
+        columns, place, times=times, unjudged=f"a client did not say with which constants: {columns}; {read}"
+    )
 
 
 def _object(text: str) -> dict[str, Any] | None:

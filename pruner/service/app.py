@@ -177,6 +177,7 @@ def create_app(
         service.route("/v1/plans/{id}", service.report, "GET"),
         service.route("/v1/snapshots/{id}/keys", service.keys, "GET"),
         service.route("/v1/tables", service.tables, "GET"),
+        service.route("/v1/asked", service.asked, "GET"),
         service.route("/v1/openapi.json", service.openapi, "GET"),
         service.route("/healthz", service.health, "GET"),
         service.route("/readyz", service.ready, "GET"),
@@ -219,7 +220,7 @@ class _Service:
         self._remembered = Remembered()
         self._journal = Journal()
         self.work = Work(settings.limits)
-        self.catalog = RestCatalog(served, self.work, settings.limits, siblings)
+        self.catalog = RestCatalog(served, self.work, settings, siblings)
         self._siblings = siblings
         self._all_began = siblings is None
         if siblings is not None:
@@ -235,6 +236,8 @@ class _Service:
                 return self._keys.known(name)
             case "plans":
                 return _PACKED.encode(self._journal.lately())
+            case "asked":
+                return self.catalog.asked.lines()
             case "scan" | "cancel":
                 return self.catalog.tell(subject, name)
             case "ready":
@@ -361,6 +364,14 @@ class _Service:
     async def tables(self, _: Request) -> Response:
         """The tables by name."""
         return Response(encode(self._served.planning.tables), media_type="application/json")
+
+    async def asked(self, _: Request) -> Response:
+        """What stock clients of Iceberg asked of the catalog: lines for `pruner advise --log`."""
+        return Response(await self.work.run(self._asked), media_type=LINES)
+
+    def _asked(self) -> bytes:
+        told = self._siblings.ask("asked") if self._siblings is not None else ()
+        return b"".join((self.catalog.asked.lines(), *told))
 
     async def openapi(self, _: Request) -> Response:
         """The OpenAPI description."""

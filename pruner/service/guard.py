@@ -36,6 +36,14 @@ class RefusedError(Exception):
         self.status = status
 
 
+class CatalogError(RefusedError):
+    """A refusal in the form that clients of Iceberg read; `kind` is the type of its error."""
+
+    def __init__(self, status: int, sentence: str, *, kind: str) -> None:
+        super().__init__(status, sentence)
+        self.kind = kind
+
+
 def refusal(status: int, sentence: str) -> Response:
     """The answer to a request that is not served."""
     return Response(encode(Failure(sentence)), status, media_type="application/json")

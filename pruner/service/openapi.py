@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from pruner.service.messages import Failure, PlanAnswer, PlanRequest, PlansRequest, ScanAnswer, TableAnswer
+from pruner.service.rest_catalog.asked import AskedScan
 from pruner.service.together import CONTENT_TYPE as LINES
 from pruner.version import __version__
 
@@ -25,7 +26,7 @@ _REFUSALS = {
 
 def description() -> dict[str, Any]:
     """Return the OpenAPI document as plain values."""
-    types = (PlanRequest, PlansRequest, PlanAnswer, ScanAnswer, TableAnswer, Failure)
+    types = (PlanRequest, PlansRequest, PlanAnswer, ScanAnswer, TableAnswer, AskedScan, Failure)
     _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     return {
         "openapi": "3.1.0",
@@ -47,6 +48,7 @@ def description() -> dict[str, Any]:
             "/v1/tables": {
                 "get": _get("The tables.", {"type": "array", "items": _reference("TableAnswer")}, ())
             },
+            "/v1/asked": {"get": _asked()},
             "/v1/openapi.json": {"get": _get("This description.", {"type": "object"}, ())},
             "/metrics": {"get": _metrics()},
             "/healthz": {"get": _open_to_all("Whether the service runs; needs no token.")},
@@ -69,6 +71,12 @@ def _plans() -> dict[str, Any]:
     operation["responses"]["200"]["content"] = {LINES: {"schema": _reference("ScanAnswer")}}
     content = {"application/json": {"schema": _reference("PlansRequest")}}
     return {**operation, "requestBody": {"required": True, "content": content}}
+
+
+def _asked() -> dict[str, Any]:
+    operation = _get("What stock clients of Iceberg asked of the catalog, for `pruner advise`.", {}, ("408",))
+    operation["responses"]["200"]["content"] = {LINES: {"schema": _reference("AskedScan")}}
+    return operation
 
 
 def _metrics() -> dict[str, Any]:

@@ -28,7 +28,7 @@ from pruner.service.messages import EnginePredicate, ExpressionPredicate, SqlPre
 from pruner.tables.iceberg.places import table_of_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pruner.catalog.config import Config
     from pruner.catalog.names import Catalog
@@ -152,6 +152,10 @@ class Planning:
     """Plans requests over the tables of a configuration. Threads may share it.
 
     A table that names an environment variable which is not set is known by its names alone, and cannot be planned on.
+
+    Attributes:
+        tables: all tables by name.
+        vended: the storage options of those tables whose options clients may have.
     """
 
     def __init__(self, config: Config, catalog: Catalog) -> None:
@@ -161,10 +165,13 @@ class Planning:
         )
         self._names: dict[str, str] = {}
         self._staleness: dict[str, float] = {}
+        self.vended: dict[str, Mapping[str, str]] = {}
         for table in self.tables:
             settings = _settings(config, table.name)
             places = settings.uris if settings else ()
             self._staleness[table.name] = settings.max_staleness if settings else 0.0
+            if settings and settings.vend_credentials:
+                self.vended[table.name] = settings.storage_options
             for known in (table.name, *table.aliases):
                 self._names[known.casefold()] = table.name
             for place in places:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import h11
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 HANDSHAKE_SECONDS = 5.0
 """How long a client may take for the handshake of TLS."""
+
+LEAST_READ = 64 * 1024
+"""Bytes of its answer that a client has to read within `Limits.read_seconds`."""
 
 
 def log_to_stderr(prefix: str = "") -> None:
@@ -98,14 +103,16 @@ def _protocol(limits: Limits) -> type[asyncio.Protocol]:
 
 
 class _Connection(H11Protocol):
-    """A connection with a deadline for the head of a request, and for the rest of a body that nobody reads.
+    """A connection with a deadline for the head of a request, for the rest of a body that nobody reads, and for answers
+    that the client does not read.
 
-    What comes meanwhile does not move the deadline. The bodies that are read have their own limits (`guard.body_of`).
+    What comes meanwhile does not move the first two. The bodies that are read have their own limits (`guard.body_of`).
     """
 
     limits: Limits
     _left_over = 0
     _deadline: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, unless there are too many."""
@@ -119,7 +126,45 @@ class _Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
         self._clear_deadline()
+        self.resume_writing()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client reads slower than the answer is written."""
+        super().pause_writing()
+        self._watch(self._unread_bytes())
+
+    def resume_writing(self) -> None:
+        """It has read nearly everything."""
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def _unread_bytes(self) -> int:
+        """What the client has not got yet, here and in the kernel, whose buffer takes megabytes."""
+        connection: socket.socket = self.transport.get_extra_info("socket")
+        kept = bytearray(4)
+        with suppress(ImportError, OSError):  # systems without the call
+            import fcntl
+            import termios
+
+            fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, kept)
+        return self.transport.get_write_buffer_size() + int.from_bytes(kept, sys.byteorder)
+
+    def _watch(self, size: int) -> None:
+        """Cut the client off unless it reads some of so many bytes in time; an answer would take memory for ever, as
+        closing a connection waits until everything was read.
+        """
+
+        def look() -> None:
+            left = self._unread_bytes()
+            if left <= size - LEAST_READ:
+                self._watch(left)
+            else:
+                self.transport.abort()
+
+        self._unread = self.loop.call_later(self.limits.read_seconds, look)
 
     def data_received(self, data: bytes) -> None:
         """Go on with the request."""

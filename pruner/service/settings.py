@@ -22,7 +22,8 @@ SHORTEST_TOKEN = 16
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds on what clients may ask: bytes of a body, seconds for a request's head, its body and its answer, and of
-    silence between requests; requests and connections at once, and seconds that a request waits for its turn.
+    silence between requests; requests and connections at once, and seconds that a request waits for its turn. A client
+    that reads nothing of its answer for `read_seconds` is cut off.
     """
 
     body_bytes: int = 4 * 1024 * 1024
@@ -33,6 +34,7 @@ class Limits:
     concurrent: int = 16
     wait_seconds: float = 10.0
     connections: int = 512
+    read_seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)

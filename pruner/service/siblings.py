@@ -16,9 +16,9 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Subject: TypeAlias = Literal["plan", "keys", "plans", "ready", "scan", "cancel"]
+Subject: TypeAlias = Literal["plan", "keys", "plans", "ready", "scan", "cancel", "asked"]
 """A past request by its plan id; the keys of a snapshot by their id; the last plans; whether plans can be made; a plan
-of the catalog by its id, to be made again or forgotten.
+of the catalog by its id, to be made again or forgotten; what clients asked of the catalog.
 """
 
 ANSWER_SECONDS: Final = 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,14 +13,17 @@ from typer.testing import CliRunner
 from pruner.cli.app import app
 from tests.support.service import running_service
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WRITTEN = "http://127.0.0.1:8765"
 """Where pages have the service."""
 SPARK = {"spark.md"}
-SERVED = "iceberg.md"
-ELSEWHERE = {"s3.md", "trino.md", SERVED}
+SERVED = {"iceberg.md", "spark-without-a-plug-in.md"}
+ELSEWHERE = {"s3.md", "trino.md", *SERVED}
 """Run below, by tests/engines/test_store_tutorial.py and by tests/engines/test_trino_tutorial.py."""
 
 
@@ -72,23 +75,44 @@ def test_every_block_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert run_blocks(FOLDER / name) > 5
 
 
-@pytest.mark.load
-def test_every_block_runs_beside_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the blocks somebody starts the service in another terminal."""
-    monkeypatch.chdir(tmp_path)
+def _run_beside_the_service(name: str, folder: Path) -> tuple[int, int]:
+    """Run the blocks of a page, between which somebody starts the service in another terminal; returns how many there
+    are before and after that.
+    """
     before, command, after = (
-        (FOLDER / SERVED).read_text(encoding="utf-8").partition("```bash\npruner serve\n```\n")
+        (FOLDER / name).read_text(encoding="utf-8").partition("```bash\npruner serve\n```\n")
     )
     assert command
-    (tmp_path / "before.md").write_text(re.sub(r"^```toml\n.*?^```\n", "", before, flags=re.M | re.S))
+    (folder / "before.md").write_text(re.sub(r"^```toml\n.*?^```\n", "", before, flags=re.M | re.S))
     [config] = re.findall(r"^```toml\n(.*?)^```$", before, re.MULTILINE | re.DOTALL)
-    (tmp_path / "pruner.toml").write_text(config, encoding="utf-8")
+    (folder / "pruner.toml").write_text(config, encoding="utf-8")
     names: dict[str, Any] = {}
-    assert run_blocks(tmp_path / "before.md", names) > 4
-    with running_service(tmp_path / "pruner.toml") as url:
+    begun = run_blocks(folder / "before.md", names)
+    with running_service(folder / "pruner.toml") as url:
         assert WRITTEN in after
-        (tmp_path / "after.md").write_text(after.replace(WRITTEN, url), encoding="utf-8")
-        assert run_blocks(tmp_path / "after.md", names) == 2
+        (folder / "after.md").write_text(after.replace(WRITTEN, url), encoding="utf-8")
+        return begun, run_blocks(folder / "after.md", names)
+
+
+@pytest.mark.load
+def test_every_block_runs_beside_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun, ended = _run_beside_the_service("iceberg.md", tmp_path)
+    assert begun > 4
+    assert ended == 2
+
+
+@pytest.mark.spark
+def test_every_block_runs_on_spark_beside_the_service(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's session here has the runtime that the page lets Spark fetch."""
+    monkeypatch.chdir(tmp_path)
+    try:
+        assert _run_beside_the_service("spark-without-a-plug-in.md", tmp_path) == (1, 5)
+    finally:
+        for name in ("", ".type", ".uri"):
+            spark.conf.unset(f"spark.sql.catalog.lake{name}")
 
 
 @pytest.mark.load

@@ -22,6 +22,7 @@ from pruner.cli.output import megabytes, print_columns, print_json, printable, w
 from pruner.cli.statement_logs import LoggedQuery, asked_in, with_name
 from pruner.errors import PrunerError, first_line
 from pruner.expr.engines import SqlEngine
+from pruner.expr.semantics import Semantics
 from pruner.showing.progress import progress_bar
 from pruner.showing.words import counted
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pruner.advice.forecast import Pace
     from pruner.advice.proposals import Advice
     from pruner.catalog.names import Catalog
+    from pruner.expr.nodes import Expr
     from pruner.planning.plan import Plan
     from pruner.table import Table
 
@@ -164,7 +166,7 @@ class _Log:
                     text = with_name(text, table.uri, each)
                 counts[LoggedQuery(text)] += 1
             elif asked.place.rstrip("/") == table.uri.rstrip("/"):
-                counts[asked] += 1
+                counts[asked] += asked.times
         texts = [each.text for each in counts if each.place is None]
         ask = _Asking(short, folder, table, tables, self.dialect, texts)
         from pruner.advice.forecast import STATEMENTS as READ  # slow, and --help does without
@@ -174,6 +176,10 @@ class _Log:
         for asked, times in counts.most_common(STATEMENTS):
             done += 1
             self.pace.tell(READ * done / min(len(counts), STATEMENTS))
+            if asked.unjudged is not None:
+                self.notes.append(asked.unjudged)
+                self.unjudged = True
+                continue
             try:
                 plans = ask.plans(asked)
             except Exception as error:  # whatever DuckDB or a parser refuses is one statement of many
@@ -245,6 +251,9 @@ class _Asking:
         Raises:
             Exception: it is not understood.
         """
+        if asked.is_expression:
+            semantics = replace(Semantics.of("spark"), zone="UTC")  # by which the catalog planned it
+            return [self._table.plan(_expression(asked.text), semantics=semantics)]
         if asked.place is not None:
             return [self._table.plan(asked.text, dialect="spark")]
         before = {id(scan) for scan in self._connection.last_plans}
@@ -254,6 +263,19 @@ class _Asking:
             for scan in self._connection.last_plans
             if id(scan) not in before and scan.plan is not None and scan.plan.snapshot.root == self._table.uri
         ]
+
+
+def _expression(text: str) -> Expr:
+    """The expression of a line of what clients asked of the service's catalog.
+
+    Raises:
+        PredicateError: it is none.
+    """
+    import msgspec  # slow, and --help does without
+
+    from pruner.expr.wire.nodes import Node, expression_of
+
+    return expression_of(msgspec.json.decode(text, type=Node))
 
 
 def _in_duckdb(statement: str, dialect: str) -> str:

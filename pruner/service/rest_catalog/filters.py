@@ -14,9 +14,11 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -108,6 +110,11 @@ class Filter:
         self._columns = _Columns(schema, case_sensitive=case_sensitive, named=named)
         self._tree = _pushed(content, 0, negated=False)
 
+    @cached_property
+    def encoded(self) -> bytes:
+        """The JSON of its content."""
+        return msgspec.json.encode(self.content)
+
     def expression(self) -> Expr:
         """An expression that is true for each row that a client may take to match.
 
@@ -132,15 +139,20 @@ class Filter:
 
     def names(self) -> frozenset[str]:
         """The names of the columns that it is about."""
-        found: set[str] = set()
+        found = (_reference(node.get("term")) for node in self._nodes())
+        return frozenset(name for name in found if name is not None)
+
+    def constants(self) -> Iterator[Any]:
+        """The values that it compares columns with."""
+        for node in self._nodes():
+            yield from node.get("values", ())
+
+    def _nodes(self) -> Iterator[dict[str, Any]]:
         pending = [self._tree]
         while pending:
             node = pending.pop()
             pending.extend(node.get("operands", ()))
-            name = _reference(node.get("term"))
-            if name is not None:
-                found.add(name)
-        return frozenset(found)
+            yield node
 
     def holds(self, leaf: Callable[[str, str | None, list[Any]], bool]) -> bool:
         """Whether it holds where `leaf` says so of each comparison, by its type, column (None for a transform of one)

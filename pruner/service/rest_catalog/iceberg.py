@@ -155,7 +155,7 @@ class IcebergTable:
         return ordinals[np.isin(at, matching)]
 
     def tasks(
-        self, ordinals: NDArray[np.intp], residual: Any, *, python: bool, deletes: bool
+        self, ordinals: NDArray[np.intp], residual: bytes | None, *, python: bool, deletes: bool
     ) -> dict[str, Any]:
         """The scan tasks of some slices, and the delete files that they refer to, where those are asked for."""
         state = self.state
@@ -309,9 +309,12 @@ class _Lineage(msgspec.Struct):
     snapshots: list[_Step] = []
 
 
-def residual_of(content: Any) -> dict[str, Any]:
-    """What is left of a filter for a client to apply, as a part of a task: nothing where all rows are asked for."""
-    return {} if content is None else {"residual-filter": content}
+def residual_of(encoded: bytes | None) -> dict[str, Any]:
+    """What is left of a filter for a client to apply, as a part of a task: nothing where all rows are asked for.
+
+    Each task has to have it: PyIceberg takes a task without it for one of which all rows match.
+    """
+    return {} if encoded is None else {"residual-filter": msgspec.Raw(encoded)}
 
 
 class NamesOfIds:

@@ -26,8 +26,10 @@ from starlette.routing import Route
 from pruner.arrow import as_numpy, compute
 from pruner.bounded_cache import BoundedCache
 from pruner.errors import PredicateError, PrunerError, SchemaError
-from pruner.service.guard import CATALOG, RefusedError, body_of, catalog_error
+from pruner.service.guard import CATALOG, CatalogError, RefusedError, body_of, catalog_error
 from pruner.service.planning import UnknownTableError
+from pruner.service.rest_catalog.asked import Asked, Report, ScanReport
+from pruner.service.rest_catalog.credentials import NOT_STORED, WANTED_BY, Vending, storage_credentials
 from pruner.service.rest_catalog.filters import Filter
 from pruner.service.rest_catalog.iceberg import IcebergTable
 from pruner.service.rest_catalog.metadata import ServedTable, UnservedError, snapshot_number
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from pruner.planning.pinned import PinnedSnapshot
     from pruner.service.planning import Work
     from pruner.service.served import Served
-    from pruner.service.settings import Limits
+    from pruner.service.settings import Settings
     from pruner.service.siblings import Siblings, Subject
 
 AnyTable = ServedTable | IcebergTable
@@ -86,6 +88,7 @@ _ENDPOINTS: Final = (
     "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/tasks",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
 )
 _SERVER_PLANS: Final = {"scan-planning-mode": "server"}
 
@@ -164,10 +167,14 @@ class Plans:
 class RestCatalog:
     """Serves the tables of the configuration to stock clients of Iceberg."""
 
-    def __init__(self, served: Served, work: Work, limits: Limits, siblings: Siblings | None = None) -> None:
+    def __init__(
+        self, served: Served, work: Work, settings: Settings, siblings: Siblings | None = None
+    ) -> None:
         self._served = served
         self._work = work
-        self._limits = limits
+        self._limits = settings.limits
+        self._vending = Vending(has_token=settings.token is not None)
+        self.asked = Asked()
         self._siblings = siblings
         self._plans = Plans(_PLAN_BYTES)
         self._known: dict[str, OrderedDict[int, tuple[AnyTable, RowCounts]]] = {}
@@ -187,6 +194,7 @@ class RestCatalog:
             ("DELETE", f"{table}/plan/{{plan_id}}", self.cancelled),
             ("POST", f"{table}/tasks", self.tasks),
             ("POST", f"{table}/metrics", self.reported),
+            ("GET", f"{table}/credentials", self.credentials),
         ]
         others = ["GET", "POST", "PUT", "DELETE", "PATCH"]
         return [
@@ -231,14 +239,36 @@ class RestCatalog:
         if request.method == "HEAD":
             return Response(status_code=204)
         python = _is_python(request)
-        table, _ = await self._work.run(lambda: self._now(name))
-        answer = await self._work.run(
-            lambda: msgspec.json.encode({"metadata": table.metadata(python=python), "config": _SERVER_PLANS})
-        )
-        etag = f'"{hashlib.sha256(answer).hexdigest()[:32]}"'
-        if request.headers.get("if-none-match") == etag:
-            return Response(status_code=304, headers={"ETag": etag})
-        return Response(answer, media_type="application/json", headers={"ETag": etag})
+        wanted = request.headers.get(WANTED_BY, "")
+        answer, has_secrets = await self._work.run(lambda: self._loaded(name, wanted, python=python))
+        headers = {
+            "ETag": f'"{hashlib.sha256(answer).hexdigest()[:32]}"',
+            **(NOT_STORED if has_secrets else {}),
+        }
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(answer, media_type="application/json", headers=headers)
+
+    def _loaded(self, name: str, wanted: str, *, python: bool) -> tuple[bytes, bool]:
+        """A table's metadata, and whether credentials go with it."""
+        table, _ = self._now(name)
+        root = table.pinned.data.root
+        config = self._vending.config(self._served.planning.vended.get(name), root, wanted)
+        told: dict[str, Any] = {"metadata": table.metadata(python=python), "config": _SERVER_PLANS | config}
+        if config:
+            told["storage-credentials"] = storage_credentials(root, config)
+        return msgspec.json.encode(told), bool(config)
+
+    async def credentials(self, request: Request) -> Response:
+        """The credentials of a table's store, where `pruner.toml` says that clients may have them."""
+        name = self._name(request)
+        options = self._served.planning.vended.get(name)
+
+        def found() -> list[dict[str, Any]]:
+            root = "" if options is None else self._served.table(name).snapshot().data.root
+            return self._vending.answer(name, options, root)
+
+        return _json({"storage-credentials": await self._work.run(found)}, NOT_STORED)
 
     async def plan(self, request: Request) -> Response:
         """The first page of a plan."""
@@ -247,7 +277,7 @@ class RestCatalog:
 
         def first() -> dict[str, Any]:
             page = self._first(name, asked)
-            found = self._page(name, page, request)
+            found = self._page(name, page, request, is_new=True)
             return {"status": "completed", "plan-id": self._plans.keep(name, _token(page)), **found}
 
         return _json(await self._work.run(first))
@@ -296,10 +326,19 @@ class RestCatalog:
         return None if told is None else told.decode()
 
     async def reported(self, request: Request) -> Response:
-        """What a client measured, which nobody here needs."""
-        self._name(request)
-        await body_of(request, self._limits)
+        """What a client measured: scans are kept for the advisor."""
+        name = self._name(request)
+        report = _decoded(await body_of(request, self._limits), Report)
+        if isinstance(report, ScanReport):
+            await self._work.run(lambda: self._keep_report(name, report))
         return Response(status_code=204)
+
+    def _keep_report(self, name: str, report: ScanReport) -> None:
+        table, _ = self._now(name)
+        names = table.columns(case_sensitive=False)
+        named = None if names is None else names.field
+        asked = Filter(report.filter, table.pinned.schema, case_sensitive=False, named=named)
+        self.asked.reported(name, table.pinned.data.root, asked, report)
 
     async def unsupported(self, request: Request) -> Response:
         """Everything that would change a table, and what this catalog does not have."""
@@ -334,8 +373,8 @@ class RestCatalog:
             raise RefusedError(400, f"snapshot {start} of table {name} is no ancestor of snapshot {end}")
         return _Page(start, _NEXT, asked.filter, asked.case_sensitive, asked.use_snapshot_schema, end)
 
-    def _page(self, name: str, page: _Page, request: Request) -> dict[str, Any]:
-        """The scan tasks of a page, and the token of the next one."""
+    def _page(self, name: str, page: _Page, request: Request, *, is_new: bool = False) -> dict[str, Any]:
+        """The scan tasks of a page, and the token of the next one; `is_new` for the first one of a new plan."""
         if page.start == _NEXT:
             page = self._next_append(name, page)
             if page.start == _NEXT:
@@ -352,7 +391,11 @@ class RestCatalog:
                 named=None if names is None else names.field,
             )
         added = None if page.end_snapshot_id is None else self._added(name, table)
-        answer, following = page_of(table, asked, page.start, counts, python=_is_python(request), added=added)
+        answer, following, left = page_of(
+            table, asked, page.start, counts, python=_is_python(request), added=added
+        )
+        if is_new:
+            self.asked.planned(name, table.pinned.data.root, asked, left, len(table.pinned.data))
         if following is None and page.end_snapshot_id not in (None, page.snapshot_id):
             following = _NEXT
         if following is not None:
@@ -468,10 +511,12 @@ class RestCatalog:
         with self._lock:
             kept = self._known.setdefault(name, OrderedDict())
             found, latest = kept.get(number), next(reversed(kept.values()), None)
+        if found is not None and isinstance(found[0], ServedTable) and found[0].pinned.plans_as(pinned):
+            return self._keep(name, number, *found)
         since = int(time.time() * 1000)
         if found is not None and isinstance(found[0], ServedTable):
             since = found[0].since_ms
-        # Indexes may have changed where the files did not.
+        # Indexes changed where the files did not.
         table = ServedTable(name, pinned, since)
         table.check()
         counts = found[1] if found is not None else RowCounts(pinned.data, latest[1] if latest else None)
@@ -485,14 +530,6 @@ class RestCatalog:
             while len(known) > _KEPT_SNAPSHOTS:
                 known.popitem(last=False)
         return table, counts
-
-
-class CatalogError(RefusedError):
-    """A refusal in the form that clients of Iceberg read; `kind` is the type of its error."""
-
-    def __init__(self, status: int, sentence: str, *, kind: str) -> None:
-        super().__init__(status, sentence)
-        self.kind = kind
 
 
 def _missing(kind: str, sentence: str) -> CatalogError:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 
 PAGE: Final = 1_000
 """Most tasks in one answer."""
+
+ANSWER_BYTES: Final = 8 * 1024 * 1024
+"""About what the tasks of one answer take at most: each has the whole filter, so that a long one makes pages short."""
+
+_TASK_BYTES: Final = 512
+"""What a task takes beside its filter."""
 
 _THREADS: Final = 16
 _FILE: Final = "file://"
@@ -83,6 +89,16 @@ def _rows(storage_options: Mapping[str, str], uri: str, size: int) -> int:
         ) from error
 
 
+class Page(NamedTuple):
+    """The tasks of one page as JSON, where the next one begins (None behind the last), and the number of files from
+    this page on.
+    """
+
+    answer: dict[str, Any]
+    following: int | None
+    left: int
+
+
 def page_of(
     table: ServedTable | IcebergTable,
     asked: Filter | None,
@@ -91,8 +107,8 @@ def page_of(
     *,
     python: bool,
     added: NDArray[np.bool_] | None = None,
-) -> tuple[dict[str, Any], int | None]:
-    """Return the tasks of one page as JSON, and where the next one begins; None behind the last.
+) -> Page:
+    """Return the tasks of one page.
 
     Args:
         table: the snapshot that is read.
@@ -116,13 +132,17 @@ def page_of(
         ordinals = table.kept(ordinals, asked, python=python)
     else:
         ordinals = ordinals[_partitions_kept(table, asked)[table.pinned.data.partition_ordinals[ordinals]]]
-    following = int(ordinals[PAGE]) if len(ordinals) > PAGE else None
-    ordinals = ordinals[:PAGE]
-    residual = None if asked is None else asked.content
+    residual = None if asked is None else asked.encoded
+    most = max(1, min(PAGE, ANSWER_BYTES // (len(residual or b"") + _TASK_BYTES)))
+    left = len(ordinals)
+    following = int(ordinals[most]) if left > most else None
+    ordinals = ordinals[:most]
     if isinstance(table, IcebergTable):
-        return table.tasks(ordinals, residual, python=python, deletes=added is None), following
-    rows = counts.of(ordinals, plan.storage_options())
-    return {"file-scan-tasks": _tasks(table, ordinals, rows, residual, python=python)}, following
+        answer = table.tasks(ordinals, residual, python=python, deletes=added is None)
+    else:
+        rows = counts.of(ordinals, plan.storage_options())
+        answer = {"file-scan-tasks": _tasks(table, ordinals, rows, residual, python=python)}
+    return Page(answer, following, left)
 
 
 def _partitions_kept(table: ServedTable, asked: Filter | None) -> NDArray[np.bool_]:
@@ -139,7 +159,7 @@ def _tasks(
     table: ServedTable,
     ordinals: NDArray[np.intp],
     rows: NDArray[np.int64],
-    residual: Any,
+    residual: bytes | None,
     *,
     python: bool,
 ) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ is read. Everything else is read as of any other table.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -182,6 +183,36 @@ def store_options(root: str, properties: Mapping[str, Any]) -> dict[str, str]:
         found["azure_storage_sas_token"] = lent[0]
     plain = any(found.get(name, "").startswith("http://") for name in ("aws_endpoint", "base_url"))
     return found | ({"allow_http": "true"} if plain else {})
+
+
+_SPELLED_ALSO: Final = {"token": "session_token", "default_region": "region", "endpoint_url": "endpoint"}
+"""Other names of options of S3."""
+
+_PREFIXES: Final = re.compile("^(aws_|google_|azure_storage_|azure_)")
+
+
+def client_properties(root: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The properties by which Iceberg's clients read the store of a table with our options: `store_options` turned
+    round. Options that clients have no property for are left out, and so is everything where the table is in no store.
+    """
+    kind = _KINDS.get(root.partition("://")[0])
+    if kind is None:
+        return {}
+    named = {_PREFIXES.sub("", option): names for option, names in _OPTIONS[kind].items()}
+    found: dict[str, str] = {}
+    for option, value in options.items():
+        plain = _PREFIXES.sub("", option.lower())
+        if kind == "s3":
+            plain = _SPELLED_ALSO.get(plain, plain)
+        if plain in named:
+            found[named[plain][0]] = value
+    if "s3.region" in found:
+        found["client.region"] = found["s3.region"]  # Java's clients know no other name
+    if "s3.endpoint" in found:
+        # They would look for a host of the bucket's name, too; PyIceberg and our own reader do not.
+        virtual = found.get("s3.force-virtual-addressing", "false").lower() == "true"
+        found["s3.path-style-access"] = "false" if virtual else "true"
+    return found
 
 
 def _account(root: str) -> str:

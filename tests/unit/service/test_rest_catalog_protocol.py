@@ -129,7 +129,7 @@ def _checked(answer: requests.Response, schema: str, status: int = 200) -> Any:
 
 def test_what_the_catalog_has(lake: Lake) -> None:
     config = _checked(lake.ask("GET", "config"), "CatalogConfig")
-    assert len(config["endpoints"]) == len(set(config["endpoints"])) == 11
+    assert len(config["endpoints"]) == len(set(config["endpoints"])) == 12
     assert _checked(lake.ask("GET", "namespaces"), "ListNamespacesResponse") == {"namespaces": [["web"]]}
     _checked(lake.ask("GET", "namespaces/web"), "GetNamespaceResponse")
     listed = _checked(lake.ask("GET", "namespaces/web/tables"), "ListTablesResponse")
@@ -454,7 +454,7 @@ def test_slow_clients_do_not_keep_others_waiting(lake: Lake) -> None:
                     b"Content-Length: 100\r\n\r\n{"
                 )
             few = Lake(f"{url}/iceberg", lake.folder, None)
-            assert len(few.ask("GET", "config").json()["endpoints"]) == 11
+            assert len(few.ask("GET", "config").json()["endpoints"]) == 12
             for each in slow:
                 assert b" 408 " in each.recv(4096)
         finally:
