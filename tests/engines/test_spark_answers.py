@@ -191,7 +191,8 @@ def test_first_rows_are_in_few_files(both: Both, query: str, files: int) -> None
 @pytest.mark.parametrize(
     ("query", "rows", "files"),
     [
-        ("SELECT * FROM t LIMIT 15", 15, 2),
+        ("SELECT x FROM (SELECT x FROM t LIMIT 15) WHERE x >= 0", 15, 2),
+        ("SELECT x FROM (SELECT x FROM t LIMIT 15)", 15, None),
         ("SELECT x FROM t WHERE x >= 5 LIMIT 5", 5, 1),
         ("SELECT x + 1 FROM t WHERE city = 'b' AND x > 12 LIMIT 3 OFFSET 2", 3, 1),
         ("SELECT x FROM t WHERE x % 7 = 1 LIMIT 2", 2, None),
@@ -203,12 +204,22 @@ def test_a_limit_reads_as_few_files_as_surely_hold_enough(
 ) -> None:
     found = spark.sql(query)
     told = found.collect()
-    everything = spark.sql(re.sub(r"\bt\b", "plain_t", query).split(" LIMIT")[0]).collect()
+    everything = spark.sql(re.sub(r"\bt\b", "plain_t", query).split(" LIMIT")[0].split("(")[-1]).collect()
     assert len(told) == rows
     assert len(set(told)) == rows
     assert set(told) <= set(everything)
     if files is not None:
         assert pruner_spark.last_plans(spark)[-1].files_left == files
+
+
+def test_any_rows_are_taken_as_without_us(spark: SparkSession, both: Both) -> None:
+    """Spark reads the first files of such a query until it has the rows: nothing is gained, so nothing is asked."""
+    found = spark.sql("SELECT x FROM t LIMIT 3").collect()
+    assert len(set(found)) == 3
+    scan = pruner_spark.last_plans(spark)[-1]
+    assert scan.plan is not None
+    assert (scan.plan.kept, scan.files_left, scan.files_dropped) == (FILES, FILES, 0)
+    assert both.read("SELECT count(*) FROM (SELECT x FROM t LIMIT 3)") == [1]
 
 
 @pytest.fixture(scope="module")
