@@ -11,6 +11,7 @@ The questions are those of ClickBench with two changes: what has ties is ordered
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import tempfile
 import time
@@ -28,8 +29,11 @@ from benchmarks.duckdb.tpc import difference
 from pruner_duckdb.native_scan.library import forget_answers, reason_against
 
 FILES = 100
-ROWS_PER_FILE = 15_000
+ROWS_PER_FILE = int(os.environ.get("PRUNER_BENCH_HITS_ROWS", "15000"))
 RUNS = 4
+MOST_SHARE = 1.03
+"""Most that a question takes of plain DuckDB's time."""
+
 PUBLISHED_ROWS = 100_000_000
 CONFIG = {"memory_limit": "4GB", "threads": 2}
 
@@ -350,6 +354,8 @@ def run(console: Console) -> None:
                 f"{kind}, {way}: mean ratio {statistics.mean(found):.2f}, of all time {whole:.2f}, worst "
                 f"{max(found):.2f} (Q{found.index(max(found))}), best {min(found):.2f} (Q{found.index(min(found))})"
             )
+            above = [f"Q{number} ({ratio:.2f})" for number, ratio in enumerate(found) if ratio > MOST_SHARE]
+            console.print(f"{kind}, {way}, above {MOST_SHARE}: {', '.join(above) or 'none'}")
     wrong = [f"Q{number} {each}" for number, (_, _, found) in enumerate(measured) for each in found]
     console.print(f"answers that differ: {'; '.join(wrong) or 'none'}")
 
