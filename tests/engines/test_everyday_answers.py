@@ -5,6 +5,8 @@ Expected rows come from DuckDB over the rows themselves, its optimizer off.
 
 from __future__ import annotations
 
+import os
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import pruner
 import pruner_duckdb
+from tests.engines.random_answers import random_statement, shown
 from tests.support.statement_tables import arrow_rows, statement_tables, write_parquet
 
 if TYPE_CHECKING:
@@ -203,3 +206,51 @@ def test_what_people_write_every_day(
     read = sum(scan.read for scan in pruned.last_plans if id(scan) not in before)
     wanted_reads = merged if kind == "mor_v9" else files
     assert wanted_reads is None or read == wanted_reads
+
+
+CONDITIONS = (
+    *(
+        "region = 'de'",
+        "carrier = 'AA'",
+        "carrier > 'BA'",
+        "day >= DATE '2024-01-05'",
+        "day <> DATE '2024-01-02'",
+    ),
+    *(
+        "delay > 30",
+        "note IS NULL",
+        "note IS NOT NULL",
+        "id < 300",
+        "id % 2 = 0",
+        "cancelled",
+        "dest LIKE 'B%'",
+    ),
+    *("ts < TIMESTAMPTZ '2024-01-06 12:00:00+00'", "region IN ('fr', 'us')", "distance BETWEEN 100 AND 900"),
+)
+
+
+def test_random_statements_over_each_format(
+    both: tuple[Any, duckdb.DuckDBPyConnection], kind: str, pytestconfig: pytest.Config
+) -> None:
+    pruned, plain = both
+    rng = random.Random(f"{pytestconfig.option.hypothesis_seed} {kind}")
+    names = ["region", "day", "carrier", "dest", "id", "ts", "delay", "note", "cancelled", "version", "price"]
+
+    def condition() -> str:
+        parts = [f"NOT ({text})" if rng.random() < 0.2 else text for text in rng.sample(CONDITIONS, 2)]
+        return rng.choice([parts[0], parts[0], f"({parts[0]} {rng.choice(['AND', 'OR'])} {parts[1]})"])
+
+    fewer = 0
+    statements = int(os.environ.get("PRUNER_ANSWER_STATEMENTS", "60"))
+    for _ in range(statements):
+        where = "" if rng.random() < 0.3 else f"WHERE {condition()}"
+        statement = random_statement(
+            rng, names, where, (condition(), ["cancelled"]), table="flights", in_order=False
+        )
+        wanted = plain.execute(statement)
+        columns, rows = [each[:2] for each in wanted.description or ()], wanted.fetchall()
+        found = pruned.execute(statement)
+        assert [each[:2] for each in found.description] == columns, statement
+        assert Counter(map(shown, found.fetchall())) == Counter(map(shown, rows)), statement
+        fewer += any(scan.read < scan.kept for scan in list(pruned.last_plans)[-1:])
+    assert fewer > statements / 10
