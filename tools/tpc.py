@@ -12,16 +12,18 @@ from tools.cache import appearing, cache_dir, fingerprint, say
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements-tpc.lock"
-SCALE = "0.1"
+SCALE = os.environ.get("PRUNER_TPC_SCALE", "0.1")
+SUITES = os.environ.get("PRUNER_TPC_SUITES", "tpch,tpcds")
 
 _GENERATE = """
 import pathlib, sys
 import duckdb
 
-root, scale = pathlib.Path(sys.argv[1]), sys.argv[2]
+root, scale, suites = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3].split(",")
 packages = pathlib.Path(duckdb.__file__).parent.parent
 connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-for suite, generator in (("tpch", "dbgen"), ("tpcds", "dsdgen")):
+for suite in suites:
+    generator = {"tpch": "dbgen", "tpcds": "dsdgen"}[suite]
     (extension,) = packages.glob(f"duckdb_extension_{suite}/**/{suite}.duckdb_extension*")
     connection.execute(f"LOAD '{extension}'")
     connection.execute(f"CREATE SCHEMA {suite}; USE {suite}; CALL {generator}(sf = {scale})")
@@ -41,15 +43,15 @@ for suite, generator in (("tpch", "dbgen"), ("tpcds", "dsdgen")):
 
 def tpc_data() -> Path:
     """Return a folder with `tpch/TABLE/*.parquet`, `tpcds/TABLE/*.parquet` and a file of SQL for each query."""
-    target = cache_dir() / f"tpc-{fingerprint(LOCK, _GENERATE, SCALE)}"
+    target = cache_dir() / f"tpc-{fingerprint(LOCK, _GENERATE, SCALE, SUITES)}"
     if not target.is_dir():
-        say(f"Generating TPC-H and TPC-DS at scale {SCALE} in {target}")
+        say(f"Generating {SUITES} at scale {SCALE} in {target}")
         with appearing(target) as scratch, tempfile.TemporaryDirectory() as packages:
             pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
             wanted = ["--no-deps", "--require-hashes", "--target", packages, "--requirement", str(LOCK)]
             subprocess.run([*pip, *wanted], check=True, stdin=subprocess.DEVNULL)
             subprocess.run(
-                [sys.executable, "-c", _GENERATE, str(scratch), SCALE],
+                [sys.executable, "-c", _GENERATE, str(scratch), SCALE, SUITES],
                 check=True,
                 env=os.environ | {"PYTHONPATH": packages},
             )

@@ -8,6 +8,7 @@ of its rows can change it, is left out by the same evidence that drops files.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,25 @@ if TYPE_CHECKING:
 
 MOST_GROUPS = 100_000
 """Most values by which rows are counted; where there are more, all of them are left to the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A column by which rows are grouped: the slices that have one value alone in it, and these values."""
+
+    about: Field
+    single: Mask
+    values: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """Values that slices hold, each with its number of rows, and the slices of which these are all."""
+
+    at: Ordinals
+    values: Any
+    sizes: Integers
+    known: Mask
 
 
 class Answering:
@@ -183,25 +203,45 @@ class Answering:
             SchemaError: there is no such column.
         """
         about = self._field(column)
+        rest = self._matching != 0
+        candidates: list[Any] = []
+        if self._is_shown(about):
+            rest = self._extremes_of_facts(about, greatest, rest, candidates)
+            rest = self._values_listed(about, rest, candidates)
+        stores: Any = [each.cast(candidates[0].type) for each in candidates]
+        known: Any = pa.concat_arrays(stores).drop_null() if stores else []
+        value, stored = _nulls(1, about.type), None
+        if len(known):
+            best: Any = compute.max(known) if greatest else compute.min(known)
+            stored = best.as_py()
+            try:
+                value = from_storage(pa.array([stored], known.type), about.type)
+            except pa.ArrowInvalid:  # bytes that are no text
+                stored, rest = None, self._matching != 0
+        if stored is not None and rest.any():
+            better = Operator.GT if greatest else Operator.LT
+            rest &= self._possible(CompareLeaf(about, better, _point(stored, about)))
+        reaching = self._first(Order(column, 1, greatest, False)) if rest.any() else None
+        if reaching is not None:
+            rest &= reaching[0]
+        return self._answer(value[0] if stored is not None else None, rest, value)
+
+    def _extremes_of_facts(self, about: Field, greatest: bool, rest: Mask, found: list[Any]) -> Mask:
+        """Gather the extremes that slices are known to hold; returns the slices that are left."""
         facts = self._facts_of(about)
-        gone = self._matching == 0
-        if facts is None or not is_written_one_way(about.type) or self._is_read_otherwise(about):
-            return self._answer(None, ~gone, pa.array([None], about.type))
+        if facts is None:
+            return rest
         nothing = self._whole & (facts.null_counts == self._counts)
         of_value = facts.high_is_value if greatest else facts.low_is_value
         proved = self._whole & (facts.null_counts >= 0) & ~nothing & of_value
-        if not proved.any():
-            return self._answer(None, ~(gone | nothing), pa.array([None], about.type))
-        bounds = (facts.high if greatest else facts.low).take(positions(np.flatnonzero(proved)))
-        best: Any = compute.max(bounds) if greatest else compute.min(bounds)
-        try:
-            value: Any = from_storage(pa.array([best.as_py()], bounds.type), about.type)
-        except pa.ArrowInvalid:  # bytes that are no text
-            return self._answer(None, ~gone, pa.array([None], about.type))
-        rest = ~(gone | nothing | proved)
-        better = Operator.GT if greatest else Operator.LT
-        rest &= self._possible(CompareLeaf(about, better, _point(best.as_py(), about)))
-        return self._answer(value[0], rest, value)
+        bounds: Any = facts.high if greatest else facts.low
+        found.append(bounds.take(positions(np.flatnonzero(rest & proved))))
+        return rest & ~(nothing | proved)
+
+    def _values_listed(self, about: Field, rest: Mask, found: list[Any]) -> Mask:
+        """Gather the values of slices of which an index lists all that matching rows have; returns what is left."""
+        listed = self._listed(about) if rest.any() else None
+        return rest if listed is None else self._count_listed(about, listed, rest, found, [])
 
     def count_by(self, column: str, but: Ordinals | None = None) -> Answer:
         """Count the matching rows by the value of a column, of all slices `but` some.
@@ -215,7 +255,7 @@ class Answering:
         left = self._among(but)
         rest = (self._matching != 0) & ~left
         facts = self._facts_of(about)
-        usable = is_written_one_way(about.type) and not self._is_read_otherwise(about)
+        usable = self._is_shown(about)
         if facts is not None and usable:
             rest = self._count_single(facts, rest, values, rows)
         listed = self._listed(about) if usable and rest.any() else None
@@ -228,35 +268,92 @@ class Answering:
         pairs = zip(table.column("value"), table.column("rows").to_pylist(), strict=True)
         return self._answer({_plain(value): count for value, count in pairs}, rest | left, table)
 
-    def grouped(self, column: str, calls: Sequence[tuple[str, str | None]]) -> Answer:
+    def grouped(self, column: str | Sequence[str], calls: Sequence[tuple[str, str | None]]) -> Answer:
         """Aggregates of the matching rows by the value of a column, of slices all of whose rows have one value in it.
 
+        Numbers of rows by several columns are known, too, where a bitmap has the values of one and all match.
+
         Args:
-            column: by which rows are grouped.
+            column: by which rows are grouped, or several.
             calls: count, min or max, with the column; None for all rows, in a count alone.
 
         Raises:
             SchemaError: there is no such column.
         """
-        about = self._field(column)
-        facts = self._facts_of(about)
-        proved, nothing = self._single(facts) if facts is not None and self._is_shown(about) else (None, None)
+        abouts = [self._field(each) for each in ((column,) if isinstance(column, str) else column)]
         found = [self._by_slice(kind, None if name is None else self._field(name)) for kind, name in calls]
-        if proved is None or nothing is None or facts is None:
-            proved = nothing = np.zeros(len(self._at), np.bool_)
+        keys = [self._key(about) for about in abouts]
+        names = ["value", *(f"value_{number}" for number in range(1, len(keys)))]
+        kinds = [kind for kind, _ in calls]
         gone = self._matching == 0
-        proved = proved & (self._whole if any(name is not None for _, name in calls) else self._matching > 0)
-        for known, _, _ in found:
+        of_rows = all(name is None for _, name in calls)
+        proved = (self._matching > 0) if of_rows else self._whole & ~gone
+        for known in (*(key.single for key in keys), *(known for known, _, _ in found)):
             proved = proved & known
-        at = positions(np.flatnonzero(proved & ~gone))
+        at = positions(np.flatnonzero(proved))
+        parts = [_part([key.values.take(at) for key in keys], [each.take(at) for _, each, _ in found], names)]
+        if of_rows and len(keys) > 1:
+            proved = self._combined(keys, proved | gone, len(calls), names, parts)
+        fields = [*abouts, *(field for _, _, field in found)]
         try:
-            table = _grouped(about, facts, nothing, found, [kind for kind, _ in calls], at)
+            table = _grouped(parts, names, kinds, fields)
         except pa.ArrowInvalid:  # bytes that are no text
-            table, proved = (
-                _grouped(about, facts, nothing, found, [kind for kind, _ in calls], at[:0]),
-                ~proved & False,
-            )
+            table, proved = _grouped([parts[0].slice(0, 0)], names, kinds, fields), gone
         return self._answer(None, ~(gone | proved), table)
+
+    def _key(self, about: Field) -> _Key:
+        """What is known of a column by which rows are grouped."""
+        facts = self._facts_of(about) if self._is_shown(about) else None
+        if facts is None:
+            return _Key(about, np.zeros(len(self._at), np.bool_), _nulls(len(self._at), pa.null()))
+        single, nothing = self._single(facts)
+        return _Key(about, single, null_unless(truth_array(~nothing), facts.low))
+
+    def _combined(
+        self, keys: Sequence[_Key], done: Mask, calls: int, names: Sequence[str], parts: list[pa.Table]
+    ) -> Mask:
+        """Count rows by several columns where one of them alone has more values than one, which a bitmap has.
+
+        Gathers them, and returns what is done then.
+        """
+        for key in keys:
+            others = [each.single for each in keys if each is not key]
+            wanted = self._whole & ~done & np.logical_and.reduce(others)
+            listed = self._listed_rows(key.about, wanted) if wanted.any() else None
+            if listed is None or key.values.type not in (listed.values.type, pa.null()):
+                continue
+            at: Any = positions(listed.at)
+            values = [listed.values if each is key else each.values.take(at) for each in keys]
+            parts.append(_part(values, [number_array(listed.sizes, pa.int64())] * calls, names))
+            done = done | listed.known
+        return done
+
+    def _listed_rows(self, about: Field, wanted: Mask) -> _Listed | None:
+        """The values of a column in some slices with their numbers of rows, where an index lists all of them."""
+        if pa.types.is_floating(about.type) or not self._is_shown(about):
+            return None  # there are two zeros and many NaN
+        listed = self._listed(about)
+        if listed is None or listed.entry_count > MOST_GROUPS:
+            return None
+        told = listed.settled(self._semantics)[self._at] & (listed.row_counts[self._at] == self._counts)
+        told &= wanted & (self._counts >= 0)
+        place = np.full(len(self._snapshot), -1, np.intp)
+        place[self._at[told]] = np.flatnonzero(told)
+        at, entries, sizes = [np.empty(0, np.intp)], [np.empty(0, np.intp)], [np.empty(0, np.int64)]
+        for entry in range(listed.entry_count):
+            holders, rows = listed.holders(entry)
+            held = place[holders]
+            at.append(held[held >= 0])
+            sizes.append(np.asarray(rows, np.int64)[held >= 0])
+            entries.append(np.full(len(at[-1]), entry, np.intp))
+        together, rows = np.concatenate(at), np.concatenate(sizes)
+        known = told & (np.bincount(together, rows, len(self._at)).astype(np.int64) == self._counts)
+        there = known[together] & (rows > 0)
+        stored: Any = listed.stored_values()
+        # The last entry is that of NULL.
+        every: Any = pa.concat_arrays([stored, _nulls(listed.entry_count - len(stored), stored.type)])
+        values = every.take(positions(np.concatenate(entries)[there]))
+        return _Listed(together[there], values, rows[there], known)
 
     def _single(self, facts: Facts) -> tuple[Mask, Mask]:
         """Slices that have one value alone in a column, or NULL alone; and the latter."""
@@ -537,25 +634,11 @@ class Answering:
         low: Any = facts.low
         values = [null_unless(truth_array(~nothing[alone]), low.take(positions(alone)))]
         at, sizes = [alone], [self._counts[alone]]
-        listed = None if known.all() else self._listed(about)
-        if listed is not None and listed.entry_count <= MOST_GROUPS:
-            told = listed.settled(self._semantics)[self._at] & (listed.row_counts[self._at] == self._counts)
-            told &= ~known & (self._counts >= 0)
-            stored: Any = listed.stored_values()
-            place = np.full(len(self._snapshot), -1, np.intp)
-            place[self._at[told]] = np.flatnonzero(told)
-            entries: list[Ordinals] = []
-            for entry in range(listed.entry_count):
-                holders, rows = listed.holders(entry)
-                held = place[holders]
-                at.append(held[held >= 0])
-                sizes.append(np.asarray(rows, np.int64)[held >= 0])
-                entries.append(np.full(len(at[-1]), entry, np.intp))
-            # The last entry is that of NULL.
-            of_entries: Any = pa.concat_arrays(
-                [stored, _nulls(listed.entry_count - len(stored), stored.type)]
-            )
-            values.append(of_entries.take(positions(np.concatenate(entries))))
+        listed = None if known.all() else self._listed_rows(about, ~known)
+        if listed is not None:
+            at.append(listed.at)
+            sizes.append(listed.sizes)
+            values.append(listed.values)
         together, rows = np.concatenate(at), np.concatenate(sizes)
         total = np.bincount(together, rows, len(self._at)).astype(np.int64)
         encoded: Any = pa.concat_arrays([each.cast(values[0].type) for each in values])
@@ -629,30 +712,31 @@ def _summed(values: list[Any], rows: list[Integers], type_: pa.DataType) -> pa.T
     return pa.Table.from_arrays([typed, grouped.column("rows_sum").combine_chunks()], names=names)
 
 
+def _part(keys: Sequence[Any], found: Sequence[Any], names: Sequence[str]) -> pa.Table:
+    """Some groups: their values, and one column for each call."""
+    return pa.Table.from_arrays(
+        [*keys, *found], names=[*names, *(f"call_{number}" for number in range(len(found)))]
+    )
+
+
 def _grouped(
-    about: Field,
-    facts: Facts | None,
-    nothing: Mask,
-    found: Sequence[tuple[Mask, Any, Field | None]],
-    kinds: Sequence[str],
-    at: Any,
+    parts: Sequence[pa.Table], names: Sequence[str], kinds: Sequence[str], fields: Sequence[Field | None]
 ) -> pa.Table:
-    """Aggregates of some slices put together by the value that all rows of each have: `value`, and one column for each
-    call, in their order.
-    """
-    names = ["value", *(f"call_{number}" for number in range(len(kinds)))]
-    low: Any = _nulls(len(nothing), about.type) if facts is None else facts.low
-    values = null_unless(truth_array(~nothing), low).take(at)
-    parts = pa.Table.from_arrays([values, *(each.take(at) for _, each, _ in found)], names=names)
+    """Groups put together, each once: in the types of `fields`, which has None for numbers."""
     merging: Any = [
-        (name, "sum" if kind == "count" else kind) for name, kind in zip(names[1:], kinds, strict=True)
+        (f"call_{number}", "sum" if kind == "count" else kind) for number, kind in enumerate(kinds)
     ]
-    grouped: Any = parts.group_by("value", use_threads=False).aggregate(merging)
-    columns: list[Any] = [from_storage(grouped.column("value").combine_chunks(), about.type)]
-    for (name, function), (_, _, field) in zip(merging, found, strict=True):
-        column = grouped.column(f"{name}_{function}").combine_chunks()
+    together = pa.concat_tables(parts, promote_options="default")
+    if not len(together):
+        nothing = [pa.array([], pa.int64() if field is None else field.type) for field in fields]
+        return pa.Table.from_arrays(nothing, names=together.column_names)
+    grouped: Any = together.group_by(list(names), use_threads=False).aggregate(merging)
+    found = [*names, *(f"{name}_{function}" for name, function in merging)]
+    columns: list[Any] = []
+    for name, field in zip(found, fields, strict=True):
+        column = grouped.column(name).combine_chunks()
         columns.append(column if field is None else from_storage(column, field.type))
-    return pa.Table.from_arrays(columns, names=names)
+    return pa.Table.from_arrays(columns, names=together.column_names)
 
 
 def _nulls(count: int, type_: pa.DataType) -> Any:

@@ -69,7 +69,7 @@ class AnswersRows(Protocol):
         """See `Plan.count_by`, and `count`."""
         ...
 
-    def grouped(self, column: str, calls: Sequence[tuple[str, str | None]]) -> Answer:
+    def grouped(self, column: str | Sequence[str], calls: Sequence[tuple[str, str | None]]) -> Answer:
         """See `Plan.grouped`."""
         ...
 
@@ -333,14 +333,16 @@ class Plan:
         told = f"answered from metadata: {answered:,} of {counted(len(self.snapshot), self.snapshot.noun)}"
         return found, self._narrowed(FirstRows(rest, told), "")
 
-    def grouped(self, column: str, calls: Sequence[tuple[str, str | None]]) -> tuple[Answer, Plan]:
+    def grouped(
+        self, column: str | Sequence[str], calls: Sequence[tuple[str, str | None]]
+    ) -> tuple[Answer, Plan]:
         """Aggregates by the value of a column, and the plan of what has to be read for the rest.
 
-        The proved part of the answer is a table of `value` and a column for each call; the rest may have the same
-        values.
+        The proved part of the answer is a table of `value` (then `value_1` and so on, where columns are several) and a
+        column for each call; the rest may have the same values.
 
         Args:
-            column: by which rows are grouped.
+            column: by which rows are grouped, or several.
             calls: what is asked for (count, min, max), and of which column; None for all rows, in a count alone.
 
         Raises:

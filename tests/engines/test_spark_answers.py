@@ -143,13 +143,14 @@ def test_an_aggregate_reads_what_is_not_proved(both: Both, query: str, files: li
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT max(dec) FROM t",
+        "SELECT max(dec), count(*) FROM t",
         "SELECT count(*) FILTER (WHERE x > 3) FROM t",
         "SELECT count(*), sum(x) FROM t",
         "SELECT count(*), any_value(x) IS NULL FROM t",
         "SELECT max(x + 1) FROM t",
         "SELECT count(x, y) FROM t",
-        "SELECT city, max(x) FROM t GROUP BY city",
+        "SELECT city, max(x), count(*) FROM t GROUP BY city",
+        "SELECT city, max(x) FROM t WHERE x % 7 < 9 GROUP BY city",
         "SELECT city, day, count(*) FROM t GROUP BY city, day",
         "SELECT city, count(*) FROM t GROUP BY ROLLUP(city)",
         "SELECT upper(city), count(*) FROM t GROUP BY upper(city)",
@@ -160,6 +161,7 @@ def test_an_aggregate_reads_what_is_not_proved(both: Both, query: str, files: li
         "SELECT count(DISTINCT city), count(*) FROM t",
         "SELECT x FROM t ORDER BY city, x LIMIT 3",
         "SELECT x + 1 AS z FROM t ORDER BY z LIMIT 3",
+        "SELECT bool_and(b) IS NULL, any_value(b) FROM t",
         "SELECT sum(x) OVER (ORDER BY x) FROM t ORDER BY 1 LIMIT 3",
         "SELECT max(x) FROM (SELECT x FROM t ORDER BY y OFFSET 3)",
     ],
@@ -182,16 +184,88 @@ def test_what_is_not_known_to_be_answered_is_read(both: Both, query: str) -> Non
         ("SELECT f FROM t ORDER BY f DESC, x LIMIT 2", 2),
         ("SELECT f FROM t ORDER BY f, x LIMIT 2", 1),
         ("SELECT x FROM t ORDER BY dec DESC LIMIT 2", 1),
+        ("SELECT x, y, city FROM t ORDER BY city, y, x LIMIT 3", 6),
+        ("SELECT d, x FROM t ORDER BY d DESC NULLS LAST, x DESC LIMIT 4", 1),
+        ("SELECT day, x FROM t ORDER BY day DESC, x DESC NULLS FIRST LIMIT 3", 2),
+        ("SELECT y, x FROM t ORDER BY y NULLS FIRST, x DESC LIMIT 6", 2),
+        ("SELECT f, x FROM t ORDER BY f DESC NULLS FIRST, x LIMIT 1", 2),
+        ("SELECT max(dec), min(dec) FROM t", 2),
+        ("SELECT max(dec) FROM t WHERE x < 35", 2),
+        ("SELECT city, max(x) FROM t GROUP BY city", 1),
+        ("SELECT city, min(x), max(x) FROM t WHERE x > 5 GROUP BY city", 3),
     ],
 )
 def test_first_rows_are_in_few_files(both: Both, query: str, files: int) -> None:
     assert both.read(query) == [files]
 
 
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Numbers with both zeros and NaN, NULLs and ties between files: first those that others are equal to."""
+    root = tmp_path_factory.mktemp("odd") / "t"
+    root.mkdir()
+    nan = float("nan")
+    groups: list[list[float | None]] = [
+        [-1.0, -0.0],
+        [0.0, 1.0],
+        [1.0, 1.0],
+        [2.0, nan],
+        [nan, None],
+        [None, 5.0],
+    ]
+    for number, values in enumerate(groups):
+        columns = {
+            "f": pa.array(values, pa.float64()),
+            "k": pa.array([1, 2] if number < 3 else [2, None], pa.int32()),
+            "n": pa.array([number * 2, number * 2 + 1], pa.int64()),
+        }
+        pq.write_table(pa.table(columns), root / f"{number}.parquet")
+        os.utime(root / f"{number}.parquet", (1_600_000_000, 1_600_000_000))
+    pruner.open_table(str(root)).create_index("stats", on="*")
+    return root
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        *(
+            "f, n",
+            "f DESC, n",
+            "f NULLS LAST, n DESC",
+            "f DESC NULLS FIRST, n",
+            "k, f, n",
+            "k DESC, f DESC, n",
+        ),
+        *(
+            "k NULLS LAST, n DESC",
+            "k DESC NULLS FIRST, f NULLS LAST, n",
+            "n DESC, f",
+            "f ASC NULLS LAST, k, n",
+        ),
+    ],
+)
+def test_ties_nan_zeros_and_nulls_come_in_the_order_of_spark(
+    spark: SparkSession, odd: Path, order: str
+) -> None:
+    """At every threshold, as an answer of the whole table has them."""
+    spark.read.parquet(str(odd)).createOrReplaceTempView("plain_odd")
+    wanted = rows_of(spark.sql(f"SELECT * FROM plain_odd ORDER BY {order}"))
+    pruner_spark.register(spark, "odd", str(odd))
+    fewer = 0
+    for rows, skipped in ((1, 0), (2, 0), (3, 1), (5, 2), (8, 0), (11, 0)):
+        found = rows_of(spark.sql(f"SELECT * FROM odd ORDER BY {order} LIMIT {rows} OFFSET {skipped}"))
+        assert repr(found) == repr(wanted[skipped : skipped + rows])
+        fewer += pruner_spark.last_plans(spark)[-1].left is not None
+    for name in ("odd", "plain_odd"):
+        spark.catalog.dropTempView(name)
+    assert fewer
+
+
 @pytest.mark.parametrize(
     ("query", "rows", "files"),
     [
-        ("SELECT * FROM t LIMIT 15", 15, 2),
+        ("SELECT x FROM (SELECT x FROM t LIMIT 15) WHERE x >= 0", 15, 2),
+        ("SELECT x FROM (SELECT x FROM t LIMIT 15)", 15, None),
         ("SELECT x FROM t WHERE x >= 5 LIMIT 5", 5, 1),
         ("SELECT x + 1 FROM t WHERE city = 'b' AND x > 12 LIMIT 3 OFFSET 2", 3, 1),
         ("SELECT x FROM t WHERE x % 7 = 1 LIMIT 2", 2, None),
@@ -203,12 +277,23 @@ def test_a_limit_reads_as_few_files_as_surely_hold_enough(
 ) -> None:
     found = spark.sql(query)
     told = found.collect()
-    everything = spark.sql(re.sub(r"\bt\b", "plain_t", query).split(" LIMIT")[0]).collect()
+    everything = spark.sql(re.sub(r"\bt\b", "plain_t", query).split(" LIMIT")[0].split("(")[-1]).collect()
     assert len(told) == rows
     assert len(set(told)) == rows
     assert set(told) <= set(everything)
     if files is not None:
         assert pruner_spark.last_plans(spark)[-1].files_left == files
+
+
+def test_any_rows_are_taken_as_without_us(spark: SparkSession, both: Both) -> None:
+    """Spark reads the first files of such a query until it has the rows: nothing is gained, so nothing is asked."""
+    found = spark.sql("SELECT x FROM t LIMIT 3").collect()
+    assert len(set(found)) == 3
+    scan = pruner_spark.last_plans(spark)[-1]
+    assert scan.plan is not None
+    assert (scan.plan.kept, scan.files_left) == (FILES, FILES)
+    assert not scan.files_dropped
+    assert both.read("SELECT count(*) FROM (SELECT x FROM t LIMIT 3)") == [1]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,10 @@ from typing import Any
 
 Row = dict[str, Any]
 
-KINDS = ("count", "several", "max", "min", "distinct", "by", "extremes by", "values", "top", "limit")
+KINDS = (
+    *("count", "several", "max", "min", "distinct", "by", "by two", "extremes by", "values"),
+    *("top", "top by two", "limit"),
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Query:
     skipped: int = 0
     descending: bool = False
     nulls_first: bool = False
+    then_descending: bool = False
+    then_nulls_first: bool = False
 
     def sql(self, table: str, quote: Callable[[str], str], *, offset_first: bool = False) -> str:
         """Write it; engines have OFFSET before LIMIT or behind it."""
@@ -42,6 +47,8 @@ class Query:
                 return f"SELECT count(DISTINCT {column}) {source}"
             case "by":
                 return f"SELECT {column}, count(*) {source} GROUP BY {column}"
+            case "by two":
+                return f"SELECT {column}, {other}, count(*) {source} GROUP BY {column}, {other}"
             case "extremes by":
                 calls = f"max({other}), min({other}), count({other})"
                 return f"SELECT {column}, {calls}, count(*) {source} GROUP BY {column}"
@@ -50,16 +57,20 @@ class Query:
             case "limit":
                 return f"SELECT count(*) FROM (SELECT {column} {source} LIMIT {self.rows}) AS l"
             case _:
-                order = f"{column} {'DESC' if self.descending else 'ASC'}"
-                order += f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+                order = _order(column, self.descending, self.nulls_first)
+                shown = column
+                if self.kind == "top by two":
+                    order += f", {_order(other, self.then_descending, self.then_nulls_first)}"
+                    shown = f"{column}, {other} AS then_by"
                 skipped = f"OFFSET {self.skipped}" if self.skipped else ""
                 limits = (skipped, f"LIMIT {self.rows}")
-                return f"SELECT {column} {source} ORDER BY {order} {' '.join(limits if offset_first else limits[::-1])}"
+                limited = " ".join(limits if offset_first else limits[::-1])
+                return f"SELECT {shown} {source} ORDER BY {order} {limited}"
 
     def require(self, told: Sequence[Sequence[Any]], rows: Sequence[Row], repeat: str) -> None:
         """Assert that some rows are those of the query, where `rows` are all that meet its condition."""
         found = [tuple(map(_key, row)) for row in told]
-        if self.kind == "top":
+        if self.kind.startswith("top"):
             wanted = self._first(rows)
             assert found == wanted, f"{found} and not {wanted}{repeat}"
         else:
@@ -67,11 +78,17 @@ class Query:
             assert Counter(found) == expected, f"{Counter(found)} and not {expected}{repeat}"
 
     def _first(self, rows: Sequence[Row]) -> list[tuple[Any, ...]]:
-        keys = [_key(row[self.column]) for row in rows]
-        nulls = [(key,) for key in keys if key is None]
-        values = [(key,) for key in sorted((k for k in keys if k is not None), reverse=self.descending)]
-        ordered = [*nulls, *values] if self.nulls_first else [*values, *nulls]
-        return ordered[self.skipped : self.skipped + self.rows]
+        orders = [(self.column, self.descending, self.nulls_first)]
+        if self.kind == "top by two":
+            orders.append((self.other, self.then_descending, self.then_nulls_first))
+        found = [tuple(_key(row[column]) for column, _, _ in orders) for row in rows]
+        # By the last key first: sorting keeps the order of what is equal.
+        for place, (_, descending, nulls_first) in reversed(list(enumerate(orders))):
+            nulls = [row for row in found if row[place] is None]
+            values = [row for row in found if row[place] is not None]
+            values.sort(key=lambda row: row[place], reverse=descending)
+            found = [*nulls, *values] if nulls_first else [*values, *nulls]
+        return found[self.skipped : self.skipped + self.rows]
 
     def _rows(self, rows: Sequence[Row]) -> list[tuple[Any, ...]]:
         values = [row[self.column] for row in rows if row[self.column] is not None]
@@ -96,6 +113,9 @@ class Query:
                 return [(len(set(map(_key, values))),)]
             case "limit":
                 return [(min(self.rows, len(rows)),)]
+            case "by two":
+                pairs = Counter((_key(row[self.column]), _key(row[self.other])) for row in rows)
+                return [(*pair, count) for pair, count in pairs.items()]
             case _:
                 groups = Counter(_key(row[self.column]) for row in rows)
                 if self.kind == "extremes by":
@@ -119,7 +139,13 @@ def draw_query(rng: random.Random, columns: Sequence[str], where: str) -> Query:
         rng.choice([0, 0, 3]),
         rng.random() < 0.5,
         rng.random() < 0.4,
+        rng.random() < 0.5,
+        rng.random() < 0.4,
     )
+
+
+def _order(column: str, descending: bool, nulls_first: bool) -> str:
+    return f"{column} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
 
 
 def _key(value: Any) -> Any:

@@ -40,6 +40,8 @@ _AT_EXTREMES = {
     **dict.fromkeys(["arg_min", "argmin", "min_by"], "min"),
 }
 """Aggregates of the value in the row in which another column is least or greatest."""
+_OF_TRUTH = {"bool_and": "min", "bool_or": "max"}
+"""Aggregates of booleans, which are their least or greatest value."""
 _RANKS = frozenset(["row_number", "rank", "dense_rank"])
 _RANKED = {"COMPARE_LESSTHANOREQUALTO": 0, "COMPARE_LESSTHAN": 1, "COMPARE_EQUAL": 0}
 """Comparisons of a rank with a number that hold for the first rows alone: how many fewer than the number."""
@@ -49,23 +51,34 @@ _PLAIN_STAR = ("replace_list", "rename_list", "columns", "expr", "relation_name"
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on the rows of the table: where it stands, and what it is."""
+
+    span: Span
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregate:
     """A call of count, min or max: `kind` is count, distinct, min or max; `column` is None for `count(*)`. Where it
-    wants a column's value in the row of an extreme, `by` is the column that is least or greatest there.
+    wants a column's value in the row of an extreme, `by` is the column that is least or greatest there. With
+    `of_truth` it is DuckDB's function of that name, of a column of booleans. `only` says of which rows alone it is.
     """
 
     kind: str
     column: str | None
     span: Span
     by: str | None = None
+    of_truth: str | None = None
+    only: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """Aggregates of a table, of all of its rows or by one column; there are none where its values alone are wanted."""
+    """Aggregates of a table, of all of its rows or by columns; there are none where their values alone are wanted."""
 
     aggregates: tuple[Aggregate, ...]
-    group: str | None
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +101,12 @@ class TopN:
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """Values in the rows in which a column is least or greatest, of all rows or by one column; some may be that least
-    or greatest value itself.
+    """Values in the rows in which a column is least or greatest, of all rows or by columns; some may be that least or
+    greatest value itself.
     """
 
     aggregates: tuple[Aggregate, ...]
-    group: str | None
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +120,7 @@ class SelectBlock:
     asks: Aggregation | Extremes | TopN
 
 
-_WORDS = (b"count", b"min", b"max", b"limit", b"row_number", b"rank", b"distinct", b"exists")
+_WORDS = (b"count", b"min", b"max", b"bool_", b"limit", b"row_number", b"rank", b"distinct", b"exists")
 
 Columns = Mapping[TableReference, Sequence[str]]
 """Names of the columns of tables."""
@@ -232,33 +245,36 @@ class _Reading:
             return None
         sets: list[Any] = node.get("group_sets") or []
         keys: list[Node] = node.get("group_expressions") or []
-        if len(sets) > 1 or len(keys) > 1:
+        if len(sets) > 1:
             return None
         distinct = not keys and _is_distinct(node)
-        group = self._group(keys[0]) if keys else self._only_column() if distinct else None
-        if (keys or distinct) and group is None:
+        named = [self._group(key) for key in keys] if keys else self._only_columns() if distinct else []
+        if None in named or (distinct and not named):
             return None
+        groups = tuple(dict.fromkeys(each for each in named if each is not None))
         found: dict[tuple[int, int], Aggregate] = {}
         for part in (self._items, node.get("having"), node.get("modifiers")):
-            if not self._take(part, group, found):
+            if not self._take(part, groups, found):
                 return None
         aggregates = tuple(found.values())
         if distinct and (aggregates or node.get("having")):
             return None
-        if not aggregates and group is None:
+        if not aggregates and not groups:
             return None
-        if group is not None and any(each.kind == "distinct" for each in aggregates):
+        # A group is there even where none of its rows is one that a FILTER leaves.
+        if groups and any(each.kind == "distinct" or each.only is not None for each in aggregates):
             return None
         if any(each.by is not None for each in aggregates):
-            alone = all(each.kind in _EXTREMES for each in aggregates)
-            return Extremes(aggregates, group) if alone else None
-        return Aggregation(aggregates, group)
+            alone = all(each.kind in _EXTREMES and each.only is None for each in aggregates)
+            return Extremes(aggregates, groups) if alone else None
+        return Aggregation(aggregates, groups)
 
-    def _only_column(self) -> str | None:
-        """The column that all items are about; None where there is none, or more than one."""
+    def _only_columns(self) -> list[str | None]:
+        """The columns that the items are about: one that all are about, or several that are items themselves."""
         named = [node for node in nodes_below(self._items) if node.get("class") == "COLUMN_REF"]
-        columns = {self._column(node) for node in named}
-        return columns.pop() if len(columns) == 1 else None
+        columns = list(dict.fromkeys(self._column(node) for node in named))
+        plain = all(item.get("class") == "COLUMN_REF" for item in self._items)
+        return columns if len(columns) == 1 or plain else []
 
     def _group(self, key: Node) -> str | None:
         """The column by which rows are grouped; None where it is no column."""
@@ -275,10 +291,10 @@ class _Reading:
             column = self._column(item) if item is not None and item.get("class") == "COLUMN_REF" else None
         return column
 
-    def _take(self, part: Any, group: str | None, found: dict[tuple[int, int], Aggregate]) -> bool:
+    def _take(self, part: Any, groups: tuple[str, ...], found: dict[tuple[int, int], Aggregate]) -> bool:
         """Gather the aggregates of a part; False where something else in it needs rows."""
         if isinstance(part, list):
-            return all(self._take(each, group, found) for each in cast("list[Any]", part))
+            return all(self._take(each, groups, found) for each in cast("list[Any]", part))
         if not isinstance(part, dict):
             return True
         node = cast("Node", part)
@@ -289,32 +305,36 @@ class _Reading:
                 return False
             found[aggregate.span.start, aggregate.span.stop] = aggregate
             return True
-        if kind == "COLUMN_REF" and not self._is_known(node, group):
+        if kind == "COLUMN_REF" and not self._is_known(node, groups):
             return False
         of_group = kind is None or kind in _EXPRESSIONS or kind == "PARAMETER"
         if not of_group or (kind == "FUNCTION" and not _is_scalar(node)):
             return False
-        return all(self._take(each, group, found) for each in node.values())
+        return all(self._take(each, groups, found) for each in node.values())
 
-    def _is_known(self, node: Node, group: str | None) -> bool:
-        """Tell whether a name outside of aggregates is that of the group, or of an item of the list."""
+    def _is_known(self, node: Node, groups: tuple[str, ...]) -> bool:
+        """Tell whether a name outside of aggregates is that of a group, or of an item of the list."""
         column = self._column(node)
         if column is not None:
-            return column == group
+            return column in groups
         return len(node["column_names"]) == 1 and folded(node["column_names"][0]) in self._aliases
 
     def _aggregate(self, node: Node) -> Aggregate | None:
         start, length = node.get("query_location", -1), node.get("query_location_length", 0)
         name, arguments = _name(node), _arguments(node)
         orders: Node = node.get("order_bys") or {}
-        modified: Any = node.get("filter") or orders.get("orders") or node.get("export_state")
+        modified: Any = orders.get("orders") or node.get("export_state")
         if modified or node.get("schema") or node.get("catalog") or start < 0:
             return None
         distinct = bool(node.get("distinct"))
+        only = self._only(node, Span(start, start + length)) if node.get("filter") else None
+        if node.get("filter") and only is None:
+            return None
         if name == "count_star" and not arguments and not distinct:
             # DuckDB 1.5 does not know its length. `count()` has nothing in it that an alias could be put behind.
             written = _COUNT.match(self._text, start)
-            return None if written is None else Aggregate("count", None, Span(start, written.end()))
+            stop = start + length if only is not None else 0 if written is None else written.end()
+            return None if written is None else Aggregate("count", None, Span(start, stop), only=only)
         if not length:
             return None
         span = Span(start, start + length)
@@ -322,14 +342,38 @@ class _Reading:
             named = [self._column(each) if each.get("class") == "COLUMN_REF" else None for each in arguments]
             if len(named) != 2 or None in named or distinct:
                 return None
-            return Aggregate(_AT_EXTREMES[name], named[0], span, named[1])
+            return Aggregate(_AT_EXTREMES[name], named[0], span, named[1], only=only)
         column = arguments[0] if len(arguments) == 1 else None
         of = self._column(column) if column is not None and column.get("class") == "COLUMN_REF" else None
         if of is None or not self._text[start : span.stop].endswith(b")"):
             return None
         if name == "count":
-            return Aggregate("distinct" if distinct else "count", of, span)
-        return Aggregate(name, of, span) if name in _EXTREMES and not distinct else None
+            return Aggregate("distinct" if distinct else "count", of, span, only=only)
+        if distinct:
+            return None
+        if name in _OF_TRUTH:
+            return Aggregate(_OF_TRUTH[name], of, span, of_truth=name, only=only)
+        return Aggregate(name, of, span, only=only) if name in _EXTREMES else None
+
+    def _only(self, node: Node, span: Span) -> Condition | None:
+        """The condition of the FILTER of a call; None where it cannot be told where it stands."""
+        if span.start == span.stop or not self._is_about_rows(node["filter"]):
+            return None
+        inside = [each for each in tokens(self._text) if span.start <= each.start < span.stop]
+        depth = 0
+        for number, token in enumerate(inside):
+            sign = token.text.encode()[0] if token.kind == "sign" else 0
+            depth += (sign in OPENING) - (sign in CLOSING)
+            if depth == 0 and sign in CLOSING:
+                behind = inside[number + 1 :]
+                break
+        else:
+            return None
+        words = [each.text.lower() for each in behind[:3]]
+        first = 3 if words == ["filter", "(", "where"] else 2
+        if words[:2] != ["filter", "("] or len(behind) < first + 2 or behind[-1].stop != span.stop:
+            return None
+        return Condition(Span(behind[first].start, behind[-2].stop), node["filter"])
 
     def _first_rows(self) -> TopN | None:
         node = self._node

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
+from pruner import Answer
 from pruner_duckdb.read.native import folded
-from pruner_duckdb.rewrite.blocks import Aggregate, Aggregation, Extremes, SelectBlock, TopN
+from pruner_duckdb.rewrite.blocks import Aggregate, Aggregation, Condition, Extremes, SelectBlock, TopN
 from pruner_duckdb.sql.queries import nodes_below
 from pruner_duckdb.sql.select import Select, Span, splice
 from pruner_duckdb.types import quote
@@ -67,12 +69,12 @@ _ONE = "system.main.max({})"
 @dataclass(frozen=True, slots=True)
 class Constants:
     """What is proved of an aggregation: `values` has one value for each aggregate, or one for each group besides those
-    of the `groups`. `kinds` says how each is put together with the rest.
+    of the `groups`, column by column. `kinds` says how each is put together with the rest.
     """
 
     values: Sequence[Any]
     kinds: Sequence[str]
-    groups: pa.Array[Any] | None = None
+    groups: Sequence[pa.Array[Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,32 +87,51 @@ class BlockShortcut:
 
 
 def shortcut(
-    block: SelectBlock, plan: Plan, shape: ScanShape, order: Callable[[], Sequence[Any]]
+    block: SelectBlock,
+    plan: Plan,
+    only: Sequence[Plan],
+    shape: ScanShape,
+    order: Callable[[], Sequence[Any]],
 ) -> BlockShortcut | None:
     """What metadata says of a part of a statement; None where nothing is gained.
 
     Args:
         block: the part.
         plan: of its whole condition.
+        only: for each of its aggregates, the plan of that and the condition of its FILTER; none where none has one.
         shape: how the columns are read.
         order: asks the session for `DEFAULT_ORDER`.
     """
     if not plan.kept:
         return None
     asks = block.asks
-    if not isinstance(asks, Aggregation):
-        first = isinstance(asks, TopN)
-        narrowed = _first_rows(asks, plan, shape, order) if first else _of_extremes(asks, plan, shape)
+    if isinstance(asks, TopN):
+        narrowed = _first_rows(asks, plan, shape, order)
         return None if narrowed.kept == plan.kept else BlockShortcut(block, narrowed)
     types = {name: data_type for name, data_type, _ in shape.columns}
-    columns = [asks.group, *(each.column for each in asks.aggregates if each.kind != "count")]
-    if any(name is not None and not _is_shown(name, types, shape) for name in columns):
+    if any(
+        each.of_truth is not None and types.get(each.column or "") != "BOOLEAN" for each in asks.aggregates
+    ):
         return None
-    found = _grouped(asks, plan) if asks.group is not None else _whole(asks, plan)
-    if found is None or found[1].kept >= plan.kept:
+    found = None
+    if isinstance(asks, Aggregation):
+        columns = [*asks.groups, *(each.column for each in asks.aggregates if each.kind != "count")]
+        if all(name is None or _is_shown(name, types, shape) for name in columns):
+            found = _proved_part(asks, plan, only)
+    if found is not None and found[1].kept < plan.kept:
+        return BlockShortcut(block, found[1], found[0])
+    if not asks.aggregates or any(each.kind not in ("min", "max") for each in asks.aggregates) or only:
         return None
-    constants, rest = found
-    return BlockShortcut(block, rest, constants)
+    narrowed = _of_extremes(asks, plan, shape)
+    return None if narrowed.kept == plan.kept else BlockShortcut(block, narrowed)
+
+
+def _proved_part(asks: Aggregation, plan: Plan, only: Sequence[Plan]) -> tuple[Constants, Plan] | None:
+    if asks.groups:
+        return _grouped(asks, plan)
+    if not only:
+        return _whole(asks, plan)
+    return _whole(asks, only[0]) if all(each is only[0] for each in only) else _counted(asks, plan, only)
 
 
 def _is_shown(name: str, types: Mapping[str, str], shape: ScanShape) -> bool:
@@ -138,14 +159,14 @@ def _first_rows(asks: TopN, plan: Plan, shape: ScanShape, order: Callable[[], Se
     return plan.first_of([(quote(asks.column), asks.rows, descending, nulls_first, None, within)])
 
 
-def _of_extremes(asks: Extremes, plan: Plan, shape: ScanShape) -> Plan:
+def _of_extremes(asks: Aggregation | Extremes, plan: Plan, shape: ScanShape) -> Plan:
     """The files with the rows of extremes. Rows without the value that is asked for are passed over."""
-    within = None if asks.group is None else quote(asks.group)
+    within = tuple(map(quote, asks.groups)) or None
     orders: list[tuple[str, int, bool, bool, str | None, str | tuple[str, ...] | None]] = []
     for each in asks.aggregates:
         assert each.column is not None
         by, value = (each.column, None) if each.by is None else (each.by, quote(each.column))
-        if not shape.hidden.isdisjoint([by, each.column, asks.group]):
+        if not shape.hidden.isdisjoint([by, each.column, *asks.groups]):
             return plan
         orders.append((quote(by), 1, each.kind == "max", False, value, within))
     return plan.first_of(orders)
@@ -173,21 +194,40 @@ def _whole(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
     return Constants(values, kinds), rest
 
 
+def _counted(asks: Aggregation, plan: Plan, only: Sequence[Plan]) -> tuple[Constants, Plan] | None:
+    """Numbers of rows of which each has a condition of its own. What one of them leaves is read for all of them."""
+    if any(each.kind != "count" for each in asks.aggregates):
+        return None
+    wanted = [("count", None if each.column is None else quote(each.column)) for each in asks.aggregates]
+    rest = np.zeros(plan.total, np.bool_)
+    for each, call in zip(only, wanted, strict=True):
+        rest |= each.answers([call])[1].kept_mask
+    values: list[Any] = []
+    for each, call in zip(only, wanted, strict=True):
+        (answer,), left = each.among(~rest).answers([call])
+        column: Any = answer.proved.column("value")
+        values.append(column[0])
+        if left.kept:
+            return None
+    read = Answer(None, np.flatnonzero(rest & plan.kept_mask), plan.snapshot, pa.table({}))
+    return Constants(values, ["count"] * len(values)), plan.unanswered(read)
+
+
 def _grouped(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
-    """Aggregates by one column; numbers of rows alone are known by bitmaps, too."""
-    assert asks.group is not None
+    """Aggregates by columns; numbers of rows alone are known by bitmaps, too."""
     kinds = [each.kind for each in asks.aggregates]
-    if any(each.column is not None for each in asks.aggregates):
+    if len(asks.groups) > 1 or any(each.column is not None for each in asks.aggregates):
         calls = [(each.kind, None if each.column is None else quote(each.column)) for each in asks.aggregates]
-        answer, rest = plan.grouped(quote(asks.group), calls)
+        answer, rest = plan.grouped([quote(each) for each in asks.groups], calls)
         values: list[Any] = [
             answer.proved.column(f"call_{number}").combine_chunks() for number in range(len(kinds))
         ]
     else:
-        (answer,), rest = plan.answers([("by", quote(asks.group))])
+        (answer,), rest = plan.answers([("by", quote(each)) for each in asks.groups])
         values = [answer.proved.column("rows").combine_chunks()] * len(kinds)
-    groups: Any = answer.proved.column("value").combine_chunks()
-    return None if len(groups) > MOST_GROUPS else (Constants(values, kinds, groups), rest)
+    names = ["value", *(f"value_{number}" for number in range(1, len(asks.groups)))]
+    groups: list[Any] = [answer.proved.column(name).combine_chunks() for name in names]
+    return None if len(groups[0]) > MOST_GROUPS else (Constants(values, kinds, groups), rest)
 
 
 def edits(
@@ -210,7 +250,8 @@ def edits(
     types = {name: data_type for name, data_type, _ in shape.columns}
     parts = [_proved(block.asks, constants, types, bind)]
     if source is not None:
-        parts.append(_rest(block, constants, source, _text(select.text, block.where, inside)))
+        calls = [_call(each, _only_text(each, select, marks)) for each in block.asks.aggregates]
+        parts.append(_rest(block, constants, source, _text(select.text, block.where, inside), calls))
     together = " UNION ALL ".join(f"({part})" for part in parts)
     made: Edits = [(block.clause, f"({together}) AS {quote(block.reference.shown_as)}")]
     for number, (aggregate, kind) in enumerate(zip(block.asks.aggregates, constants.kinds, strict=True)):
@@ -232,15 +273,15 @@ def _own(number: int) -> str:
 def _proved(asks: Aggregation, constants: Constants, types: Mapping[str, str], bind: Bind) -> str:
     """A query of the proved part: one row, or one for each group, or one for each distinct value."""
     shown: list[str] = []
-    if asks.group is not None and constants.groups is not None:
-        shown.append(f"{_listed(constants.groups, types[asks.group], bind)} AS {quote(asks.group)}")
+    for group, values in zip(asks.groups, constants.groups, strict=True):
+        shown.append(f"{_listed(values, types[group], bind)} AS {quote(group)}")
     for number, (aggregate, kind, value) in enumerate(
         zip(asks.aggregates, constants.kinds, constants.values, strict=True)
     ):
         data_type = (
             types[aggregate.column] if aggregate.column and kind in ("min", "max", "distinct") else "BIGINT"
         )
-        if kind == "distinct" or constants.groups is not None:
+        if kind == "distinct" or constants.groups:
             written = _listed(value, data_type, bind)
         else:
             plain = _plain(value)
@@ -263,24 +304,33 @@ def _plain(value: Any) -> Any:
     return value.as_py()
 
 
-def _rest(block: SelectBlock, constants: Constants, source: str, where: str | None) -> str:
+def _rest(
+    block: SelectBlock, constants: Constants, source: str, where: str | None, calls: Sequence[str]
+) -> str:
     """A query of the same aggregates over what is left to be read."""
     asks = block.asks
     assert isinstance(asks, Aggregation)
-    shown = [] if asks.group is None else [quote(asks.group)]
-    shown += [f"{_call(each)} AS {_own(number)}" for number, each in enumerate(asks.aggregates)]
+    named_groups = [quote(each) for each in asks.groups]
+    shown = [*named_groups, *(f"{call} AS {_own(number)}" for number, call in enumerate(calls))]
     distinct = "DISTINCT " if "distinct" in constants.kinds else ""
     condition = "" if where is None else f" WHERE ({where}\n)"
-    groups = "" if asks.group is None else f" GROUP BY {quote(asks.group)}"
+    groups = f" GROUP BY {', '.join(named_groups)}" if named_groups else ""
     named = f"{source} AS {quote(block.reference.shown_as)}"
     return f"SELECT {distinct}{', '.join(shown)} FROM {named}{condition}{groups}"
 
 
-def _call(aggregate: Aggregate) -> str:
-    if aggregate.column is None:
-        return "count(*)"
-    column = quote(aggregate.column)
-    return column if aggregate.kind == "distinct" else f"system.main.{aggregate.kind}({column})"
+def _call(aggregate: Aggregate, only: str | None) -> str:
+    column = "*" if aggregate.column is None else quote(aggregate.column)
+    if aggregate.kind == "distinct":
+        return column
+    name = "count" if aggregate.column is None else f"system.main.{aggregate.of_truth or aggregate.kind}"
+    return f"{name}({column})" + ("" if only is None else f" FILTER (WHERE {only}\n)")
+
+
+def _only_text(aggregate: Aggregate, select: Select, marks: Edits) -> str | None:
+    if aggregate.only is None:
+        return None
+    return _text(select.text, aggregate.only.span, _within(aggregate.only.span, marks))
 
 
 def _text(text: bytes, span: Span | None, inside: Edits) -> str | None:
@@ -301,26 +351,34 @@ def loses_nan(block: SelectBlock, shape: ScanShape) -> bool:
     Such rows are not counted either, by what is proved or for a threshold: the answer is that of plain DuckDB.
     """
     floats = {folded(name) for name, data_type, _ in shape.columns if data_type in ("FLOAT", "DOUBLE")}
-    named = (node for node in nodes_below(block.condition) if node.get("class") == "COLUMN_REF")
+    conditions = [block.condition, *(each.node for each in conditions_of(block))]
+    named = (node for node in nodes_below(conditions) if node.get("class") == "COLUMN_REF")
     return any(folded(node["column_names"][-1]) in floats for node in named)
 
 
+def conditions_of(block: SelectBlock) -> list[Condition]:
+    """Those of its aggregates."""
+    asked: Sequence[Aggregate] = () if isinstance(block.asks, TopN) else block.asks.aggregates
+    return [each.only for each in asked if each.only is not None]
+
+
 def loses_parameters(found: BlockShortcut, select: Select) -> bool:
-    """Tell whether parameters go with the condition: DuckDB refuses values for which a statement has no place."""
-    where = found.block.where
-    if found.constants is None or found.plan.kept or where is None:
+    """Tell whether parameters go with the conditions: DuckDB refuses values for which a statement has no place."""
+    if found.constants is None or found.plan.kept:
         return False
-    return any(where.start <= each.span.start < where.stop for each in select.parameters)
+    spans = [each.span for each in conditions_of(found.block)]
+    spans += [] if found.block.where is None else [found.block.where]
+    return any(where.start <= each.span.start < where.stop for each in select.parameters for where in spans)
 
 
-def condition_of(select: Select, block: SelectBlock) -> str:
-    """A SELECT of constants with the table and the condition of a part, its parameters by their numbers."""
+def condition_of(select: Select, block: SelectBlock, where: Span | None) -> str:
+    """A SELECT of constants with the table and a condition of a part, its parameters by their numbers."""
     assert block.reference.whole is not None
     marks = [(each.span, f"${each.identifier}") for each in select.parameters]
-    inside = [] if block.where is None else _within(block.where, marks)
-    where = _text(select.text, block.where, inside)
+    inside = [] if where is None else _within(where, marks)
+    told = _text(select.text, where, inside)
     table = select.text[block.reference.whole.start : block.reference.whole.stop].decode()
-    return f"SELECT 1 FROM {table}" + ("" if where is None else f" WHERE ({where}\n)")
+    return f"SELECT 1 FROM {table}" + ("" if told is None else f" WHERE ({told}\n)")
 
 
 def names_columns(shape: ScanShape) -> bool:

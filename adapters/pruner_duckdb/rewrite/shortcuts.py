@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pruner.expr.nodes import TRUE, Expr
+from pruner.expr.nodes import TRUE, And, Expr
 from pruner_duckdb.catalog.tables import Pinned, failure, of_references
-from pruner_duckdb.rewrite.blocks import SelectBlock, blocks
+from pruner_duckdb.rewrite.blocks import SelectBlock, TopN, blocks
 from pruner_duckdb.rewrite.from_metadata import (
     DEFAULT_ORDER,
     BlockShortcut,
     condition_of,
+    conditions_of,
     loses_nan,
     loses_parameters,
     names_columns,
@@ -23,12 +24,14 @@ from pruner_duckdb.scans import LOGGER, Scan
 from pruner_duckdb.sql.result_names import without_places
 
 if TYPE_CHECKING:
+    from pruner import Plan
     from pruner.expr.semantics import Semantics
     from pruner_duckdb.rewrite.meaning import SessionAgreement
     from pruner_duckdb.rewrite.remembered import Observations
     from pruner_duckdb.shadow.predicates import Draft, Parameters, Predicates
     from pruner_duckdb.shadow.shadow import Relation, Shadow
-    from pruner_duckdb.sql.select import Select, TableReference
+    from pruner_duckdb.sql.queries import Node
+    from pruner_duckdb.sql.select import Select, Span, TableReference
 
 
 class Shortcuts:
@@ -82,12 +85,9 @@ class Shortcuts:
                 table = by_reference[block.reference]
                 if loses_nan(block, table.shape):
                     continue
-                condition = self._condition(select, block, parameters, table, semantics.zone or "UTC")
-                if condition is None:
-                    continue
-                known = condition == expressions[block.reference]
-                plan = (scans[block.reference] if known else table.plan(condition, None, semantics)).plan
-                each = shortcut(block, plan, table.shape, partial(seen.ask, DEFAULT_ORDER, []))
+                each = self._shortcut(
+                    select, block, parameters, table, semantics, scans[block.reference], expressions, seen
+                )
                 if each is None or loses_parameters(each, select):
                     continue
                 # A condition from outside may have left less than there is for the part's own.
@@ -98,16 +98,49 @@ class Shortcuts:
             return {}
         return found
 
+    def _shortcut(
+        self,
+        select: Select,
+        block: SelectBlock,
+        parameters: Parameters,
+        table: Pinned,
+        semantics: Semantics,
+        scan: Scan,
+        expressions: Mapping[TableReference, Expr | None],
+        seen: Observations,
+    ) -> BlockShortcut | None:
+        told = partial(self._condition, select, block, parameters, table, semantics.zone or "UTC")
+        where = TRUE if block.condition is None else told(block.where, block.condition)
+        if where is None:
+            return None
+        plan = (scan if where == expressions[block.reference] else table.plan(where, None, semantics)).plan
+        only: list[Plan] = []
+        if conditions_of(block) and not isinstance(block.asks, TopN):
+            plans: dict[Expr, Plan] = {TRUE: plan}
+            for aggregate in block.asks.aggregates:
+                its = TRUE if aggregate.only is None else told(aggregate.only.span, aggregate.only.node)
+                if its is None:
+                    return None
+                if its not in plans:
+                    plans[its] = table.plan(And((where, its)), None, semantics).plan
+                only.append(plans[its])
+        return shortcut(block, plan, only, table.shape, partial(seen.ask, DEFAULT_ORDER, []))
+
     def _condition(
-        self, select: Select, block: SelectBlock, parameters: Parameters, table: Pinned, zone: str
+        self,
+        select: Select,
+        block: SelectBlock,
+        parameters: Parameters,
+        table: Pinned,
+        zone: str,
+        span: Span | None,
+        condition: Node,
     ) -> Expr | None:
-        """The whole condition of a part of a statement; None where it is not known for sure."""
-        if block.condition is None:
-            return TRUE
-        text = condition_of(select, block)
+        """The whole of a condition of a part of a statement; None where it is not known for sure."""
+        text = condition_of(select, block, span)
         alone = self._shadow.parse(text)
         root = self._shadow.located_tree(alone.text)
-        if without_places(root["where_clause"]) != without_places(block.condition):
+        if without_places(root["where_clause"]) != without_places(condition):
             return None
         (reference,) = alone.references
         draft = self._drafted(alone, {reference: table.shape.relation}, [reference], parameters)

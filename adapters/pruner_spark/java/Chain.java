@@ -111,6 +111,11 @@ final class Chain {
     return true;
   }
 
+  /** Whether it demands nothing of rows. */
+  boolean isOfAllRows() {
+    return filters.isEmpty();
+  }
+
   /** The bytes of the files of the relation. */
   long bytes() {
     return index().sizeInBytes();

@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -32,8 +33,9 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * A rule of the optimizer, behind all of Spark's: what metadata answers of a query is not read, nor what a small side
  * of a join leaves out (see SmallSides). The planner is asked where an aggregate, a limit, or an order with a limit
- * stands over a relation that prunes itself, and nothing but filters and projections between them. The files of that relation are settled then, whether anything is gained or
- * not: each scan is planned once, and the rule finds nothing more when it runs again.
+ * stands over a relation that prunes itself, and nothing but filters and projections between them. The files of that
+ * relation are settled then, whether anything is gained or not: each scan is planned once, and the rule finds nothing
+ * more when it runs again. Nobody asks for any rows whatsoever, if they are the result: Spark stops where it has them.
  */
 public final class Shortcuts extends Rule {
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
@@ -68,16 +70,21 @@ public final class Shortcuts extends Rule {
             || plan.containsPattern(TreePattern.AGGREGATE())
             || plan.containsPattern(TreePattern.JOIN())
             || plan.containsPattern(TreePattern.SCALAR_SUBQUERY());
-    return may ? plan.transformUp(new Shortened(new SmallSides(session))) : plan;
+    return may ? plan.transformUp(new Shortened(new SmallSides(session), taken((LogicalPlan) plan))) : plan;
+  }
+
+  /** The limit above which there is nothing: Spark reads a few files for it first, and others as rows are lacking. */
+  private static Object taken(LogicalPlan root) {
+    return root instanceof GlobalLimit ? ((GlobalLimit) root).child() : null;
   }
 
   /** The node with less to read; itself where nothing is asked, or where asking fails. */
-  private static LogicalPlan shortened(LogicalPlan node, SmallSides small) {
+  private static LogicalPlan shortened(LogicalPlan node, SmallSides small, Object taken) {
     try {
       if (node instanceof Aggregate) {
         return answered((Aggregate) node);
       } else if (node instanceof LocalLimit) {
-        return first((LocalLimit) node);
+        return first((LocalLimit) node, node == taken);
       }
       return node instanceof Join ? small.joined((Join) node) : small.filtered((Filter) node);
     } catch (Throwable error) {
@@ -93,7 +100,7 @@ public final class Shortcuts extends Rule {
     return index == null ? node : aggregation.over(index);
   }
 
-  private static LogicalPlan first(LocalLimit node) throws IOException {
+  private static LogicalPlan first(LocalLimit node, boolean taken) throws IOException {
     LogicalPlan below = node.child();
     Sort sort = null;
     while (sort == null && (below instanceof Project || below instanceof Sort)) {
@@ -102,7 +109,8 @@ public final class Shortcuts extends Rule {
     }
     Chain chain = Chain.of(sort == null ? node.child() : (LogicalPlan) sort.child());
     Map question = chain == null ? null : rows(node, sort, chain);
-    if (question == null) {
+    boolean anyRows = taken && sort == null && chain != null && chain.isOfAllRows();
+    if (question == null || anyRows) {
       return node;
     }
     SettledFileIndex index = chain.settled(question, new ArrayList());
@@ -134,9 +142,11 @@ public final class Shortcuts extends Rule {
 
   private static final class Shortened extends AbstractPartialFunction {
     private final SmallSides small;
+    private final Object taken;
 
-    Shortened(SmallSides small) {
+    Shortened(SmallSides small, Object taken) {
       this.small = small;
+      this.taken = taken;
     }
 
     public boolean isDefinedAt(Object node) {
@@ -147,7 +157,7 @@ public final class Shortcuts extends Rule {
     }
 
     public Object apply(Object node) {
-      return shortened((LogicalPlan) node, small);
+      return shortened((LogicalPlan) node, small, taken);
     }
   }
 }

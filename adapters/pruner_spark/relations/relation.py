@@ -340,7 +340,9 @@ class RelationPlanner:
                     if len(keyed) >= KNOWN_KEYS:
                         self._forget(keyed[0])
                 self._count += 1
-                name = self._names[key] = str(self._count)
+                # Scans with keys leave out files by themselves: java/scans/Pruning.java.
+                prefix = "" if relation.keys == TRUE else "keys-"
+                name = self._names[key] = f"{prefix}{self._count}"
                 self._relations[name] = (key, relation)
             return name
 

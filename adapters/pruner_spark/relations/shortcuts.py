@@ -49,12 +49,15 @@ def shortcut(
         return _first_rows(question, plan, is_as_indexed)
     group, calls = question["group"], [(str(kind), column) for kind, column in question["aggregates"]]
     named = [name for name in (group, *(column for _, column in calls)) if name is not None]
-    if not all(map(is_as_indexed, named)) or not all(
-        _is_shown(plan, name)
-        for name in (group, *(column for kind, column in calls if kind != "count"))
-        if name
-    ):
+    if not all(map(is_as_indexed, named)):
         return None
+    shown = [name for name in (group, *(column for kind, column in calls if kind != "count")) if name]
+    found = _proved(plan, group, calls) if all(_is_shown(plan, name) for name in shown) else None
+    return found or _of_extremes(plan, group, calls)
+
+
+def _proved(plan: Plan, group: str | None, calls: Sequence[tuple[str, str | None]]) -> Shortcut | None:
+    """Aggregates of which a part is known."""
     if group is not None or any(kind == "distinct" for kind, _ in calls):
         return _grouped(plan, str(calls[0][1]), []) if group is None else _grouped(plan, group, calls)
     answers, rest = plan.answers([(kind, None if name is None else quoted(name)) for kind, name in calls])
@@ -62,6 +65,17 @@ def shortcut(
         return None
     values = [_texts(answer.proved.column("value"))[0] for answer in answers]
     return Shortcut(rest, json.dumps({"values": values}))
+
+
+def _of_extremes(plan: Plan, group: str | None, calls: Sequence[tuple[str, str | None]]) -> Shortcut | None:
+    """Least and greatest values that are not known, but in which files they are: of each group, if there are groups."""
+    if not plan.kept or not calls or any(kind not in ("min", "max") for kind, _ in calls):
+        return None
+    within = None if group is None else quoted(group)
+    found = plan.first_of(
+        [(quoted(name), 1, kind == "max", False, None, within) for kind, name in calls if name is not None]
+    )
+    return None if found.kept == plan.kept else Shortcut(found)
 
 
 def quoted(name: str) -> str:

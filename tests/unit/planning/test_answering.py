@@ -433,3 +433,81 @@ def test_a_value_in_a_path_is_that_of_the_rows_where_files_have_it_as_well(tmp_p
     assert [Path(file).stem for file in found.files] == ["b", "c", "d"]
     assert table.plan("true").max("g").value == 1
     assert len(table.plan("true").max("g").files) == 3
+
+
+def test_rows_are_counted_by_several_columns(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    for number, day in enumerate(("2024-01-01", "2024-01-01", "2024-01-02")):
+        folder = root / f"day={day}"
+        folder.mkdir(parents=True, exist_ok=True)
+        columns = {
+            "city": ["a", None, "b", "a"] if number else ["c"] * 4,
+            "n": pa.array([number] * 4, pa.int64()),
+            "other": ["x", "y", "x", "x"],
+        }
+        pq.write_table(pa.table(columns), folder / f"{number}.parquet")
+        os.utime(folder / f"{number}.parquet", (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(str(root))
+    table.create_index("n", on="n")
+    table.create_index("cities", on="city", using="bitmap")
+    plan = table.plan("true")
+    answer, rest = plan.grouped(["day", "city"], [("count", None)])
+    day, other = datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)
+    found = sorted(map(repr, (tuple(row.values()) for row in answer.proved.to_pylist())))
+    wanted = [(day, "c", 4), (day, "a", 2), (day, "b", 1), (day, None, 1)]
+    wanted += [(other, "a", 2), (other, "b", 1), (other, None, 1)]
+    assert rest.kept == 0
+    assert found == sorted(map(repr, wanted))
+    assert plan.grouped(["city", "day"], [("count", None), ("count", None)])[1].kept == 0
+    # Of two columns with several values each, it is not known which stand together.
+    table.create_index("others", on="other", using="bitmap")
+    plan = table.plan("true")
+    answer, rest = plan.grouped(["city", "other"], [("count", None)])
+    assert rest.kept == 3 - len({"c"} & {row["value"] for row in answer.proved.to_pylist()})
+    # An extreme of some rows of a file is not known.
+    answer, rest = plan.grouped(["day", "city"], [("max", "n")])
+    assert rest.kept == 3
+    assert plan.grouped(["day", "n"], [("max", "n"), ("count", "n")])[1].kept == 0
+    # Nor whose rows match that do not all match.
+    assert table.plan("other = 'x'").grouped(["day", "city"], [("count", None)])[1].kept == 3
+
+
+def test_extremes_of_texts_are_known_by_a_bitmap(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    root.mkdir()
+    for number, values in enumerate((["b", "d"], ["c", "d"], ["a", None], ["e", "f"])):
+        path = root / f"{number}.parquet"
+        pq.write_table(pa.table({"s": values * 2, "n": [number] * 4}), path, write_statistics=["n"])
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(str(root))
+    table.create_index("values", on="s", using="bitmap")
+    plan = table.plan("true")
+    least, greatest = plan.min("s"), plan.max("s")
+    assert (least.value, list(least.rest)) == ("a", [])
+    assert (greatest.value, list(greatest.rest)) == ("f", [])
+    # Where some rows match, those of which the bitmap tells by the condition.
+    some = table.plan("s > 'b' AND s < 'e'")
+    assert (some.min("s").value, some.max("s").value) == ("c", "d")
+    assert some.min("s").exact
+    assert some.max("s").exact
+
+
+def test_an_extreme_that_is_no_value_is_in_few_files(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    root.mkdir()
+    for number in range(4):
+        path = root / f"{number}.parquet"
+        amounts = pa.array([f"{number}.5", f"{number + 1}.5", None]).cast(pa.decimal128(6, 1))
+        long = [f"{number}" + "z" * 2000] * 2 + [None]
+        pq.write_table(pa.table({"amount": amounts, "long": long, "n": [number, number, None]}), path)
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(str(root))
+    table.create_index("all", on="*")
+    plan = table.plan("true")
+    # Files with an equal bound, in which the value may be as well, stay.
+    for column, least, greatest in (("amount", [0, 1], [2, 3]), ("long", [0], [3])):
+        answers = plan.min(column), plan.max(column)
+        assert [each.value for each in answers] == [None, None]
+        assert [each.rest.tolist() for each in answers] == [least, greatest]
+    # Not by rows of which it is not known that they match.
+    assert table.plan("n >= 0").max("amount").rest.tolist() == [0, 1, 2, 3]

@@ -39,6 +39,9 @@ public final class Pruning {
   /** Scans that may be planned while they list: beyond, a slow listing shall not keep the threads of others. */
   private static final int MOST_AHEAD = 16;
 
+  /** How the planner's names begin of what is read with keys, which leave out files by themselves. */
+  private static final String KEYED = "keys-";
+
   private static final ThreadPoolExecutor THREADS =
       new ThreadPoolExecutor(0, MOST_THREADS, 30L, TimeUnit.SECONDS, new SynchronousQueue(), new Daemons());
   private static final AtomicLong SCANS = new AtomicLong();
@@ -102,7 +105,8 @@ public final class Pruning {
     $SEQ$ none = PythonUtils.toSeq(new ArrayList());
     $SEQ$ all = PythonUtils.toSeq(filters);
     Expression predicate = predicate(none, all);
-    Scan scan = new Scan(table, SCANS.incrementAndGet(), reader, null, keys, predicate, null, told);
+    boolean whole = isWhole(predicate, null);
+    Scan scan = new Scan(table, SCANS.incrementAndGet(), reader, null, keys, predicate, null, told, whole);
     return planned(scan, base, none, all, null);
   }
 
@@ -110,7 +114,13 @@ public final class Pruning {
     Expression predicate = predicate(partitionFilters, dataFilters);
     String pinned = ((Listed) index).pinned();
     Map told = pinned == null ? null : Collections.singletonMap("pinned", pinned);
-    return new Scan(table, SCANS.incrementAndGet(), reader, index, keys, predicate, asking, told);
+    boolean whole = isWhole(predicate, asking);
+    return new Scan(table, SCANS.incrementAndGet(), reader, index, keys, predicate, asking, told, whole);
+  }
+
+  /** Whether nothing is demanded of the rows, so that no file can be left out: nobody waits for such a plan. */
+  private boolean isWhole(Expression predicate, Asking asking) {
+    return predicate == null && asking == null && !table.startsWith(KEYED);
   }
 
   private $SEQ$ planned(
@@ -118,6 +128,9 @@ public final class Pruning {
     // Spark finds the partitions of files that it has listed at once; where none is left there is nothing to plan.
     boolean first = base instanceof InMemoryFileIndex && !partitionFilters.isEmpty();
     Future ahead = first ? null : ahead(scan);
+    if (ahead != null && scan.isWhole()) {
+      remember(ahead);
+    }
     $SEQ$ listing = null;
     try {
       listing = base.listed(partitionFilters, dataFilters);
@@ -129,6 +142,9 @@ public final class Pruning {
     }
     if (first && listing.isEmpty()) {
       tell(scan.head());
+      return listing;
+    }
+    if (ahead != null && scan.isWhole()) {
       return listing;
     }
     try {
@@ -191,16 +207,20 @@ public final class Pruning {
 
   /** Tell the planner without waiting for it: see `told`. */
   private void tell(String text) {
+    try {
+      remember(THREADS.submit(new Call(planner, text)));
+    } catch (RejectedExecutionException error) {
+      LOGGER.warn("the planner cannot be told");
+    }
+  }
+
+  private static void remember(Future telling) {
     Future first = (Future) TELLING.peek();
     while (first != null && first.isDone()) {
       TELLING.remove(first);
       first = (Future) TELLING.peek();
     }
-    try {
-      TELLING.add(THREADS.submit(new Call(planner, text)));
-    } catch (RejectedExecutionException error) {
-      LOGGER.warn("the planner cannot be told");
-    }
+    TELLING.add(telling);
   }
 
   /** Wait until the planner knows all that it was told. */

@@ -2,6 +2,7 @@ package pruner.spark.scans;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.api.python.PythonUtils;
@@ -23,13 +24,17 @@ public final class Scan {
   private final Expression predicate;
   private final Asking asking;
   private final Map told;
+  private final boolean whole;
   private $SEQ$ listing;
+  private Slices known;
+  private int[] ordinals;
   private String answer;
   private boolean closed;
   private int total;
   private int unknown;
   private int dropped;
 
+  /** A scan that is `whole` reads all files whatever the planner says, which takes note of it alone. */
   public Scan(
       String table,
       long number,
@@ -38,7 +43,8 @@ public final class Scan {
       SliceKeys keys,
       Expression predicate,
       Asking asking,
-      Map told) {
+      Map told,
+      boolean whole) {
     this.table = table;
     this.number = number;
     this.reader = reader;
@@ -47,6 +53,7 @@ public final class Scan {
     this.predicate = predicate;
     this.asking = asking;
     this.told = told;
+    this.whole = whole;
   }
 
   /** The relation's name with the planner and the scan's number. */
@@ -61,6 +68,10 @@ public final class Scan {
   /** The index whose listing it is; null where the files are none of an index. */
   public FileIndex index() {
     return index;
+  }
+
+  public boolean isWhole() {
+    return whole;
   }
 
   /** See Asked. */
@@ -90,19 +101,21 @@ public final class Scan {
     if (closed) {
       return "closed";
     }
+    place(slices);
     total = 0;
     unknown = 0;
     dropped = 0;
     List pruned = new ArrayList();
     Iterator partitions = listing.iterator();
     while (partitions.hasNext()) {
-      PartitionDirectory partition = prune((PartitionDirectory) partitions.next(), slices, drop);
+      PartitionDirectory partition = prune((PartitionDirectory) partitions.next(), drop);
       if (partition != null) {
         pruned.add(partition);
       }
     }
     if (dropped > 0) {
       listing = PythonUtils.toSeq(pruned);
+      known = null;
     }
     return total + " " + unknown + " " + dropped;
   }
@@ -125,19 +138,15 @@ public final class Scan {
     if (closed) {
       return null;
     }
+    place(slices);
     byte[] once = new byte[(slices.count() + 7) / 8];
     byte[] again = new byte[once.length];
-    Iterator partitions = listing.iterator();
-    while (partitions.hasNext()) {
-      PartitionDirectory partition = (PartitionDirectory) partitions.next();
-      Iterator files = partition.files().iterator();
-      while (files.hasNext()) {
-        int ordinal = slices.ordinal(keys.of(partition, (FileStatusWithMetadata) files.next()));
-        if (ordinal >= 0) {
-          int bit = 1 << (ordinal & 7);
-          again[ordinal >> 3] |= once[ordinal >> 3] & bit;
-          once[ordinal >> 3] |= bit;
-        }
+    for (int k = 0; k < ordinals.length; k++) {
+      int ordinal = ordinals[k];
+      if (ordinal >= 0) {
+        int bit = 1 << (ordinal & 7);
+        again[ordinal >> 3] |= once[ordinal >> 3] & bit;
+        once[ordinal >> 3] |= bit;
       }
     }
     for (int k = 0; k < once.length; k++) {
@@ -151,18 +160,39 @@ public final class Scan {
     return answer;
   }
 
-  private PartitionDirectory prune(PartitionDirectory partition, Slices slices, byte[] drop) {
+  /** Finds the ordinals of the files that are listed, once. */
+  private void place(Slices slices) {
+    if (known == slices) {
+      return;
+    }
+    int[] found = new int[64];
+    int count = 0;
+    Iterator partitions = listing.iterator();
+    while (partitions.hasNext()) {
+      PartitionDirectory partition = (PartitionDirectory) partitions.next();
+      Iterator files = partition.files().iterator();
+      while (files.hasNext()) {
+        if (count == found.length) {
+          found = Arrays.copyOf(found, 2 * count);
+        }
+        found[count++] = slices.ordinal(keys.of(partition, (FileStatusWithMetadata) files.next()));
+      }
+    }
+    ordinals = Arrays.copyOf(found, count);
+    known = slices;
+  }
+
+  private PartitionDirectory prune(PartitionDirectory partition, byte[] drop) {
     List kept = new ArrayList();
     int before = dropped;
     Iterator files = partition.files().iterator();
     while (files.hasNext()) {
       FileStatusWithMetadata file = (FileStatusWithMetadata) files.next();
-      total++;
-      int ordinal = slices.ordinal(keys.of(partition, file));
+      int ordinal = ordinals[total++];
       if (ordinal < 0) {
         unknown++;
       }
-      if (ordinal >= 0 && (drop[ordinal >> 3] & (1 << (ordinal & 7))) != 0) {
+      if (!whole && ordinal >= 0 && (drop[ordinal >> 3] & (1 << (ordinal & 7))) != 0) {
         dropped++;
       } else {
         kept.add(file);
