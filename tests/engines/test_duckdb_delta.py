@@ -26,27 +26,20 @@ from tests.support.patience import until
 ZONES = pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
 
 
-def asked(table: DeltaLog, query: str, zone: str = "UTC") -> tuple[list[Any], list[Any], int]:
-    """The answer of a pruned connection, that of plain DuckDB over all rows, and the number of files that were read."""
-    t = table.rows()
-    plain = duckdb.connect()
-    plain.execute(f"SET TimeZone = '{zone}'")
-    assert t is not None
-    wanted = plain.execute(query).fetchall()
-    with pruner_duckdb.connect({"t": str(table.root)}) as con:
-        con.execute(f"SET TimeZone = '{zone}'")
-        found = con.execute(query).fetchall()
-        assert not [scan.reason for scan in con.last_plans if scan.reason]
-        read = sum(scan.plan.kept for scan in con.last_plans if scan.plan is not None)
-    return found, wanted, read
-
-
 def same(table: DeltaLog, *queries: str, zone: str = "UTC") -> int:
-    """Hold pruned answers against plain ones; return the number of files that were read for the last one."""
-    read = 0
-    for query in queries:
-        found, wanted, read = asked(table, query, zone)
-        assert repr(sorted(map(repr, found))) == repr(sorted(map(repr, wanted))), query
+    """Hold pruned answers against those of plain DuckDB over all rows; return how many files the last one read."""
+    t, read = table.rows(), 0
+    assert t is not None
+    with duckdb.connect() as plain, pruner_duckdb.connect({"t": str(table.root)}) as con:
+        for each in (plain, con):
+            each.execute(f"SET TimeZone = '{zone}'")
+        plain.register("t", t)
+        for query in queries:
+            con.last_plans.clear()
+            found, wanted = (each.execute(query).fetchall() for each in (con, plain))
+            assert sorted(map(repr, found)) == sorted(map(repr, wanted)), query
+            assert not [scan.reason for scan in con.last_plans if scan.reason]
+            read = sum(scan.plan.kept for scan in con.last_plans if scan.plan is not None)
     return read
 
 
