@@ -54,6 +54,7 @@ def test_statements_that_change_nothing_ask_nothing_again(
     assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "before", ["EXPLAIN ", "explain analyze ", "EXPLAIN (FORMAT JSON) ", "EXPLAIN /* a */ "]
 )
@@ -117,7 +118,7 @@ THROUGH: dict[str, Callable[[Any, str], Any]] = {
 
 
 @pytest.mark.rewriting
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("way", THROUGH)
 def test_a_macro_made_in_any_way_is_met(con: pruner_duckdb.Connection, way: str) -> None:
     assert [con.execute(SMALL).fetchall() for _ in range(3)] == [[(60,)]] * 3
@@ -203,6 +204,7 @@ def test_statements_that_fail_or_read_more_ask_again(
     assert questions.of(con, SMALL) == 0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     ("called", "harmless"),

@@ -170,6 +170,7 @@ RUN_AT_ONCE = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("sql", RUN_AT_ONCE)
 def test_statements_that_read_at_once_are_pruned_too(
@@ -212,6 +213,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("sql", REFUSED)
 def test_what_cannot_be_answered_right_is_refused(con: pruner_duckdb.Connection, sql: str) -> None:
@@ -341,6 +343,7 @@ def test_each_scan_is_logged_once_and_remembered(
     assert "id" in con.last_plans[-1].explain()
 
 
+@pytest.mark.slow
 def test_only_the_newest_plans_are_remembered(con: pruner_duckdb.Connection) -> None:
     for number in range(70):
         con.execute(f"SELECT id FROM flights WHERE id = {number}")
@@ -363,6 +366,7 @@ def test_tables_without_names_are_refused_in_one_sentence(tables: Any) -> None:
         pruner_duckdb.connect(tables)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "sql",

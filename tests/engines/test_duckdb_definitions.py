@@ -109,6 +109,7 @@ def test_a_new_session_is_asked_nothing_about_functions(
         assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "definition",
@@ -154,6 +155,7 @@ def test_extensions_that_are_loaded_meanwhile_are_noticed(
     assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "script",

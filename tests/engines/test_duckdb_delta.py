@@ -127,6 +127,7 @@ def nested(start: int, stop: int, struct: Column, text: str = "v") -> pa.Table:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_columns_that_the_files_call_otherwise(tmp_path: Path, mode: str):
     table = mapped(tmp_path, mode)
@@ -148,6 +149,7 @@ def test_columns_that_the_files_call_otherwise(tmp_path: Path, mode: str):
     same(table, *queries, "SELECT id FROM t WHERE v = 'v65'")
 
 
+@pytest.mark.slow
 def test_records_of_a_column_belong_to_it_and_not_to_its_name(tmp_path: Path):
     table = mapped(tmp_path)
     opened = pruner.open_table(str(table.root))
@@ -167,6 +169,7 @@ def test_records_of_a_column_belong_to_it_and_not_to_its_name(tmp_path: Path):
     same(table, "SELECT id FROM t WHERE text = 'v65'", "SELECT id FROM t WHERE v IS NULL AND text > 'v6'")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("using", ["bitmap", "bloom_filter", "record_index"])
 def test_indexes_are_compacted_where_an_expression_lost_its_column(tmp_path: Path, using: str):
     """The others are merged, and once the column is back, as by RESTORE, the index is built again."""
@@ -191,6 +194,7 @@ def test_indexes_are_compacted_where_an_expression_lost_its_column(tmp_path: Pat
     assert [each.covered for each in opened.status().indexes] == [2, 2]
 
 
+@pytest.mark.sampled(6)
 @ZONES
 @pytest.mark.parametrize("int96", [False, True])
 def test_instants_are_the_same_in_every_zone(tmp_path: Path, zone: str, int96: bool):
@@ -221,7 +225,7 @@ def test_instants_are_the_same_in_every_zone(tmp_path: Path, zone: str, int96: b
     same(table, *queries, zone=zone)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "values",
     [
@@ -282,6 +286,7 @@ TWICE = {
 """Moments by the clocks of Berlin, and which they are for Spark (measured): the earlier one of two."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("deletes", [False, True])
 def test_partition_moments_without_a_zone_are_those_of_spark(tmp_path: Path, *, deletes: bool):
     columns = (Column("id", "long"), Column("p", "timestamp"))
@@ -300,6 +305,7 @@ def test_partition_moments_without_a_zone_are_those_of_spark(tmp_path: Path, *, 
         assert con.sql(latest).fetchall() == [(6,), (2,)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("files", [1, 2])
 @pytest.mark.parametrize(
     ("type_", "texts", "values"),
@@ -364,6 +370,7 @@ def test_widened_types(tmp_path: Path):
     same(table, *queries)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("change", ["append", "vectors", "optimize", "restore"])
 def test_indexes_follow_the_table(tmp_path: Path, change: str):
     root = str(tmp_path / "t")
@@ -449,6 +456,7 @@ def test_rows_deleted_by_vectors_are_none_of_the_native_scan(deleted: DeltaLog):
         assert con.execute("SELECT count(*) FROM t").fetchall() == [(rows.num_rows,)]
 
 
+@pytest.mark.slow
 @NEEDS_EXTENSION
 def test_every_commit_is_seen_at_once_by_the_native_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A table that rests is not asked for again, and each kind of commit shows in the next statement."""
@@ -629,7 +637,7 @@ def condition(of: random.Random, column: Column) -> str:
     return f"{'NOT ' if of.random() < 0.1 else ''}({column.name} {sign} {literal})"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_tables(seed: int, tmp_path: Path):
     table = random_table(seed, tmp_path / "t")

@@ -52,6 +52,7 @@ IRRELEVANT = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("condition", IRRELEVANT)
 def test_conditions_that_another_one_makes_irrelevant(table: pruner.Table, condition: str) -> None:
     sql = f"SELECT c0, p FROM t WHERE {condition} ORDER BY ALL"

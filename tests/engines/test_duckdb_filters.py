@@ -80,6 +80,7 @@ def test_what_follows_a_condition_and_names_of_the_relation(pruned: pruner_duckd
     assert kept(pruned.view("late").filter("number = 599"), [(599,)]) == 1
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     ("condition", "rows", "kept"),
@@ -112,6 +113,7 @@ def test_what_is_not_plain_text_is_applied_to_the_rows(pruned: pruner_duckdb.Con
     assert twice.filter("id = 70").columns == plain.filter("id = 1").columns
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "condition",
     [
@@ -181,6 +183,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return count
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("condition", "scans"),
     [

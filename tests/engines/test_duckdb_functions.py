@@ -170,6 +170,7 @@ MOVING = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("condition", MOVING)
 def test_moments_that_move_prune_from_both_ends(days: Path, condition: str):
     con = pruner_duckdb.connect({"events": str(days)})

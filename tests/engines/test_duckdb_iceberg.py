@@ -83,7 +83,7 @@ def _same(pruned: pruner_duckdb.Connection, table: Any, condition: str) -> None:
     assert repr(found) == repr(expected), condition
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("indexed", [False, True])
 def test_rows_are_those_of_pyiceberg(table: Any, tmp_path: Path, indexed: bool) -> None:
     opened = pruner.open_table(table.metadata_location, index_uri=str(tmp_path / "index"))
@@ -155,6 +155,7 @@ EVOLVED = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("indexed", [False, True])
 def test_columns_are_found_whatever_they_were_called(evolved: Any, tmp_path: Path, indexed: bool) -> None:
     opened = pruner.open_table(evolved.metadata_location, index_uri=str(tmp_path / "index"))
@@ -237,7 +238,7 @@ def test_a_copy_that_names_the_files_of_the_original_is_refused(lake: IcebergLak
     assert len(pruner.open_table(str(metadata)).plan("id = 1").ordinals) == 1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("source", ["number", "name", "raw", "at", "price", "x", "flag", "clock"])
 def test_a_column_that_its_partition_alone_has_is_filled_in(
     lake: IcebergLake, tmp_path: Path, source: str

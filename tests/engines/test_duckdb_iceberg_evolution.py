@@ -68,6 +68,7 @@ def _added(folder: Path, mode: str, statistics: bool) -> Any:
     return made
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("mode", "statistics"), [("full", True), ("counts", True), ("none", True), ("full", False)]
 )

@@ -56,7 +56,7 @@ def _expected(connection: pruner_duckdb.Connection, statement: str) -> object:
     return connection.native.execute(statement.replace("FROM t ", "FROM plain t ")).fetchall()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("statement", PRUNED)
 def test_the_condition_prunes(connection: pruner_duckdb.Connection, statement: str) -> None:
     found = connection.execute(statement).fetchall()

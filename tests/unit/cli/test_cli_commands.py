@@ -28,6 +28,7 @@ def test_version(run: Run) -> None:
     assert run("--version").out == f"pruner {__version__}\n"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("command", ["status", "doctor", "plan"])
 @pytest.mark.parametrize(("mode", "above"), [(0o000, False), (0o444, False), (0o111, False), (0o000, True)])
 def test_a_folder_that_cannot_be_read_is_named(

@@ -55,7 +55,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 @pytest.mark.parametrize("text", QUERIES)
 def test_a_query_names_an_index(run: Run, events: Path, text: str, zone: str) -> None:

@@ -205,6 +205,7 @@ def keywords_of_the_parser() -> frozenset[str]:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_words_that_are_no_keywords_are_columns_to_the_parser(dialect: str) -> None:
     semantics = Semantics.of(dialect)

@@ -56,6 +56,7 @@ def answers(table: pruner.Table) -> list[list[str]]:
     return [[Path(uri).name for uri in table.plan(predicate).files] for predicate in PREDICATES]
 
 
+@pytest.mark.slow
 def test_the_same_plans_from_fewer_segments(table: pruner.Table) -> None:
     before = answers(table)
     assert before[5] == ["0002.parquet"]
@@ -115,6 +116,7 @@ def test_full_batches_are_merged_once(
     assert metadata_of(table).state().version == state.version
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("gone", "rewritten"), [(1, False), (2, True)])
 def test_a_full_batch_is_rewritten_once_enough_of_it_is_gone(
     table: pruner.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int, *, rewritten: bool
@@ -159,6 +161,7 @@ def test_an_index_dropped_meanwhile_stays_dropped(
     assert table.plan("s = 'v5'").kept == 1
 
 
+@pytest.mark.slow
 def test_two_compactions_at_once_and_a_refresh_between(
     table: pruner.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,7 @@ def test_the_estimate_is_about_what_is_stored(events: pruner.Table) -> None:
     assert found.bytes == pytest.approx(stored.bytes, rel=0.1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("using", ["record_index", "bloom_filter", "bitmap"])
 def test_the_estimate_holds_for_many_small_files(using: str, tmp_path: Path) -> None:
     """The keys of a few small files are below the size up to which Parquet repeats values in its footers."""

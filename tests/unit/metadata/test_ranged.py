@@ -88,6 +88,7 @@ def test_small_segments_are_read_whole(store: CountingStore) -> None:
         RangedSegment(store, written)
 
 
+@pytest.mark.slow
 def test_i3_no_flipped_bit_is_believed(store: CountingStore, entry: SegmentEntry) -> None:
     """Whatever byte is damaged: a column is what was written, or an error."""
     path = _path(store, entry)

@@ -74,6 +74,7 @@ def hours(plan: Plan) -> list[int]:
     return [int(Path(file).stem[1:]) for file in plan.files]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("using", TYPES)
 def test_an_index_over_the_hour_of_day_keeps_two_files_a_day(hourly: pruner.Table, using: str) -> None:
     hourly.create_index("hour_idx", on="strftime(ts, '%H')", using=using)
@@ -82,6 +83,7 @@ def test_an_index_over_the_hour_of_day_keeps_two_files_a_day(hourly: pruner.Tabl
     assert hours(hourly.plan("hour_idx = '12'")) == [12, 36]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 def test_every_comparison_is_answered(hourly: pruner.Table, using: str) -> None:
     hourly.create_index("hour_idx", on="strftime(ts, '%H')", using=using)
@@ -223,6 +225,7 @@ def test_an_expression_over_several_columns(hourly: pruner.Table) -> None:
     assert hours(hourly.plan("salary + (salary * share) = 3")) == [2]
 
 
+@pytest.mark.slow
 def test_periodic_functions_are_answered_and_never_as_ordered(hourly: pruner.Table) -> None:
     """Trap L8."""
     hourly.create_index("buckets", on="id % 192", using="bitmap")
@@ -360,6 +363,7 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_statements(hourly: pruner.Table, statement: str) -> None:
     tables = {"t": hourly.uri}

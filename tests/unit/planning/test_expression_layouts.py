@@ -95,6 +95,7 @@ def test_roots_with_random_prefixes(tmp_path: Path) -> None:
     assert _hours(table.plan(TIME_OF_DAY)) == [12, 13, 36, 37]
 
 
+@pytest.mark.slow
 def test_a_partition_value_and_an_expression_over_the_column_that_it_was_made_of(tmp_path: Path) -> None:
     """What RFC-63 calls viewing the partition as an index: files that were put elsewhere are found as well."""
     for hour in range(72):
