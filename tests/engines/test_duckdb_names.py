@@ -28,7 +28,7 @@ def con(table: Path) -> Iterator[pruner_duckdb.Connection]:
         yield con
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", OURS)
 def test_a_table_may_bear_the_name_of_a_variable_of_ours(table: Path, name: str) -> None:
     """DuckDB reads data frames from variables of the frames that call it: also from ours."""
@@ -99,6 +99,7 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
         yield compared
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("condition", "kept"),
     [

@@ -51,6 +51,7 @@ def plan(connection: Any, sql: str) -> list[Any]:
     return [told(node) for node in json.loads(row[1])]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_plans_are_those_of_duckdb_alone(tmp_path: Path, sql: str) -> None:
     root = write_flights(tmp_path / "flights")
@@ -84,6 +85,7 @@ def test_files_that_differ_are_one_native_scan_for_each_kind(tmp_path: Path) -> 
     assert compared.kept("SELECT count(*), count(late), sum(id) FROM t") == (4,)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "sql",
@@ -164,7 +166,7 @@ FOLDERS = (
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("above", "values"),
     [
@@ -212,7 +214,7 @@ SAYING_NULL = (
 )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("kinds", [2, 36])
 @pytest.mark.parametrize("values", SAYING_NULL)
 def test_a_folder_that_says_null_means_what_duckdb_makes_of_it(

@@ -203,6 +203,7 @@ def test_deep_expressions_are_opaque_from_where_they_are_too_deep() -> None:
     )
 
 
+@pytest.mark.slow
 def test_large_expressions_are_opaque() -> None:
     """A bound on work: time to decode is linear in the size."""
     options = ", ".join(["lower(s)->varchar"] * 60_000)
