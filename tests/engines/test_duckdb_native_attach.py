@@ -67,6 +67,7 @@ def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> No
     assert own.execute("SELECT id FROM flights WHERE id = 1").fetchall() == [(1,)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("database", "config", "reason"),
     [

@@ -178,6 +178,7 @@ def test_whatever_changed_between_two_equal_statements(
                 assert ours == plain, (sql, change)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("adapter", [False, True])
 def test_each_change_in_turn(written: Path, tmp_path: Path, adapter: bool) -> None:
@@ -218,7 +219,7 @@ def plans(session: Session, sql: str, values: Any, change: Change = "") -> tuple
 
 
 @pytest.mark.rewriting
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("sql", "values"), [*(STATEMENTS[n] for n in (0, 2, 3, 5, 6, 7, 8)), *OTHERS])
 def test_a_statement_seen_before_has_the_plan_it_had(session: Session, sql: str, values: Any) -> None:
     ours, plain = session.rows(sql, values, lazily=False)
@@ -229,7 +230,7 @@ def test_a_statement_seen_before_has_the_plan_it_had(session: Session, sql: str,
     assert all(again is plan for plan, again in zip(first, second, strict=True))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("sql", "values", "change"),
     [
