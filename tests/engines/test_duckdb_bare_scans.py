@@ -186,7 +186,7 @@ def reordered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     return pruned, alone
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "condition", ["a = 5", "a IN (5, 7)", "a > 5", "b = 3 AND a < 7", "s = 'y'", "a < 9"]
 )

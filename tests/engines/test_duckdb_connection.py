@@ -36,6 +36,7 @@ def add_file(root: Path, number: int) -> None:
 # What is read
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_table_is_a_path_a_table_or_options_under_any_name(flights: Path) -> None:
     con = pruner_duckdb.connect(
@@ -248,6 +249,7 @@ def test_a_part_of_a_name_is_missing_with_the_whole_one_as_suggestion(tmp_path: 
 # When it plans
 
 
+@pytest.mark.slow
 def test_a_relation_sees_files_that_were_committed_after_it_was_made(tmp_path: Path) -> None:
     root = write_flights(tmp_path / "growing")
     indexed(root)
@@ -294,6 +296,7 @@ def test_a_relation_scans_files_and_no_copy_of_their_rows(con: pruner_duckdb.Con
         assert len(con.execute(sql).fetchall()) == len(con.sql(sql).fetchall())
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_rows_that_are_fetched_one_by_one_come_of_one_run(con: pruner_duckdb.Connection) -> None:
     """DuckDB 1.5 itself drops the rows that a relation has not read when its connection runs another statement."""

@@ -90,6 +90,7 @@ def test_deleted_rows_are_not_counted_from_indexes(deleted: DeltaLog):
     same(deleted, *queries)
 
 
+@pytest.mark.slow
 def test_a_column_of_the_name_of_duckdbs_own(tmp_path: Path):
     columns = (Column("filename", "string"), Column("file_row_number", "long"))
     table = DeltaLog(tmp_path / "t", columns, features=("deletionVectors",))
@@ -259,6 +260,7 @@ def test_partition_values_are_those_of_the_log(
     same(table, *queries)
 
 
+@pytest.mark.slow
 def test_typed_partition_values(tmp_path: Path):
     types = {"d": "date", "n": "decimal(7,2)", "b": "boolean", "t": "timestamp_ntz", "i": "short"}
     columns = (Column("id", "long"), *(Column(name, type_) for name, type_ in types.items()))
@@ -305,7 +307,7 @@ def test_partition_moments_without_a_zone_are_those_of_spark(tmp_path: Path, *, 
         assert con.sql(latest).fetchall() == [(6,), (2,)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("files", [1, 2])
 @pytest.mark.parametrize(
     ("type_", "texts", "values"),
@@ -435,6 +437,7 @@ NOT_SERVED = {
 }
 
 
+@pytest.mark.sampled(3)
 @NEEDS_EXTENSION
 @pytest.mark.parametrize("kind", NOT_SERVED)
 def test_the_native_scan_leaves_alone_what_it_does_not_read(tmp_path: Path, kind: str):

@@ -98,7 +98,7 @@ def both(root: Path) -> Iterator[Both]:
     pruned.close()
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -164,7 +164,7 @@ def test_an_aggregate_reads_what_is_not_proved(both: Both, statement: str, files
     assert both.read(statement) == files
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -203,7 +203,7 @@ MACROS = (
 )
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -239,7 +239,7 @@ def test_what_is_no_function_of_a_row_is_not_taken_for_one(both: Both, statement
     assert max(both.read(statement)) > 2
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -268,7 +268,7 @@ def test_first_rows_are_in_few_files(both: Both, statement: str, files: int) -> 
     assert both.read(statement) == [files]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -289,7 +289,7 @@ def test_several_keys_are_decided_by_the_first(both: Both, statement: str, files
     assert both.read(statement) == [files]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -325,7 +325,7 @@ def test_the_row_of_an_extreme_is_in_few_files(both: Both, statement: str, files
     assert both.read(statement) == [files]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -433,6 +433,7 @@ def test_the_first_ranks_are_in_few_files(both: Both, statement: str, files: int
     assert both.read(statement) == [files]
 
 
+@pytest.mark.slow
 def test_a_macro_that_reads_what_with_names_sees_all_of_it(both: Both) -> None:
     both.everywhere("CREATE TABLE r (x INTEGER)")
     both.everywhere("CREATE MACRO rows_of_r() AS (SELECT count(*) FROM r)")
@@ -445,7 +446,7 @@ def test_a_macro_that_reads_what_with_names_sees_all_of_it(both: Both) -> None:
         assert both.read(statement) == [6]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -482,6 +483,7 @@ def test_nan_that_may_come_first_keeps_its_file(both: Both) -> None:
     assert any(file.endswith("part-5.parquet") for file in both.pruned.last_plans[-1].left.files)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("settings", "files"), [("SET default_order = 'DESC'", 1), ("SET default_null_order = 'NULLS FIRST'", 2)]
 )
@@ -498,7 +500,7 @@ def test_a_limit_reads_the_first_files_that_hold_enough(both: Both) -> None:
     assert both.read("SELECT count(*) FROM (SELECT * FROM t LIMIT 7)") == [1]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("condition", "whole"),
     [

@@ -213,6 +213,7 @@ def test_what_is_not_read_is_refused(lake: IcebergLake) -> None:
         pruner.open_table(str(lake.folder / "ns" / "mapped"))
 
 
+@pytest.mark.slow
 def test_a_field_of_a_struct_that_was_renamed_is_refused_and_no_other_column(lake: IcebergLake) -> None:
     made = lake.create("nested")
     made.append(rows(made, range(ROWS)))
@@ -286,6 +287,7 @@ def test_records_of_a_column_that_its_partition_alone_has_deny_no_value(
         assert matching
 
 
+@pytest.mark.slow
 def test_equality_keeps_the_files_of_the_buckets_of_its_values(lake: IcebergLake, tmp_path: Path) -> None:
     """Also where the number of buckets and the column's type changed; nothing else follows from a bucket."""
     made = lake.create("bucketed", "buckets")

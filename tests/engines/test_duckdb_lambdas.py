@@ -66,6 +66,7 @@ def test_the_condition_prunes(connection: pruner_duckdb.Connection, statement: s
     assert found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("statement", NOT_PRUNED)
 def test_nothing_is_made_of_what_a_lambda_says(connection: pruner_duckdb.Connection, statement: str) -> None:

@@ -195,6 +195,7 @@ def _outcome(con: Any, sql: str) -> object:
         return type(error).__name__
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_macro_of_the_same_name_in_another_database(flights: Path) -> None:
     table = indexed(flights)
@@ -209,6 +210,7 @@ def test_a_macro_of_the_same_name_in_another_database(flights: Path) -> None:
     assert counts == [[(50, 1)], [(70, 2)]] * 3
 
 
+@pytest.mark.slow
 def test_macros_of_a_file_that_was_opened_again(flights: Path, tmp_path: Path) -> None:
     path = str(tmp_path / "own.duckdb")
     with duckdb.connect(path) as con:

@@ -131,7 +131,7 @@ def _outcome(con: Any, sql: str) -> object:
         return type(error).__name__, str(error).partition("\n")[0]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("sql", [*PIVOTS, *TABLES])
 def test_the_answer_is_duckdbs(both: tuple[Any, Any], sql: str) -> None:
     pruned, plain = both
@@ -171,6 +171,7 @@ def test_a_pivot_behind_another_word_is_pruned_by_its_query(
     assert [(scan.kept, scan.reason) for scan in pruned.last_plans] == [(kept, None)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "sql", ["FROM (PIVOT t ON cat USING sum(amount) GROUP BY flag)", "TABLE late UNION TABLE late"]

@@ -30,6 +30,7 @@ def _examples() -> list[tuple[int, str]]:
     return drawn
 
 
+@pytest.mark.slow
 def test_an_import_changes_no_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = _examples()
     numbers = ", ".join(str(10**6 + number) for number in range(100))

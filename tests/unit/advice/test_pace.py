@@ -78,6 +78,7 @@ def test_enough_time_gives_the_advice_that_no_budget_gives(lake: Path) -> None:
     assert paced.notes == whole.notes
 
 
+@pytest.mark.slow
 def test_short_time_judges_fewer_files_and_says_so(lake: Path) -> None:
     table = pruner.open_table(str(lake))
     plans = [table.plan("day = 7"), table.plan("key = 4711")]
@@ -90,6 +91,7 @@ def test_short_time_judges_fewer_files_and_says_so(lake: Path) -> None:
     assert all(each.files_then >= 1 for each in advice.questions)
 
 
+@pytest.mark.slow
 def test_a_budget_of_zero_is_not_a_failure(lake: Path) -> None:
     table = pruner.open_table(str(lake))
     for plans in ([], [table.plan("day = 7")]):

@@ -497,6 +497,7 @@ def test_an_interval_without_watch_is_refused(run: Run, flights: Path) -> None:
     assert (refused.code, "add --watch" in refused.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_doctor_reports_findings_and_remedies(run: Run, flights: Path) -> None:
     ran = run("doctor", flights)
     assert ran.code == 0

@@ -76,7 +76,7 @@ def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
@@ -109,7 +109,7 @@ def test_the_list_as_text_and_as_json(run: Run) -> None:
     assert all(message in text for each in listed for message in each["messages"])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("part", "message"),
     [

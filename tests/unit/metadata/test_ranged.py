@@ -58,6 +58,7 @@ def _path(store: CountingStore, entry: SegmentEntry) -> Path:
     return Path(store.uri) / entry.path
 
 
+@pytest.mark.slow
 def test_columns_come_with_little_more_than_themselves(store: CountingStore, entry: SegmentEntry) -> None:
     segment = RangedSegment(store, entry)
     assert segment.names == _table().column_names

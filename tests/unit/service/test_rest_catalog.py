@@ -131,7 +131,7 @@ def _shown(rows: pa.Table) -> list[str]:
     return sorted(map(repr, rows.to_pylist()))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("text", "kept"), FILTERS)
 def test_pyiceberg_reads_the_files_that_indexes_leave(catalog: Any, lake: Path, text: str, kept: int) -> None:
     """Its rows are those that it finds in all files."""
@@ -422,6 +422,7 @@ def one_row_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[s
     return rows, table.snapshot()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(expression=_TREES)
 def test_no_file_is_lost_that_a_client_may_match(

@@ -367,6 +367,7 @@ def test_incremental_scans_are_pruned(lake: Lake) -> None:
     assert len(everything) > 5
 
 
+@pytest.mark.slow
 def test_names_are_those_of_the_snapshots_schema_where_a_client_says_so(tmp_path: Path) -> None:
     """A name that two columns had is one of them by the schema of a snapshot; else it may be either."""
     made = IcebergLake(tmp_path)
@@ -506,6 +507,7 @@ def test_neither_token_nor_secret_is_told(lake: Lake, caplog: pytest.LogCaptureF
     assert token not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_client_that_plans_by_itself_finds_the_manifests(lake: Lake) -> None:
     """As DuckDB does, which asks for nothing else than these; it reads the same rows."""
     assert lake.ask("GET", "config?warehouse=lake").status_code == 200

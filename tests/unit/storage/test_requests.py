@@ -52,6 +52,7 @@ def lake() -> Iterator[Lake]:
         yield Lake(options, proxy, server.objects)
 
 
+@pytest.mark.slow
 def test_a_plan_of_a_new_process(lake: Lake) -> None:
     table = pruner.open_table(TABLE, storage_options=lake.options)
     assert Counter(lake.requests()) == {
