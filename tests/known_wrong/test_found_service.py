@@ -165,7 +165,6 @@ def test_many_small_requests_are_bounded_in_memory() -> None:
     assert limit / 4 < held < limit
 
 
-@pytest.mark.slow
 def test_handshakes_that_never_come_are_ended(
     serve: Callable[[Settings], Client], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

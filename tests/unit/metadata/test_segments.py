@@ -97,7 +97,6 @@ def test_known_wrong_n9_segments_are_not_data_to_any_glob(tmp_path: Path) -> Non
     assert ds.dataset(tmp_path / "t", format="parquet").count_rows() == 2
 
 
-@pytest.mark.slow
 def test_no_changed_byte_of_a_sample_goes_unnoticed(tmp_path: Path) -> None:
     table, batch, records = _stored(tmp_path)
     for entry in (batch, records):
