@@ -59,7 +59,8 @@ demo-trino: $(READY) ## The same on a real Trino, plain and pruned catalogs; nee
 	@$(BIN)/python -m demo.trino
 
 quick: $(READY) ## Tests without a JVM and killed processes, with fewer random examples, about five minutes
-	@PRUNER_TEST_PROFILE=quick $(PYTEST) -n $(QUICK_WORKERS) -m "not spark and not trino and not faults and not load and not processes"
+	@PRUNER_TEST_PROFILE=quick $(PYTEST) -n $(QUICK_WORKERS) \
+		-m "not spark and not trino and not faults and not load and not processes and not slow"
 
 check: $(READY) ## Lint, formatting, types and the import contracts
 	@$(BIN)/ruff check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
@@ -62,6 +63,23 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+OF_ONE_MARK = re.compile(r"^pytestmark = pytest\.mark\.(\w+)", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import the files of which `-m "not spark and …"` leaves nothing: a quarter of them in `make quick`.
+
+    Each worker would import them, and what they import.
+    """
+    left_out = {
+        each.removeprefix("not ") for each in config.option.markexpr.split(" and ") if each.startswith("not ")
+    }
+    if not left_out or not collection_path.match("test_*.py"):
+        return None
+    mark = OF_ONE_MARK.search(collection_path.read_text("utf-8"))
+    return True if mark is not None and mark[1] in left_out else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,6 +6,7 @@ back has one folder to delete.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -48,6 +49,18 @@ def appearing(target: Path) -> Iterator[Path]:
                 raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def one_at_a_time(target: Path) -> Iterator[None]:
+    """Let other processes that make the same `target` wait until this one has made it, or has ended.
+
+    The lock is a hidden file beside it, which stays: who removed it could hold one that another no longer sees.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f".{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def sha256_of(path: Path) -> str:

@@ -17,28 +17,26 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 HOLE: Final = "…"
 _BASES: Final = frozenset(["PrunerError", "BadParameter"])
 _OWN_WORDS: Final = re.compile(r"[a-z]{2,}")
+_CLASS: Final = re.compile(r"^ *class (\w+)\(([^)]*)\)", re.MULTILINE)
+_NAME: Final = re.compile(r"\w+")
 
 
 def messages() -> set[str]:
     """Every message; those that only pass on what another says are left out."""
     folders = [ROOT / "pruner", *sorted((ROOT / "adapters").glob("pruner_*"))]
-    classes: list[ast.ClassDef] = []
-    calls: list[ast.Call] = []
-    for path in (path for folder in folders for path in folder.rglob("*.py")):
-        # One tree at a time, and of its calls those of classes: all trees at once are a million nodes.
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                classes.append(node)
-            elif isinstance(node, ast.Call) and _name(node.func)[:1].isupper():
-                calls.append(node)
-    errors = _error_classes(classes)
-    texts = (_text(each) for call in calls if _name(call.func) in errors for each in call.args)
+    code = [path.read_text("utf-8") for folder in folders for path in folder.rglob("*.py")]
+    errors = _error_classes(code)
+    # Most files make no error, and to parse a file takes far longer than to search it.
+    makes_one = re.compile(rf"\b({'|'.join(errors)})\(")
+    nodes = (node for text in code if makes_one.search(text) for node in ast.walk(ast.parse(text)))
+    calls = (node for node in nodes if isinstance(node, ast.Call) and _name(node.func) in errors)
+    texts = (_text(argument) for call in calls for argument in call.args)
     return {text for text in texts if _OWN_WORDS.search(text)}
 
 
-def _error_classes(classes: Iterable[ast.ClassDef]) -> set[str]:
+def _error_classes(code: Iterable[str]) -> set[str]:
     """The names of the classes that come from one of `_BASES`."""
-    bases = [(each.name, {_name(base) for base in each.bases}) for each in classes]
+    bases = [(name, set(_NAME.findall(above))) for text in code for name, above in _CLASS.findall(text)]
     found: set[str] = set(_BASES)
     while more := {name for name, above in bases if above & found} - found:
         found |= more

@@ -23,6 +23,7 @@ def feed(tmp_path: Path) -> str:
     return place
 
 
+@pytest.mark.slow
 def test_what_is_named_is_read(tmp_path: Path, feed: str) -> None:
     root = tmp_path / "t"
     connection = pruner_duckdb.connect({"t": {"uri": str(root), "feed": feed}})

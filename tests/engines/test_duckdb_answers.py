@@ -38,6 +38,7 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
     return Questions(monkeypatch)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sql", [SMALL, JOIN])
 def test_statements_that_change_nothing_ask_nothing_again(
     con: pruner_duckdb.Connection, questions: Questions, sql: str
@@ -54,6 +55,7 @@ def test_statements_that_change_nothing_ask_nothing_again(
     assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "before", ["EXPLAIN ", "explain analyze ", "EXPLAIN (FORMAT JSON) ", "EXPLAIN /* a */ "]
 )
@@ -91,6 +93,7 @@ def test_a_statement_by_the_clock_asks_for_the_moment_alone(
     assert "now()" in questions[0][0]
 
 
+@pytest.mark.slow
 def test_a_view_over_tables_is_looked_up_once(con: pruner_duckdb.Connection, questions: Questions) -> None:
     con.execute("CREATE VIEW few AS SELECT * FROM flights WHERE id < 60")
     sql = "SELECT count(*) FROM few"
@@ -117,7 +120,7 @@ THROUGH: dict[str, Callable[[Any, str], Any]] = {
 
 
 @pytest.mark.rewriting
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("way", THROUGH)
 def test_a_macro_made_in_any_way_is_met(con: pruner_duckdb.Connection, way: str) -> None:
     assert [con.execute(SMALL).fetchall() for _ in range(3)] == [[(60,)]] * 3
@@ -184,6 +187,7 @@ def test_databases_that_others_may_change_are_asked_each_time(
     assert questions.of(con, SMALL) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_statements_that_fail_or_read_more_ask_again(
     con: pruner_duckdb.Connection, questions: Questions
@@ -203,6 +207,7 @@ def test_statements_that_fail_or_read_more_ask_again(
     assert questions.of(con, SMALL) == 0
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     ("called", "harmless"),

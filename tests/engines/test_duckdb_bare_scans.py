@@ -131,6 +131,7 @@ def test_a_count_opens_files_that_differ_in_one_scan(tmp_path: Path) -> None:
     assert pruned.execute("SELECT count(*) FROM t a, t b").fetchall() == [(9,)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("columns", "row"),
     [("typeof(id), id", ("BIGINT", 5)), ("late", (None,)), ("n", (1,)), ("*", (5, 1, None))],
@@ -185,6 +186,7 @@ def reordered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     return pruned, alone
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "condition", ["a = 5", "a IN (5, 7)", "a > 5", "b = 3 AND a < 7", "s = 'y'", "a < 9"]
 )

@@ -141,6 +141,7 @@ def test_log_files_that_were_compacted_and_cleaned_are_met_by_planning_again(
     assert struck == [1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("nested_first", [True, False])
 def test_a_column_that_is_nested_in_some_files_only_fails_as_in_duckdb(
     tmp_path: Path, nested_first: bool

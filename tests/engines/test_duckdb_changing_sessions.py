@@ -27,6 +27,7 @@ STATEMENTS = 80
 """So many statements see one pair of databases."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(3)))
 def test_whatever_happens_between_statements(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -27,6 +27,7 @@ def read(con: Any, sql: str) -> tuple[list[tuple[Any, ...]], int]:
     return rows, sum(scan.read for scan in con.last_plans)
 
 
+@pytest.mark.slow
 def test_the_table_is_as_wide_as_the_published_one(connections: dict[str, Any]) -> None:
     found = connections["plain"].execute("SELECT column_name, column_type FROM (DESCRIBE hits)").fetchall()
     assert found == list(COLUMNS.items())
@@ -34,7 +35,7 @@ def test_the_table_is_as_wide_as_the_published_one(connections: dict[str, Any]) 
     assert len(QUESTIONS) == 43
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("number", range(43))
 def test_answers_are_those_of_plain_duckdb(connections: dict[str, Any], number: int) -> None:
     plain = connections["plain"]
@@ -45,6 +46,7 @@ def test_answers_are_those_of_plain_duckdb(connections: dict[str, Any], number: 
                 assert difference(right, con.execute(QUESTIONS[number]).fetchall()) == "", way
 
 
+@pytest.mark.slow
 def test_questions_about_one_counter_or_visitor_read_the_files_that_hold_it(
     connections: dict[str, Any],
 ) -> None:
@@ -68,6 +70,7 @@ def test_questions_about_one_counter_or_visitor_read_the_files_that_hold_it(
         assert holding(f"UserID = {USER}") <= files <= holding(f"UserID = {USER}") + wrongly, way
 
 
+@pytest.mark.slow
 def test_the_table_is_the_same_each_time(tmp_path: Path, connections: dict[str, Any]) -> None:
     write_hits(tmp_path / "hits", 2, 50)
     write_hits(tmp_path / "again", 2, 50)

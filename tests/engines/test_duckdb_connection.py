@@ -36,6 +36,7 @@ def add_file(root: Path, number: int) -> None:
 # What is read
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_table_is_a_path_a_table_or_options_under_any_name(flights: Path) -> None:
     con = pruner_duckdb.connect(
@@ -170,6 +171,7 @@ RUN_AT_ONCE = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("sql", RUN_AT_ONCE)
 def test_statements_that_read_at_once_are_pruned_too(
@@ -212,6 +214,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("sql", REFUSED)
 def test_what_cannot_be_answered_right_is_refused(con: pruner_duckdb.Connection, sql: str) -> None:
@@ -246,6 +249,7 @@ def test_a_part_of_a_name_is_missing_with_the_whole_one_as_suggestion(tmp_path: 
 # When it plans
 
 
+@pytest.mark.slow
 def test_a_relation_sees_files_that_were_committed_after_it_was_made(tmp_path: Path) -> None:
     root = write_flights(tmp_path / "growing")
     indexed(root)
@@ -292,6 +296,7 @@ def test_a_relation_scans_files_and_no_copy_of_their_rows(con: pruner_duckdb.Con
         assert len(con.execute(sql).fetchall()) == len(con.sql(sql).fetchall())
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_rows_that_are_fetched_one_by_one_come_of_one_run(con: pruner_duckdb.Connection) -> None:
     """DuckDB 1.5 itself drops the rows that a relation has not read when its connection runs another statement."""
@@ -341,6 +346,7 @@ def test_each_scan_is_logged_once_and_remembered(
     assert "id" in con.last_plans[-1].explain()
 
 
+@pytest.mark.slow
 def test_only_the_newest_plans_are_remembered(con: pruner_duckdb.Connection) -> None:
     for number in range(70):
         con.execute(f"SELECT id FROM flights WHERE id = {number}")
@@ -363,6 +369,7 @@ def test_tables_without_names_are_refused_in_one_sentence(tables: Any) -> None:
         pruner_duckdb.connect(tables)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "sql",

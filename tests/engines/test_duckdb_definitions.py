@@ -109,6 +109,7 @@ def test_a_new_session_is_asked_nothing_about_functions(
         assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "definition",
@@ -130,6 +131,7 @@ def test_after_a_definition_the_session_is_asked(
     assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_session_that_was_set_up_by_somebody_else_is_asked(flights: Path, questions: Questions) -> None:
     with pruner_duckdb.attach(duckdb.connect(), {"flights": indexed(flights)}) as con:
@@ -154,6 +156,7 @@ def test_extensions_that_are_loaded_meanwhile_are_noticed(
     assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "script",

@@ -26,27 +26,20 @@ from tests.support.patience import until
 ZONES = pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
 
 
-def asked(table: DeltaLog, query: str, zone: str = "UTC") -> tuple[list[Any], list[Any], int]:
-    """The answer of a pruned connection, that of plain DuckDB over all rows, and the number of files that were read."""
-    t = table.rows()
-    plain = duckdb.connect()
-    plain.execute(f"SET TimeZone = '{zone}'")
-    assert t is not None
-    wanted = plain.execute(query).fetchall()
-    with pruner_duckdb.connect({"t": str(table.root)}) as con:
-        con.execute(f"SET TimeZone = '{zone}'")
-        found = con.execute(query).fetchall()
-        assert not [scan.reason for scan in con.last_plans if scan.reason]
-        read = sum(scan.plan.kept for scan in con.last_plans if scan.plan is not None)
-    return found, wanted, read
-
-
 def same(table: DeltaLog, *queries: str, zone: str = "UTC") -> int:
-    """Hold pruned answers against plain ones; return the number of files that were read for the last one."""
-    read = 0
-    for query in queries:
-        found, wanted, read = asked(table, query, zone)
-        assert repr(sorted(map(repr, found))) == repr(sorted(map(repr, wanted))), query
+    """Hold pruned answers against those of plain DuckDB over all rows; return how many files the last one read."""
+    t, read = table.rows(), 0
+    assert t is not None
+    with duckdb.connect() as plain, pruner_duckdb.connect({"t": str(table.root)}) as con:
+        for each in (plain, con):
+            each.execute(f"SET TimeZone = '{zone}'")
+        plain.register("t", t)
+        for query in queries:
+            con.last_plans.clear()
+            found, wanted = (each.execute(query).fetchall() for each in (con, plain))
+            assert sorted(map(repr, found)) == sorted(map(repr, wanted)), query
+            assert not [scan.reason for scan in con.last_plans if scan.reason]
+            read = sum(scan.plan.kept for scan in con.last_plans if scan.plan is not None)
     return read
 
 
@@ -97,6 +90,7 @@ def test_deleted_rows_are_not_counted_from_indexes(deleted: DeltaLog):
     same(deleted, *queries)
 
 
+@pytest.mark.slow
 def test_a_column_of_the_name_of_duckdbs_own(tmp_path: Path):
     columns = (Column("filename", "string"), Column("file_row_number", "long"))
     table = DeltaLog(tmp_path / "t", columns, features=("deletionVectors",))
@@ -134,6 +128,7 @@ def nested(start: int, stop: int, struct: Column, text: str = "v") -> pa.Table:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_columns_that_the_files_call_otherwise(tmp_path: Path, mode: str):
     table = mapped(tmp_path, mode)
@@ -155,6 +150,7 @@ def test_columns_that_the_files_call_otherwise(tmp_path: Path, mode: str):
     same(table, *queries, "SELECT id FROM t WHERE v = 'v65'")
 
 
+@pytest.mark.slow
 def test_records_of_a_column_belong_to_it_and_not_to_its_name(tmp_path: Path):
     table = mapped(tmp_path)
     opened = pruner.open_table(str(table.root))
@@ -174,6 +170,7 @@ def test_records_of_a_column_belong_to_it_and_not_to_its_name(tmp_path: Path):
     same(table, "SELECT id FROM t WHERE text = 'v65'", "SELECT id FROM t WHERE v IS NULL AND text > 'v6'")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("using", ["bitmap", "bloom_filter", "record_index"])
 def test_indexes_are_compacted_where_an_expression_lost_its_column(tmp_path: Path, using: str):
     """The others are merged, and once the column is back, as by RESTORE, the index is built again."""
@@ -198,6 +195,7 @@ def test_indexes_are_compacted_where_an_expression_lost_its_column(tmp_path: Pat
     assert [each.covered for each in opened.status().indexes] == [2, 2]
 
 
+@pytest.mark.sampled(6)
 @ZONES
 @pytest.mark.parametrize("int96", [False, True])
 def test_instants_are_the_same_in_every_zone(tmp_path: Path, zone: str, int96: bool):
@@ -228,7 +226,7 @@ def test_instants_are_the_same_in_every_zone(tmp_path: Path, zone: str, int96: b
     same(table, *queries, zone=zone)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "values",
     [
@@ -262,6 +260,7 @@ def test_partition_values_are_those_of_the_log(
     same(table, *queries)
 
 
+@pytest.mark.slow
 def test_typed_partition_values(tmp_path: Path):
     types = {"d": "date", "n": "decimal(7,2)", "b": "boolean", "t": "timestamp_ntz", "i": "short"}
     columns = (Column("id", "long"), *(Column(name, type_) for name, type_ in types.items()))
@@ -289,6 +288,7 @@ TWICE = {
 """Moments by the clocks of Berlin, and which they are for Spark (measured): the earlier one of two."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("deletes", [False, True])
 def test_partition_moments_without_a_zone_are_those_of_spark(tmp_path: Path, *, deletes: bool):
     columns = (Column("id", "long"), Column("p", "timestamp"))
@@ -307,6 +307,7 @@ def test_partition_moments_without_a_zone_are_those_of_spark(tmp_path: Path, *, 
         assert con.sql(latest).fetchall() == [(6,), (2,)]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("files", [1, 2])
 @pytest.mark.parametrize(
     ("type_", "texts", "values"),
@@ -371,6 +372,7 @@ def test_widened_types(tmp_path: Path):
     same(table, *queries)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("change", ["append", "vectors", "optimize", "restore"])
 def test_indexes_follow_the_table(tmp_path: Path, change: str):
     root = str(tmp_path / "t")
@@ -435,6 +437,7 @@ NOT_SERVED = {
 }
 
 
+@pytest.mark.sampled(3)
 @NEEDS_EXTENSION
 @pytest.mark.parametrize("kind", NOT_SERVED)
 def test_the_native_scan_leaves_alone_what_it_does_not_read(tmp_path: Path, kind: str):
@@ -456,6 +459,7 @@ def test_rows_deleted_by_vectors_are_none_of_the_native_scan(deleted: DeltaLog):
         assert con.execute("SELECT count(*) FROM t").fetchall() == [(rows.num_rows,)]
 
 
+@pytest.mark.slow
 @NEEDS_EXTENSION
 def test_every_commit_is_seen_at_once_by_the_native_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A table that rests is not asked for again, and each kind of commit shows in the next statement."""
@@ -636,7 +640,7 @@ def condition(of: random.Random, column: Column) -> str:
     return f"{'NOT ' if of.random() < 0.1 else ''}({column.name} {sign} {literal})"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_tables(seed: int, tmp_path: Path):
     table = random_table(seed, tmp_path / "t")

@@ -52,6 +52,7 @@ IRRELEVANT = [
 ]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("condition", IRRELEVANT)
 def test_conditions_that_another_one_makes_irrelevant(table: pruner.Table, condition: str) -> None:
     sql = f"SELECT c0, p FROM t WHERE {condition} ORDER BY ALL"
@@ -84,6 +85,7 @@ def test_what_was_read_as_a_whole_is_told(table: pruner.Table) -> None:
     assert last.kept == last.total
 
 
+@pytest.mark.sampled(2)
 def test_a_value_that_fails_in_every_way_fails_as_it_did(table: pruner.Table) -> None:
     con = pruner_duckdb.connect({"t": table})
     with pytest.raises(
@@ -96,6 +98,7 @@ def test_a_value_that_fails_in_every_way_fails_as_it_did(table: pruner.Table) ->
     assert con.execute("SELECT count(*) FROM t").fetchall() == [(60,)]
 
 
+@pytest.mark.sampled(2)
 def test_in_a_transaction_the_first_error_stands(table: pruner.Table) -> None:
     """It has ended the transaction, as each error of DuckDB does."""
     con = pruner_duckdb.connect({"t": table})
@@ -108,6 +111,7 @@ def test_in_a_transaction_the_first_error_stands(table: pruner.Table) -> None:
     assert con.execute("SELECT count(*) FROM t WHERE c0 > 35").fetchall() == [(24,)]
 
 
+@pytest.mark.sampled(2)
 def test_nothing_is_written_twice(table: pruner.Table) -> None:
     con = pruner_duckdb.connect({"t": table})
     con.execute("CREATE TABLE found AS SELECT c0 FROM t WHERE false")

@@ -35,7 +35,7 @@ def full(flights: Path) -> duckdb.DuckDBPyConnection:
     return oracle({"flights": flights})
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("statement", "conditions", "kept"),
     [
@@ -67,6 +67,7 @@ def test_a_condition_that_comes_later_prunes(
     assert len(pruned.last_plans) == scans
 
 
+@pytest.mark.slow
 def test_what_follows_a_condition_and_names_of_the_relation(pruned: pruner_duckdb.Connection) -> None:
     def kept(relation: Any, rows: list[tuple[Any, ...]]) -> int:
         assert relation.fetchall() == rows
@@ -80,6 +81,7 @@ def test_what_follows_a_condition_and_names_of_the_relation(pruned: pruner_duckd
     assert kept(pruned.view("late").filter("number = 599"), [(599,)]) == 1
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     ("condition", "rows", "kept"),
@@ -112,6 +114,7 @@ def test_what_is_not_plain_text_is_applied_to_the_rows(pruned: pruner_duckdb.Con
     assert twice.filter("id = 70").columns == plain.filter("id = 1").columns
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     "condition",
     [
@@ -181,6 +184,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return count
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("condition", "scans"),
     [
@@ -206,6 +210,7 @@ def test_a_table_is_listed_once_and_planned_once(
     assert counted == {"snapshot": 2, "plan": scans}
 
 
+@pytest.mark.slow
 def test_what_only_the_session_knows_is_planned_once(
     pruned: pruner_duckdb.Connection, counted: Counter[str]
 ) -> None:

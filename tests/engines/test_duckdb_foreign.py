@@ -24,6 +24,7 @@ def put(root: Path, kind: str, *, data: bool, signs: bool) -> None:
         (root / path).write_text(text)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", FOREIGN_TABLES)
 def test_d8_a_folder_of_another_formats_table_gives_no_rows(tmp_path: Path, kind: str) -> None:
     put(tmp_path / "t", kind, data=True, signs=True)
@@ -35,6 +36,7 @@ def test_d8_a_folder_of_another_formats_table_gives_no_rows(tmp_path: Path, kind
                 pruner_duckdb.connect({"t": str(place)}).execute("SELECT v FROM t WHERE id = 1").fetchall()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kind", FOREIGN_TABLES)
 def test_r8_a_connection_notices_that_its_table_became_another_formats(tmp_path: Path, kind: str) -> None:
     put(tmp_path / "t", kind, data=True, signs=False)
@@ -64,6 +66,7 @@ def test_two_tables_below_one_folder_are_named(tmp_path: Path) -> None:
     assert pruner_duckdb.connect({"t": both}).execute("SELECT count(*) FROM t").fetchall() == [(2,)]
 
 
+@pytest.mark.slow
 def test_what_duckdbs_own_glob_takes_and_a_table_does_not(tmp_path: Path) -> None:
     """As docs/parquet.md has it: hidden files, and neither other endings nor what lies behind a link."""
     root = tmp_path / "t"

@@ -25,6 +25,7 @@ from tests.engines.random_answers import random_statement, shown
 from tests.soundness.kinds import KINDS
 from tests.soundness.predicates import draw_predicate
 from tests.soundness.tables import RandomTable, write_table
+from tests.support.profiles import IS_BRIEF
 
 FILES = 6
 _KINDS = [kind for kind in KINDS if not pa.types.is_floating(kind.type)]
@@ -98,7 +99,7 @@ def both(root: Path) -> Iterator[Both]:
     pruned.close()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -208,6 +209,7 @@ def test_an_aggregate_reads_what_is_not_proved(both: Both, statement: str, files
     assert both.read(statement) == files
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -242,7 +244,7 @@ MACROS = (
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -278,7 +280,7 @@ def test_what_is_no_function_of_a_row_is_not_taken_for_one(both: Both, statement
     assert max(both.read(statement)) > 2
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -307,6 +309,7 @@ def test_first_rows_are_in_few_files(both: Both, statement: str, files: int) -> 
     assert both.read(statement) == [files]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -327,7 +330,7 @@ def test_several_keys_are_decided_by_the_first(both: Both, statement: str, files
     assert both.read(statement) == [files]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -363,7 +366,7 @@ def test_the_row_of_an_extreme_is_in_few_files(both: Both, statement: str, files
     assert both.read(statement) == [files]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -471,6 +474,7 @@ def test_the_first_ranks_are_in_few_files(both: Both, statement: str, files: int
     assert both.read(statement) == [files]
 
 
+@pytest.mark.slow
 def test_a_macro_that_reads_what_with_names_sees_all_of_it(both: Both) -> None:
     both.everywhere("CREATE TABLE r (x INTEGER)")
     both.everywhere("CREATE MACRO rows_of_r() AS (SELECT count(*) FROM r)")
@@ -483,6 +487,7 @@ def test_a_macro_that_reads_what_with_names_sees_all_of_it(both: Both) -> None:
         assert both.read(statement) == [6]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -519,6 +524,7 @@ def test_nan_that_may_come_first_keeps_its_file(both: Both) -> None:
     assert any(file.endswith("part-5.parquet") for file in both.pruned.last_plans[-1].left.files)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("settings", "files"), [("SET default_order = 'DESC'", 1), ("SET default_null_order = 'NULLS FIRST'", 2)]
 )
@@ -535,6 +541,7 @@ def test_a_limit_reads_the_first_files_that_hold_enough(both: Both) -> None:
     assert both.read("SELECT count(*) FROM (SELECT * FROM t LIMIT 7)") == [1]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("condition", "whole"),
     [
@@ -609,7 +616,7 @@ def test_random_statements_equal_plain_duckdb(
     tmp_path: Path, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:
     tally: Counter[str] = Counter()
-    tables = int(os.environ.get("PRUNER_ANSWER_TABLES", "2"))
+    tables = int(os.environ.get("PRUNER_ANSWER_TABLES", "1" if IS_BRIEF else "2"))
     for number in range(tables):
         seed = (int(pytestconfig.option.hypothesis_seed) * 1_000_003 + 991 + number) % 2**32
         rng = random.Random(seed)
@@ -638,7 +645,7 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
         each.execute("SET TimeZone = 'UTC'")
     plain.execute("PRAGMA disable_optimizer")
     kinds = list(table.columns.items())
-    for _ in range(40):
+    for _ in range(10 if IS_BRIEF else 40):
         where = (
             "" if rng.random() < 0.2 else f"WHERE {draw_predicate(rng, table.columns, table.values).sql()}"
         )

@@ -170,6 +170,7 @@ MOVING = {
 }
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("condition", MOVING)
 def test_moments_that_move_prune_from_both_ends(days: Path, condition: str):
     con = pruner_duckdb.connect({"events": str(days)})
@@ -226,6 +227,7 @@ def test_a_statement_that_begins_too_late_for_its_plan_runs_again(
         assert run.kept == run.total
 
 
+@pytest.mark.slow
 def test_a_moment_is_no_riddle_beside_an_index_over_an_expression(tmp_path: Path):
     """There a statement is also looked at as written, where DuckDB has not yet put a moment in the place of `now()`."""
     files = {

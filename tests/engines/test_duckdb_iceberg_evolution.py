@@ -68,6 +68,7 @@ def _added(folder: Path, mode: str, statistics: bool) -> Any:
     return made
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("mode", "statistics"), [("full", True), ("counts", True), ("none", True), ("full", False)]
 )
@@ -90,6 +91,7 @@ def test_partition_values_that_were_made_of_statistics_hide_no_row(
         assert len(opened.plan("s IS NULL").ordinals) == 3
 
 
+@pytest.mark.slow
 def test_maps_of_files_that_were_added_are_read(tmp_path: Path) -> None:
     lake = IcebergLake(tmp_path)
     texts = iceberg.MapType(3, iceberg.StringType(), 4, iceberg.LongType(), value_required=False)

@@ -115,6 +115,7 @@ def _renamed(table: Any, numbers: range) -> Any:
     return found.set_column(place, field, [list(numbers)])
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("spec", SPECS)
 def test_random_conditions_lose_nothing(lake: IcebergLake, spec: str, tmp_path: Path) -> None:
     """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=20000` runs so many of them in all."""

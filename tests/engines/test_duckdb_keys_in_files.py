@@ -88,7 +88,7 @@ def _answer(connection: Any, sql: str) -> Any:
         return type(error).__name__
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize(("place", "indexed"), [("first", True), ("between", False), ("last", True)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_row_shows_the_folders_value(tmp_path: Path, kind: str, place: str, indexed: bool) -> None:

@@ -56,7 +56,7 @@ def _expected(connection: pruner_duckdb.Connection, statement: str) -> object:
     return connection.native.execute(statement.replace("FROM t ", "FROM plain t ")).fetchall()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("statement", PRUNED)
 def test_the_condition_prunes(connection: pruner_duckdb.Connection, statement: str) -> None:
     found = connection.execute(statement).fetchall()
@@ -66,6 +66,7 @@ def test_the_condition_prunes(connection: pruner_duckdb.Connection, statement: s
     assert found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("statement", NOT_PRUNED)
 def test_nothing_is_made_of_what_a_lambda_says(connection: pruner_duckdb.Connection, statement: str) -> None:

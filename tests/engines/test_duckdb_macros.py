@@ -61,7 +61,7 @@ LOOKED_THROUGH = {
 
 
 @pytest.mark.rewriting
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("macro", LOOKED_THROUGH)
 def test_a_macro_prunes_as_if_its_body_were_inlined(compared: Compared, macro: str) -> None:
     called, written = LOOKED_THROUGH[macro]
@@ -73,6 +73,7 @@ def test_a_macro_prunes_as_if_its_body_were_inlined(compared: Compared, macro: s
     assert wanted < ALL
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_macro_of_macros_and_one_that_aggregates(compared: Compared) -> None:
     compared.both("CREATE MACRO doubled(x) AS x * 2")
@@ -101,7 +102,7 @@ LEFT_TO_DUCKDB = {
 
 
 @pytest.mark.rewriting
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("macro", LEFT_TO_DUCKDB)
 def test_a_macro_that_is_more_than_an_expression_prunes_nothing(compared: Compared, macro: str) -> None:
     compared.both("CREATE TABLE wanted AS SELECT unnest([3, 7, 60]) AS a")
@@ -117,6 +118,7 @@ def test_a_macro_that_is_more_than_an_expression_prunes_nothing(compared: Compar
             assert None not in compared.reasons()
 
 
+@pytest.mark.slow
 def test_a_macro_named_like_a_function_inside_of_another_one(compared: Compared) -> None:
     compared.both("CREATE MACRO loud(x) AS upper(x)")
     statement = "SELECT count(*) FROM flights WHERE loud(carrier) = 'C03A'"
@@ -156,7 +158,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("handle", ["adapter", "native", "cursor", "its own"])
 def test_each_change_of_a_macro_is_met_by_the_next_statement(
     compared: Compared, flights: Path, handle: str, monkeypatch: pytest.MonkeyPatch
@@ -193,6 +195,7 @@ def _outcome(con: Any, sql: str) -> object:
         return type(error).__name__
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_macro_of_the_same_name_in_another_database(flights: Path) -> None:
     table = indexed(flights)
@@ -207,6 +210,7 @@ def test_a_macro_of_the_same_name_in_another_database(flights: Path) -> None:
     assert counts == [[(50, 1)], [(70, 2)]] * 3
 
 
+@pytest.mark.slow
 def test_macros_of_a_file_that_was_opened_again(flights: Path, tmp_path: Path) -> None:
     path = str(tmp_path / "own.duckdb")
     with duckdb.connect(path) as con:
@@ -217,6 +221,7 @@ def test_macros_of_a_file_that_was_opened_again(flights: Path, tmp_path: Path) -
             assert con.last_plans[-1].kept == 1
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_statement_that_prunes_nothing_is_not_planned_again(compared: Compared) -> None:
     compared.both("CREATE TABLE wanted AS SELECT 50 AS a")
@@ -230,6 +235,7 @@ def test_a_statement_that_prunes_nothing_is_not_planned_again(compared: Compared
     assert compared.kept("SELECT count(*) FROM flights WHERE m(id)") < ALL
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_functions_are_listed_seldom(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[str] = []

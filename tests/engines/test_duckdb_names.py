@@ -28,7 +28,7 @@ def con(table: Path) -> Iterator[pruner_duckdb.Connection]:
         yield con
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", OURS)
 def test_a_table_may_bear_the_name_of_a_variable_of_ours(table: Path, name: str) -> None:
     """DuckDB reads data frames from variables of the frames that call it: also from ours."""
@@ -42,6 +42,7 @@ def test_a_table_may_bear_the_name_of_a_variable_of_ours(table: Path, name: str)
         assert con.sql("SELECT count(*) FROM v").fetchall() == [(6,)]
 
 
+@pytest.mark.sampled(2)
 def test_a_users_variable_is_not_a_table(table: Path) -> None:
     flights = pa.table({"x": [77]})
     with pruner_duckdb.connect({"flights": indexed(table)}) as con:
@@ -50,6 +51,7 @@ def test_a_users_variable_is_not_a_table(table: Path) -> None:
     assert flights.num_rows == 1
 
 
+@pytest.mark.sampled(2)
 def test_statements_of_the_parser_run_as_their_text_does(con: pruner_duckdb.Connection) -> None:
     text = "CREATE TABLE few AS SELECT x FROM t WHERE x > 20; SELECT x FROM t WHERE x = $x; EXPLAIN SELECT 1"
     create, select, unconcerned = con.extract_statements(text)
@@ -63,6 +65,7 @@ def test_statements_of_the_parser_run_as_their_text_does(con: pruner_duckdb.Conn
     assert sorted(con.execute("FROM few").fetchall()) == [(21,), (22,), (23,)]
 
 
+@pytest.mark.sampled(2)
 def test_a_statement_of_the_parser_with_a_mistake_fails_as_its_text_does(
     con: pruner_duckdb.Connection,
 ) -> None:
@@ -99,6 +102,7 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
         yield compared
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     ("condition", "kept"),
     [

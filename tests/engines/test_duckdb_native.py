@@ -51,6 +51,7 @@ def plan(connection: Any, sql: str) -> list[Any]:
     return [told(node) for node in json.loads(row[1])]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_plans_are_those_of_duckdb_alone(tmp_path: Path, sql: str) -> None:
     root = write_flights(tmp_path / "flights")
@@ -60,6 +61,7 @@ def test_plans_are_those_of_duckdb_alone(tmp_path: Path, sql: str) -> None:
     assert plan(pruned, sql.replace("{} t", "t").format("t")) == plan(pruned.native, sql.replace("{}", alone))
 
 
+@pytest.mark.slow
 def test_files_that_differ_are_one_native_scan_for_each_kind(tmp_path: Path) -> None:
     """Both scans have the right estimate, take the filter of the join, and that of the top row."""
     root = write_tree(
@@ -84,6 +86,7 @@ def test_files_that_differ_are_one_native_scan_for_each_kind(tmp_path: Path) -> 
     assert compared.kept("SELECT count(*), count(late), sum(id) FROM t") == (4,)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "sql",
@@ -116,6 +119,7 @@ def test_joins_and_counts_know_the_ranges_of_files_that_differ(tmp_path: Path, s
     assert "union_by_name" not in _sent(pruned)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "sql", ["SELECT * FROM t ORDER BY amount DESC LIMIT 3", "FROM t ORDER BY id, late LIMIT 9"]
 )
@@ -164,7 +168,7 @@ FOLDERS = (
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("above", "values"),
     [
@@ -212,7 +216,7 @@ SAYING_NULL = (
 )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("kinds", [2, 36])
 @pytest.mark.parametrize("values", SAYING_NULL)
 def test_a_folder_that_says_null_means_what_duckdb_makes_of_it(
@@ -313,6 +317,7 @@ COLUMNS = st.dictionaries(st.sampled_from(["c", "d", "e", "É", "é"]), st.sampl
 FILES = st.lists(st.tuples(st.sampled_from(FOLDERS), COLUMNS), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(files=FILES, hive=st.booleans())
 def test_names_types_and_rows_are_those_of_union_by_name(
@@ -365,6 +370,7 @@ WIDE = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("narrow_first", [True, False])
 def test_a_field_that_an_append_added_to_a_struct_of_a_hudi_table(tmp_path: Path, narrow_first: bool) -> None:
     """The struct had the field or not, by which file id came first; `st.w = 'q'` was a BinderException."""
@@ -391,6 +397,7 @@ def test_a_field_that_an_append_added_to_a_struct_of_a_hudi_table(tmp_path: Path
         assert shown.count("Dynamic Filter") == scans
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "write", [converted_only, int96, written_plainly], ids=["converted type alone", "INT96", "both types"]
 )

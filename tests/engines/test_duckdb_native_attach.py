@@ -49,6 +49,7 @@ def test_a_connection_that_allows_unsigned_extensions_gets_views(tmp_path: Path)
     own.execute("ROLLBACK")
 
 
+@pytest.mark.slow
 def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> None:
     table = indexed(write_flights(tmp_path / "flights"))
     structs = {f"{n}.parquet": f"SELECT {n} AS a, {{'x{n}': {{'y{n}': 1}}}} AS s" for n in range(2)}
@@ -67,6 +68,7 @@ def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> No
     assert own.execute("SELECT id FROM flights WHERE id = 1").fetchall() == [(1,)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("database", "config", "reason"),
     [
@@ -91,6 +93,7 @@ def test_other_connections_rewrite_statements(
     assert pruner_duckdb.attach(own, {"flights": table}).unserved == {}
 
 
+@pytest.mark.slow
 def test_a_name_that_is_taken_is_refused_and_nothing_stays(tmp_path: Path) -> None:
     flights, airports = write_flights(tmp_path / "flights"), write_airports(tmp_path / "airports")
     own = duckdb.connect(config=UNSIGNED)

@@ -85,7 +85,7 @@ def read(con: Any, sql: str, parameters: Any = None) -> tuple[list[tuple[Any, ..
     return rows, [scan.kept for scan in con.last_plans]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("key", "form"),
     [*((key, "join") for key in KEYS), *(("name", form) for form in FORMS), ("id", "in"), ("ts", "semi")],
@@ -140,7 +140,7 @@ OUTER: Sequence[str] = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("sql", OUTER)
 def test_no_other_join_loses_a_row(both: tuple[Any, Any], sql: str) -> None:
     con, plain = both

@@ -85,6 +85,7 @@ def kept(con: Any, sql: str, parameters: Any = None) -> tuple[list[tuple[Any, ..
 JOIN = "SELECT id FROM flights JOIN (VALUES (7), (60)) wanted(i) ON id = i WHERE price > -1"
 
 
+@pytest.mark.slow
 def test_a_statement_that_was_run_before_asks_nothing(tmp_path: Path, asked: Asked) -> None:
     with flights(tmp_path) as (con, _, _):
         for sql, files in (("SELECT id FROM flights WHERE id = 5", 1), (JOIN, 2)):
@@ -102,6 +103,7 @@ def _same(found: object, wanted: object) -> None:
     assert found == wanted
 
 
+@pytest.mark.slow
 def test_parameters_are_part_of_the_question(tmp_path: Path, asked: Asked) -> None:
     with flights(tmp_path) as (con, _, _):
         sql = "SELECT id FROM flights WHERE id = ?"
@@ -120,6 +122,7 @@ def _rows(number: int, many: int = 3) -> pa.Table:
     return pa.table({"a": pa.array([number] * many, pa.int64()), "b": pa.array(["x"] * many)})
 
 
+@pytest.mark.slow
 def test_every_change_of_the_files_is_seen_at_once(tmp_path: Path, asked: Asked) -> None:
     root = tmp_path / "t"
     (root / "p=1").mkdir(parents=True)
@@ -156,6 +159,7 @@ def test_every_change_of_the_files_is_seen_at_once(tmp_path: Path, asked: Asked)
     now(9)
 
 
+@pytest.mark.slow
 def test_what_came_and_went_while_a_table_was_listed_is_not_remembered(
     tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +188,7 @@ def test_what_came_and_went_while_a_table_was_listed_is_not_remembered(
         assert con.execute(sql).fetchall() == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_prepared_statement_reads_what_is_there_when_it_runs(tmp_path: Path, asked: Asked) -> None:
     root = write_tree(tmp_path / "t", {f"f{n}.parquet": f"SELECT {n} AS a" for n in range(3)})
     con = native({"t": indexed(root)})
@@ -201,6 +206,7 @@ def test_a_prepared_statement_reads_what_is_there_when_it_runs(tmp_path: Path, a
     assert con.execute("EXECUTE q").fetchall() == [(4,)]
 
 
+@pytest.mark.slow
 def test_a_link_to_other_files_is_seen_at_once(tmp_path: Path, asked: Asked) -> None:
     for name, value in (("one", 1), ("two", 2)):
         write_tree(tmp_path / name, {"f.parquet": f"SELECT {value} AS a", "g.parquet": "SELECT 9 AS a"})
@@ -237,6 +243,7 @@ def test_a_table_that_becomes_another_formats_is_refused_at_once(tmp_path: Path,
     assert con.execute(sql).fetchall() == [(1,)]
 
 
+@pytest.mark.slow
 def test_indexes_are_used_and_dropped_at_once(tmp_path: Path, asked: Asked) -> None:
     root = write_flights(tmp_path / "flights")
     con = native({"flights": root})
@@ -259,6 +266,7 @@ def test_indexes_are_used_and_dropped_at_once(tmp_path: Path, asked: Asked) -> N
     assert files() == 12
 
 
+@pytest.mark.slow
 def test_the_session_is_part_of_the_question(tmp_path: Path, asked: Asked) -> None:
     """A text is another moment in each zone."""
     root = tmp_path / "t"
@@ -283,6 +291,7 @@ def test_the_session_is_part_of_the_question(tmp_path: Path, asked: Asked) -> No
     assert other.execute(sql).fetchall() != con.execute(sql).fetchall()
 
 
+@pytest.mark.slow
 def test_a_moment_of_the_statement_is_never_remembered(tmp_path: Path, asked: Asked) -> None:
     """An index over an expression sees conditions as they are written, with the moment in them."""
     root = tmp_path / "t"
@@ -336,6 +345,7 @@ def test_a_failure_is_asked_again(tmp_path: Path, asked: Asked, monkeypatch: pyt
         assert kept(con, sql) == ([(5,)], [1])
 
 
+@pytest.mark.slow
 def test_old_plans_are_forgotten_on_both_sides(
     tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,6 +360,7 @@ def test_old_plans_are_forgotten_on_both_sides(
         assert "id = 5" in con.last_plans[-1].explain()
 
 
+@pytest.mark.slow
 def test_a_table_that_rests_is_known_however_often_others_change(
     tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,7 +89,7 @@ OUTLIVING = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("make", OUTLIVING)
 def test_files_that_come_and_go_are_seen(
     con: pruner_duckdb.Connection,
@@ -107,6 +107,7 @@ def test_files_that_come_and_go_are_seen(
     assert con.last_plans[-1].kept == 0
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_pivot_reads_the_files_of_the_moment_it_runs(con: pruner_duckdb.Connection, root: Path) -> None:
     relation = con.sql("PIVOT (SELECT region, id FROM flights WHERE id >= 550) ON region USING count(*)")
@@ -115,6 +116,7 @@ def test_a_pivot_reads_the_files_of_the_moment_it_runs(con: pruner_duckdb.Connec
     assert len(relation.fetchall()) == 100
 
 
+@pytest.mark.slow
 def test_a_view_is_kept_in_the_database(root: Path, tmp_path: Path) -> None:
     file = str(tmp_path / "some.duckdb")
     with pruner_duckdb.connect({"lake.flights": str(root)}, database=file) as con:
@@ -134,6 +136,7 @@ def test_a_view_is_kept_in_the_database(root: Path, tmp_path: Path) -> None:
             con.execute("SELECT * FROM early")
 
 
+@pytest.mark.slow
 def test_views_that_other_handles_made_or_renamed_are_found(con: pruner_duckdb.Connection) -> None:
     con.execute("CREATE VIEW a AS SELECT id FROM flights WHERE id < 100")
     con.native.cursor().execute("ALTER VIEW a RENAME TO other_name")
@@ -144,6 +147,7 @@ def test_views_that_other_handles_made_or_renamed_are_found(con: pruner_duckdb.C
     ]
 
 
+@pytest.mark.slow
 def test_a_view_in_a_transaction_goes_with_it(con: pruner_duckdb.Connection) -> None:
     con.execute("BEGIN")
     con.execute("CREATE VIEW a AS SELECT id FROM flights")
@@ -153,6 +157,7 @@ def test_a_view_in_a_transaction_goes_with_it(con: pruner_duckdb.Connection) -> 
         con.execute("SELECT * FROM a")
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_view_in_another_database(con: pruner_duckdb.Connection) -> None:
     con.execute("ATTACH ':memory:' AS other")
@@ -174,6 +179,7 @@ def test_names_in_a_view_never_mean_another_thing(con: pruner_duckdb.Connection)
     assert con.execute("WITH a AS (SELECT 1 AS id) SELECT count(*) FROM a").fetchall() == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_view_of_the_tables_name_that_does_not_read_it_hides_it(con: pruner_duckdb.Connection) -> None:
     for _ in range(2):
         con.execute("CREATE TEMP VIEW flights AS SELECT 7 AS id")
@@ -190,6 +196,7 @@ def test_a_view_that_duckdb_refuses_leaves_nothing(con: pruner_duckdb.Connection
     assert con.execute("SELECT count(*) FROM flights WHERE id < 50").fetchall() == [(50,)]
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_arguments_of_prepared_statements(con: pruner_duckdb.Connection) -> None:
     con.execute("PREPARE few AS SELECT count(*) FROM flights WHERE id < $1 AND carrier <> $2")

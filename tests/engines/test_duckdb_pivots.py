@@ -131,7 +131,7 @@ def _outcome(con: Any, sql: str) -> object:
         return type(error).__name__, str(error).partition("\n")[0]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("sql", [*PIVOTS, *TABLES])
 def test_the_answer_is_duckdbs(both: tuple[Any, Any], sql: str) -> None:
     pruned, plain = both
@@ -151,6 +151,7 @@ def test_a_pivot_that_finds_its_values_reads_every_file_and_says_why(both: tuple
     }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     ("sql", "kept"),
@@ -170,6 +171,7 @@ def test_a_pivot_behind_another_word_is_pruned_by_its_query(
     assert [(scan.kept, scan.reason) for scan in pruned.last_plans] == [(kept, None)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "sql", ["FROM (PIVOT t ON cat USING sum(amount) GROUP BY flag)", "TABLE late UNION TABLE late"]

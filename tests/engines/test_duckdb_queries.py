@@ -214,12 +214,14 @@ def test_a_parameter_of_an_unknown_kind_runs_unpruned_with_the_reason(compared: 
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.load)])
 def test_thousands_of_values_prune(compared: Compared, count: int) -> None:
     values = ", ".join(str(value) for value in range(100_000, 100_000 + count))
     assert compared.kept(f"SELECT count(*) FROM flights WHERE id IN (3, {values})") == (1,)
 
 
+@pytest.mark.sampled(2)
 def test_deep_nesting_runs(compared: Compared) -> None:
     nested = "(" * 60 + "id = 5" + ")" * 60
     assert compared.kept(f"SELECT count(*) FROM flights WHERE {nested}") == (1,)

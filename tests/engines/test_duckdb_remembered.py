@@ -161,6 +161,7 @@ CHANGES: list[Change] = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(6), phases=[Phase.explicit, Phase.generate])
 @given(data=st.data())
 def test_whatever_changed_between_two_equal_statements(
@@ -178,6 +179,7 @@ def test_whatever_changed_between_two_equal_statements(
                 assert ours == plain, (sql, change)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("adapter", [False, True])
 def test_each_change_in_turn(written: Path, tmp_path: Path, adapter: bool) -> None:
@@ -218,7 +220,7 @@ def plans(session: Session, sql: str, values: Any, change: Change = "") -> tuple
 
 
 @pytest.mark.rewriting
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("sql", "values"), [*(STATEMENTS[n] for n in (0, 2, 3, 5, 6, 7, 8)), *OTHERS])
 def test_a_statement_seen_before_has_the_plan_it_had(session: Session, sql: str, values: Any) -> None:
     ours, plain = session.rows(sql, values, lazily=False)
@@ -229,7 +231,7 @@ def test_a_statement_seen_before_has_the_plan_it_had(session: Session, sql: str,
     assert all(again is plan for plan, again in zip(first, second, strict=True))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("sql", "values", "change"),
     [
@@ -257,6 +259,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("sql", MOMENTS)
 def test_a_plan_by_the_clock_serves_for_a_while(
@@ -269,6 +272,7 @@ def test_a_plan_by_the_clock_serves_for_a_while(
     assert not any(again is plan for plan, again in zip(first, second, strict=True))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("sql", MOMENTS)
 def test_a_transaction_that_began_before_a_plan_by_the_clock_has_one_of_its_own(
@@ -285,6 +289,7 @@ def test_a_transaction_that_began_before_a_plan_by_the_clock_has_one_of_its_own(
     assert own is not first
 
 
+@pytest.mark.slow
 def test_a_row_committed_between_two_equal_statements_is_there(session: Session) -> None:
     sql = "SELECT count(*) FROM flights WHERE id BETWEEN 0 AND 9"
     assert [session.con.execute(sql).fetchall() for _ in range(3)] == [[(10,)]] * 3
@@ -294,6 +299,7 @@ def test_a_row_committed_between_two_equal_statements_is_there(session: Session)
     assert session.con.execute(sql).fetchall() == [(10,)]
 
 
+@pytest.mark.slow
 def test_switched_off_between_two_equal_statements(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     session.con.execute(STATEMENTS[0][0]).fetchall()
     monkeypatch.setenv("PRUNER_DISABLED", "1")
@@ -301,12 +307,14 @@ def test_switched_off_between_two_equal_statements(session: Session, monkeypatch
     assert session.con.last_plans[-1].kept == session.con.last_plans[-1].total
 
 
+@pytest.mark.slow
 def test_relations_of_one_statement_can_be_joined(session: Session) -> None:
     for _ in range(3):
         one, other = (session.con.sql("SELECT id FROM flights WHERE id < 3").set_alias(name) for name in "ab")
         assert len(one.join(other, "a.id = b.id").fetchall()) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_so_many_rewritings_are_remembered(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembered, "REMEMBERED_REWRITINGS", 3)
@@ -315,6 +323,7 @@ def test_so_many_rewritings_are_remembered(session: Session, monkeypatch: pytest
     assert _remembered(session) == ["3", "1", "4"]
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_rewritings_with_so_many_files_are_remembered(
     session: Session, monkeypatch: pytest.MonkeyPatch

@@ -71,7 +71,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Three:
     return Three(tmp_path_factory.mktemp("rows") / "t")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_results_are_those_of_whole_files(
     three: Three, monkeypatch: pytest.MonkeyPatch, statement: str

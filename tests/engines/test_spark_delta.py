@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,9 +42,19 @@ def _indexed(table: DeltaWriter) -> DeltaWriter:
     return table
 
 
+@pytest.fixture(scope="module")
+def written(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DeltaWriter:
+    """What tests have copies of: Spark takes seconds to write the table, and its log names no place."""
+    return _made(delta, tmp_path_factory.mktemp("written") / "numbers", enableDeletionVectors=True)
+
+
+def _copy(table: DeltaWriter, path: Path) -> DeltaWriter:
+    return DeltaWriter(table.spark, Path(shutil.copytree(table.path, path)))
+
+
 @pytest.fixture
-def table(delta: SparkSession, tmp_path: Path) -> DeltaWriter:
-    return _indexed(_made(delta, tmp_path / "numbers", enableDeletionVectors=True))
+def table(written: DeltaWriter, tmp_path: Path) -> DeltaWriter:
+    return _indexed(_copy(written, tmp_path / "numbers"))
 
 
 @dataclass(frozen=True)
@@ -218,10 +229,10 @@ def test_delta_s_own_answers_and_dynamic_pruning_stay(delta: SparkSession, tmp_p
     assert (scan.kept, last.files_left, last.files_read) == (8, 8, 4)
 
 
-def test_statements_that_change_rows(delta: SparkSession, tmp_path: Path) -> None:
+def test_statements_that_change_rows(written: DeltaWriter, tmp_path: Path) -> None:
     """Their sources are pruned; which files of the target they change is Delta's own to find, and it is said so."""
-    pruned = _indexed(_made(delta, tmp_path / "pruned", enableDeletionVectors=True))
-    plain = _made(delta, tmp_path / "plain", enableDeletionVectors=True)
+    delta, pruned = written.spark, _indexed(_copy(written, tmp_path / "pruned"))
+    plain = _copy(written, tmp_path / "plain")
     source = _indexed(_made(delta, tmp_path / "source"))
     before = pruner_spark.last_plans(delta)
     for statement in (
@@ -314,9 +325,9 @@ REARRANGED = (
 )
 
 
-def test_indexes_follow_a_table_that_is_rearranged(delta: SparkSession, tmp_path: Path) -> None:
+def test_indexes_follow_a_table_that_is_rearranged(written: DeltaWriter, tmp_path: Path) -> None:
     """Built by Spark; asked after each statement as they are then, and after a refresh by Spark."""
-    table = _made(delta, tmp_path / "numbers", enableDeletionVectors=True)
+    delta, table = written.spark, _copy(written, tmp_path / "numbers")
     ours = pruner.open_table(table.path)
     ours.create_index("names", on=["name", "number"], using="bitmap", run=delta)
     for statement in REARRANGED:

@@ -360,6 +360,7 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("data_type", NUMBERS, ids=str)
 def test_i1_a_value_is_found_by_literals_of_other_types(tmp_path: Path, data_type: pa.DataType) -> None:
     """I1 (datafusion#22994, milvus#51140, trino#30544): looked up in another domain than it was recorded in."""

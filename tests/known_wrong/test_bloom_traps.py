@@ -233,6 +233,7 @@ def test_a_part_of_the_partitions(using: str, tmp_path: Path) -> None:
     assert _kept(table, "x = 2 AND p = 1") == ["b"]
 
 
+@pytest.mark.sampled(2)
 def test_i4_damaged_segments_keep_their_files(using: str, tmp_path: Path) -> None:
     """I4 (PARQUET-1391), R10: a byte that changed costs the index, not the query, and no row."""
     rng = np.random.default_rng(1)

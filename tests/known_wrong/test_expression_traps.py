@@ -99,6 +99,7 @@ def index(root: Path, *, expressions: bool) -> pruner.Table:
     return table
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("expressions", [False, True], ids=["statistics", "expressions"])
 def test_traps_of_functions_in_duckdb(tmp_path: Path, expressions: bool) -> None:
     root = write(tmp_path / "t")

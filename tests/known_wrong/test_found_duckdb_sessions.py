@@ -83,6 +83,7 @@ def test_found_a_with_that_pivots_beside_a_table(con: pruner_duckdb.Connection) 
     assert rows(con, sql) == [(0,), (1,)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["v", "main.v"])
 def test_found_a_temporary_table_hides_a_view(con: pruner_duckdb.Connection, name: str) -> None:
     """The view's rows were read."""
@@ -221,6 +222,7 @@ def test_found_columns_that_differ_in_case_alone(tmp_path: Path, sql: str) -> No
         assert found.fetchall() == expected.fetchall()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("sql", "read"),
     [

@@ -149,6 +149,7 @@ def test_found_partition_values_of_other_files(
     assert sorted(parted.execute(sql).fetchall()) == [(each,) for each in rows]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "sql",
     [

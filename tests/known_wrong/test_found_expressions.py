@@ -14,6 +14,7 @@ from tests.support.losses import kept, matching, write_files
 from tests.support.plain_duckdb import judge
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "predicate",
     [
@@ -118,7 +119,7 @@ def test_found_seconds_of_instants(tmp_path: Path) -> None:
     assert matching(folder, predicate) == kept(folder, predicate) == {"1.parquet"}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     ("expression", "predicate"),
     [

@@ -35,6 +35,7 @@ PARTS = {
 """Conditions, and how many of the three files are kept."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("condition", "kept"), PARTS.items())
 def test_found_substr_of_two_arguments_is_no_beginning(condition: str, kept: int, tmp_path: Path) -> None:
     """DuckDB: `substr(s, 2)`, all from the second letter on, was taken for `left(s, 2)`, and lost its rows."""

@@ -14,6 +14,7 @@ import pruner_duckdb
 from tests.engines.duckdb_tables import indexed
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("first", "second"),
     [

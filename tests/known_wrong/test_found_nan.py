@@ -55,6 +55,7 @@ def test_conditions_on_the_rows_of_one_file(
             assert repr(found) == repr(judge.execute(asked.format(source)).fetchall()), condition
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("condition", FALSE_OF_NAN)
 def test_two_files_of_three_that_differ(tmp_path: Path, condition: str) -> None:
     """By `union_by_name` DuckDB knows the bounds of all files that it reads."""

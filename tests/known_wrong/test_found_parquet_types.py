@@ -66,6 +66,7 @@ def days(unit: Unit, *dates: str) -> pa.Array:
     return pa.array(moments, pa.timestamp(unit)).cast(pa.timestamp(unit, "UTC"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 @pytest.mark.parametrize("unit", ["ms", "us"])
@@ -90,6 +91,7 @@ def test_s20_spark_and_trino_read_an_instant_and_prune_as_before(tmp_path: Path,
     assert len(table.plan("x = TIMESTAMP '2024-01-02 00:00:00'", semantics=rules).files) == 0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_s20_instants_and_wall_clocks_in_one_column_are_unknown(
@@ -111,6 +113,7 @@ def test_s20_instants_and_wall_clocks_in_one_column_are_unknown(
 NANOSECOND = datetime.datetime(2024, 1, 1)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("nested", [False, True], ids=["column", "field"])
 @pytest.mark.parametrize("old_first", [False, True])
 def test_s21_int96_beside_nanoseconds(tmp_path: Path, nested: bool, old_first: bool) -> None:
@@ -232,7 +235,7 @@ UNFIT = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 @pytest.mark.parametrize(("annotation", "value"), UNFIT)
 @pytest.mark.parametrize("dialect", ["spark", "trino"])

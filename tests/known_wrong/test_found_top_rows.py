@@ -14,6 +14,7 @@ PLAIN = pa.table({"id": [1, 2], "n": [10, 20], "s": ["a", "b"], "x": [0.5, 1.5]}
 NESTED = PLAIN.append_column("st", pa.array([{"f": 3}, None], pa.struct([("f", pa.int64())])))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "condition", ["region <> 'a'", "region = region", "region > 'a' AND n > 5", "st.f = 3"]
 )

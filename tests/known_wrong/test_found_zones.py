@@ -55,6 +55,7 @@ def test_found_an_engines_zones_stay_within_the_bounds(zone: str) -> None:
         assert low <= instant <= high
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("zone", ["America/Vancouver", "America/Winnipeg", "Africa/Casablanca"])
 def test_found_rules_that_changed_lately(tmp_path: Path, zone: str) -> None:
     """British Columbia keeps summer time from 2026 on: midnight there was taken for an hour later or earlier."""

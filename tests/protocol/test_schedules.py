@@ -23,6 +23,7 @@ _FROM = {"_one_look": 12_200, "_only_the_newest_in_use": 85_500, "_vanished_entr
 million from 0 on."""
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_as_if_one_operation_followed_the_other(part: int) -> None:
     first = seed() * 1_000_000 + part * 100_000

@@ -21,8 +21,11 @@ from pruner import Plan
 from pruner.planning.answer import Order
 from tests.soundness.predicates import draw_predicate
 from tests.soundness.tables import DuckDBScan, RandomTable, write_table
+from tests.support.profiles import IS_BRIEF
 
-TABLES = int(os.environ.get("PRUNER_ANSWER_TABLES", "6"))
+ENOUGH = 6
+"""Tables after which the shares of what is proved say something."""
+TABLES = int(os.environ.get("PRUNER_ANSWER_TABLES", "1" if IS_BRIEF else ENOUGH))
 PREDICATES = 30
 SEMANTICS = pruner.Semantics(engine="duckdb", zone="UTC")
 REPEAT = "repeat: PRUNER_ANSWER_SEED={} .venv/bin/python -m pytest -n0 tests/soundness/test_answers.py"
@@ -41,7 +44,8 @@ def test_answers_equal_a_full_scan(
 ) -> None:
     scan = DuckDBScan()
     tally: Counter[str] = Counter()
-    for seed in _seeds(pytestconfig):
+    seeds = _seeds(pytestconfig)
+    for seed in seeds:
         rng = random.Random(seed)
         table = write_table(rng, tmp_path / str(seed), file_count=10, column_count=5)
         opened = _indexed(rng, table)
@@ -58,8 +62,8 @@ def test_answers_equal_a_full_scan(
         name: tally[name] / tally[f"{name} of"] for name in ("count", "min", "max", "count of a column", "by")
     }
     record_property("figure", ", ".join(f"{name} {share:.0%} exact" for name, share in shares.items()))
-    assert tally["count of"] >= 100 or "PRUNER_ANSWER_SEED" in os.environ
-    if "PRUNER_ANSWER_SEED" not in os.environ:
+    if len(seeds) >= ENOUGH:
+        assert tally["count of"] >= 100
         assert shares["count"] > 0.25, shares
         assert min(shares.values()) > 0.05, shares
         assert tally["fewer by top"] > 4, tally

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tests.support import hudi_timeline, hudi_writer
 from tools import spark as spark_tool
-from tools.cache import appearing, cache_dir, fingerprint
+from tools.cache import appearing, cache_dir, fingerprint, one_at_a_time
 from tools.jars import HUDI_BUNDLE
 
 if TYPE_CHECKING:
@@ -35,7 +35,11 @@ def builders() -> dict[str, Builder]:
 
 @dataclass(frozen=True)
 class HudiTables:
-    """The fixture tables; Spark starts only when one of them has not been built on this machine yet."""
+    """The fixture tables; Spark starts only when one of them has not been built on this machine yet.
+
+    Of several processes one builds a table, and the others wait for it: continuous integration builds tables while
+    tests run.
+    """
 
     start_spark: Callable[[], SparkSession]
     root: Path = field(default_factory=lambda: cache_dir() / f"hudi-tables-{_key()}")
@@ -45,10 +49,11 @@ class HudiTables:
         """Return the kept table, building it if need be; nothing may be written in or beside it."""
         target = self.root / name / name
         if not target.is_dir():
-            builder = self.known[name]
             spark = self.start_spark()
-            with appearing(self.root / name) as scratch:
-                builder(spark, scratch / name)
+            with one_at_a_time(self.root / name):
+                if not target.is_dir():
+                    with appearing(self.root / name) as scratch:
+                        self.known[name](spark, scratch / name)
         return target
 
     def copy(self, name: str, folder: Path) -> Path:

@@ -119,6 +119,7 @@ def _installed(folder: Path) -> Path:
     return folder / "bin" / "pruner"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("branch", ["if", "else"])
 def test_the_chart_starts_the_service_with_tls_and_without(branch: str, tmp_path: Path) -> None:
     arguments = DEPLOYMENT.split("args:\n")[1].split("          env:")[0]

@@ -102,6 +102,7 @@ def test_what_filters_keep(adapter: ModuleType, tmp_path: Path, filters: list[An
     assert (plan.kept, plan.total) == (kept, 4), plan.explain()
 
 
+@pytest.mark.slow
 def test_rows_are_those_that_the_engine_finds_by_itself(adapter: ModuleType, tmp_path: Path) -> None:
     """Random filters over files with NULL, NaN, both zeros and numbers beyond 2^53."""
     rng = random.Random(13)

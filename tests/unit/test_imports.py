@@ -44,6 +44,7 @@ def test_importing_pruner_loads_no_engine():
     assert not ENGINES & set(run.stdout.split())
 
 
+@pytest.mark.slow
 def test_what_is_public_is_listed_and_there():
     code = "import pruner; print(*dir(pruner)); [getattr(pruner, name) for name in dir(pruner)]"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -69,6 +70,7 @@ print(plan.kept, *sys.modules)
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("predicate", "kept"),
     [("id = 'x'", 4), ("n = 4", 1), ("n BETWEEN 2 AND 3 AND id < 'b'", 3)],
@@ -82,12 +84,14 @@ def test_a_plan_loads_what_it_needs(table: Path, predicate: str, kept: int) -> N
     assert not PLANNED_WITHOUT & set(modules)
 
 
+@pytest.mark.slow
 def test_the_parser_is_loaded_for_what_is_no_plain_comparison(table: Path) -> None:
     arguments = [sys.executable, "-c", PLAN, table, "NOT n = 4"]
     run = subprocess.run(arguments, capture_output=True, text=True, check=True)
     assert {"sqlglot"} == {"sqlglot", "pandas", "fastavro"} & set(run.stdout.split())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", ["bloom_filter", "record_index"])
 def test_a_look_up_loads_its_index_and_no_pandas(tmp_path: Path, using: str) -> None:
     for number in range(4):
@@ -150,6 +154,7 @@ for predicate in sys.argv[2:]:
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("table", ASKED)
 def test_no_type_and_no_index_needs_pandas(typed: Path, table: str) -> None:
     """It takes a quarter of a second and 35 MB."""
@@ -169,6 +174,7 @@ for condition in sys.argv[2:]:
 """
 
 
+@pytest.mark.slow
 def test_statements_in_duckdb_need_no_pandas(typed: Path) -> None:
     """It is a quarter of what the adapter would load, and plain DuckDB does without it."""
     arguments = [sys.executable, "-c", STATEMENTS, typed / "stats", *ASKED["stats"]]
@@ -188,6 +194,7 @@ MANIFESTS = (
 )
 
 
+@pytest.mark.slow
 def test_a_plan_on_manifests_loads_neither_pandas_nor_fastavro(tmp_path: Path) -> None:
     write_table(tmp_path / "t", 50)
     code = f"{ASK}\nassert 'fastavro' not in sys.modules"

@@ -86,6 +86,7 @@ def test_the_demo_without_duckdb_says_what_to_install(tmp_path: Path) -> None:
     assert "install the extra 'duckdb'" in missing.stderr
 
 
+@pytest.mark.slow
 def test_the_example_is_the_same_table_everywhere(flights: Path) -> None:
     files = sorted(flights.rglob("*.parquet"))
     assert len(files) == 360
@@ -99,6 +100,7 @@ def test_the_example_is_the_same_table_everywhere(flights: Path) -> None:
     assert pc.min_max(rows["departure"]).as_py()["min"].isoformat() == "2024-01-01T05:00:00+00:00"
 
 
+@pytest.mark.slow
 def test_a_plan_over_the_example_keeps_what_ranges_cannot_rule_out(flights: Path) -> None:
     """Found here from the rows themselves: files between whose least and greatest carrier AA is, and so on."""
     table = pruner.open_table(str(flights))
@@ -119,6 +121,7 @@ def test_a_plan_over_the_example_keeps_what_ranges_cannot_rule_out(flights: Path
     table.uninstall()
 
 
+@pytest.mark.slow
 def test_an_example_replaces_nothing(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine", encoding="utf-8")

@@ -30,6 +30,7 @@ def _examples() -> list[tuple[int, str]]:
     return drawn
 
 
+@pytest.mark.slow
 def test_an_import_changes_no_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = _examples()
     numbers = ", ".join(str(10**6 + number) for number in range(100))
@@ -72,6 +73,36 @@ def test_quick_leaves_cases_out_and_nothing_else_does(
     conftest.pytest_collection_modifyitems(config, items)
     assert _names(items) == {"sampled": 3 if brief else 9, "unmarked": 9}
     assert _names(left_out) == ({"sampled": 6} if brief else {})
+
+
+@pytest.mark.parametrize(
+    ("expression", "without"),
+    [
+        ("", set()),
+        ("not spark", {"spark"}),
+        ("not spark and not load", {"spark", "load"}),
+        ("spark", set()),
+        ("not spark or load", set()),
+        ("not (spark and trino)", set()),
+    ],
+)
+def test_files_of_which_the_marks_leave_nothing_are_not_imported(
+    tmp_path: Path, expression: str, without: set[str]
+) -> None:
+    config: Any = SimpleNamespace(option=SimpleNamespace(markexpr=expression))
+    texts = {
+        "spark": "pytestmark = pytest.mark.spark  # all of it\n",
+        "load": "import pytest\n\npytestmark = pytest.mark.load\n",
+        "both": "pytestmark = [pytest.mark.spark, pytest.mark.trino]\n",
+        "one": "@pytest.mark.spark\ndef test_a(): ...\n",
+    }
+    ignored: set[str] = set()
+    for name, text in texts.items():
+        file = tmp_path / f"test_{name}.py"
+        file.write_text(text)
+        if conftest.pytest_ignore_collect(file, config):
+            ignored.add(name)
+    assert ignored == without
 
 
 def _names(items: list[pytest.Item]) -> Counter[str]:

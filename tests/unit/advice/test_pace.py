@@ -67,6 +67,7 @@ def test_pieces_are_all_there_while_there_is_time_and_one_in_any_case() -> None:
     assert list(pace.pieces(0, 0.5, 0.7)) == []
 
 
+@pytest.mark.slow
 def test_enough_time_gives_the_advice_that_no_budget_gives(lake: Path) -> None:
     table = pruner.open_table(str(lake))
     plans = [table.plan("day = 7"), table.plan("key = 4711"), table.plan("day > 90")]
@@ -77,6 +78,7 @@ def test_enough_time_gives_the_advice_that_no_budget_gives(lake: Path) -> None:
     assert paced.notes == whole.notes
 
 
+@pytest.mark.slow
 def test_short_time_judges_fewer_files_and_says_so(lake: Path) -> None:
     table = pruner.open_table(str(lake))
     plans = [table.plan("day = 7"), table.plan("key = 4711")]
@@ -89,6 +91,7 @@ def test_short_time_judges_fewer_files_and_says_so(lake: Path) -> None:
     assert all(each.files_then >= 1 for each in advice.questions)
 
 
+@pytest.mark.slow
 def test_a_budget_of_zero_is_not_a_failure(lake: Path) -> None:
     table = pruner.open_table(str(lake))
     for plans in ([], [table.plan("day = 7")]):
@@ -97,6 +100,7 @@ def test_a_budget_of_zero_is_not_a_failure(lake: Path) -> None:
         assert "no layout by day" in " ".join(advice.notes)
 
 
+@pytest.mark.slow
 def test_columns_for_which_time_was_short_are_named(lake: Path) -> None:
     """They do not look as if no index helped them."""
     table = pruner.open_table(str(lake))
@@ -111,6 +115,7 @@ def test_columns_for_which_time_was_short_are_named(lake: Path) -> None:
     assert "does not say that none would help" in note
 
 
+@pytest.mark.slow
 def test_sampling_that_took_too_long_leaves_time_to_choose(lake: Path) -> None:
     table = pruner.open_table(str(lake))
     plans = [table.plan("day = 7"), table.plan("key = 4711")]

@@ -74,6 +74,7 @@ def test_the_folder_of_a_glob(place: str, folder: str | None) -> None:
     assert folder_of(place) == folder
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("glob", ["lake/**/*.parquet", "lake/**"])
 def test_a_glob_is_opened_by_programs_as_by_commands(lake: Path, glob: str) -> None:
     assert pruner.open_table(glob).uri == str(lake)

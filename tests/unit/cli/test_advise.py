@@ -52,6 +52,7 @@ def lake(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_the_statements_of_a_log_decide(run: Run, lake: Path, tmp_path: Path) -> None:
     ran = run("advise", lake, "--log", tmp_path / "log.sql", *IN_TIME, "--output", "json")
     assert ran.code == 0, ran.err
@@ -65,7 +66,7 @@ def test_the_statements_of_a_log_decide(run: Run, lake: Path, tmp_path: Path) ->
     assert not Path("written.csv").exists()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "unjudged",
     [
@@ -102,6 +103,7 @@ def test_no_drop_is_named_while_a_statement_is_not_judged(
     assert len(found["questions"]) == 21
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "alone",
     [
@@ -120,6 +122,7 @@ def test_a_statement_without_another_side_is_judged(run: Run, lake: Path, tmp_pa
     )
 
 
+@pytest.mark.slow
 def test_files_and_bytes_are_whole(run: Run, lake: Path) -> None:
     found = json.loads(run("advise", lake, *IN_TIME, "--output", "json").out)
 
@@ -134,6 +137,7 @@ def test_files_and_bytes_are_whole(run: Run, lake: Path) -> None:
     assert {type(each) for each in counts("", found)} == {int}
 
 
+@pytest.mark.slow
 def test_ranges_are_proposed_as_one_index(run: Run, lake: Path, tmp_path: Path) -> None:
     for number, file in enumerate(sorted(lake.glob("*.parquet"))):
         rows = pq.read_table(file)
@@ -151,6 +155,7 @@ def test_ranges_are_proposed_as_one_index(run: Run, lake: Path, tmp_path: Path) 
     assert run("plan", lake, "--where", "hour = 5").out.startswith("1 of 12 ")
 
 
+@pytest.mark.slow
 def test_statements_over_several_tables(run: Run, lake: Path, tmp_path: Path) -> None:
     others = tmp_path / "somewhere"
     others.mkdir()
@@ -165,6 +170,7 @@ def test_statements_over_several_tables(run: Run, lake: Path, tmp_path: Path) ->
     assert list(asked(run, lake, *log, "--table", f"people={others}")) == ["day = 3"]
 
 
+@pytest.mark.slow
 def test_what_is_printed_can_be_run(run: Run, lake: Path, tmp_path: Path) -> None:
     ran = run("advise", lake, "--log", tmp_path / "log.sql", *IN_TIME, "--sql")
     assert "read now" in ran.err
@@ -176,6 +182,7 @@ def test_what_is_printed_can_be_run(run: Run, lake: Path, tmp_path: Path) -> Non
     assert "no index would save a hundredth of what is read" in text
 
 
+@pytest.mark.slow
 def test_text_says_what_and_why(run: Run, lake: Path) -> None:
     text = run("advise", lake, *IN_TIME).out
     assert "1. CREATE INDEX " in text
@@ -183,6 +190,7 @@ def test_text_says_what_and_why(run: Run, lake: Path) -> None:
     assert "note: no statement was given" in text
 
 
+@pytest.mark.slow
 def test_a_table_can_be_named_by_its_folder(run: Run, lake: Path, tmp_path: Path) -> None:
     """A log need not use the name that pruner.toml gives; another table of the folder's name is not this one."""
     (tmp_path / "pruner.toml").write_text(f"[tables.ev]\nuri = '{lake}'\n")
@@ -198,6 +206,7 @@ def test_a_table_can_be_named_by_its_folder(run: Run, lake: Path, tmp_path: Path
     assert asked(run, "ev", "--log", tmp_path / "both.sql", *known) == {"day = 4": 1}
 
 
+@pytest.mark.slow
 def test_statements_that_are_not_looked_at_are_counted(
     run: Run, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +238,7 @@ def asked(run: Run, *arguments: object) -> dict[str, int]:
     return {each["predicate"]: each["times"] for each in json.loads(ran.out)["questions"]}
 
 
+@pytest.mark.slow
 def test_statements_that_a_connection_wrote_down(run: Run, lake: Path, tmp_path: Path) -> None:
     with pruner_duckdb.record(duckdb.connect(), tmp_path / "asked.jsonl") as con:
         for statement in (
@@ -242,6 +252,7 @@ def test_statements_that_a_connection_wrote_down(run: Run, lake: Path, tmp_path:
     assert list(asked(run, lake, "--log", tmp_path / "asked.jsonl").values()) == [2, 1]
 
 
+@pytest.mark.slow
 def test_a_profile_of_duckdb(run: Run, lake: Path, tmp_path: Path) -> None:
     con = duckdb.connect()
     con.execute(f"PRAGMA enable_profiling = 'json'; PRAGMA profiling_output = '{tmp_path}/profile.json'")
@@ -254,6 +265,7 @@ def test_a_profile_of_duckdb(run: Run, lake: Path, tmp_path: Path) -> None:
     assert list(asked(run, lake, "--log", tmp_path / "older.json").values()) == [1]
 
 
+@pytest.mark.slow
 def test_queries_of_trino(run: Run, lake: Path, tmp_path: Path) -> None:
     lines = [
         {
@@ -269,6 +281,7 @@ def test_queries_of_trino(run: Run, lake: Path, tmp_path: Path) -> None:
     assert sum(found.values()) == 2
 
 
+@pytest.mark.slow
 def test_an_event_log_of_spark(run: Run, tmp_path: Path) -> None:
     root = tmp_path / "flights"
     root.mkdir()

@@ -66,6 +66,7 @@ def test_predicates_that_cannot_be_understood(run: Run, flights: Path, where: st
         assert_refused(run(command, flights, "--where", where), 2, *words)
 
 
+@pytest.mark.slow
 def test_predicates_that_are_too_large(run: Run, flights: Path, tmp_path: Path) -> None:
     deep = "(" * 10_000 + "delay = 1" + ")" * 10_000
     assert_refused(run("plan", flights, "--where", deep), 2, "nest")

@@ -28,6 +28,7 @@ def test_version(run: Run) -> None:
     assert run("--version").out == f"pruner {__version__}\n"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("command", ["status", "doctor", "plan"])
 @pytest.mark.parametrize(("mode", "above"), [(0o000, False), (0o444, False), (0o111, False), (0o000, True)])
 def test_a_folder_that_cannot_be_read_is_named(
@@ -496,6 +497,7 @@ def test_an_interval_without_watch_is_refused(run: Run, flights: Path) -> None:
     assert (refused.code, "add --watch" in refused.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_doctor_reports_findings_and_remedies(run: Run, flights: Path) -> None:
     ran = run("doctor", flights)
     assert ran.code == 0

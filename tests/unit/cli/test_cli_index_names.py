@@ -55,7 +55,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 @pytest.mark.parametrize("text", QUERIES)
 def test_a_query_names_an_index(run: Run, events: Path, text: str, zone: str) -> None:
@@ -72,6 +72,7 @@ def test_a_selected_index_has_its_name(run: Run, events: Path) -> None:
     assert ran.out.split() == ["Hour_Idx", "following", "05", "31"]
 
 
+@pytest.mark.slow
 def test_a_column_goes_before_an_index(run: Run, events: Path, tmp_path: Path) -> None:
     events = Path(shutil.copytree(events, tmp_path / "events"))
     pruner.open_table(events).create_index("order", on='"order" + 5')

@@ -74,6 +74,7 @@ def test_every_environment_variable_is_documented(variable: str) -> None:
     assert f"| `{variable}` |" in CONFIGURATION
 
 
+@pytest.mark.slow
 def test_every_json_field_is_documented(run: Run, flights: Path) -> None:
     run("sql", f"CREATE INDEX bits ON '{flights}' USING bitmap (delay)")
     outputs = {

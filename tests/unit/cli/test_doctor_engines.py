@@ -98,6 +98,7 @@ def test_a_file_that_an_engine_cannot_read_fails(run: Run, flights: Path) -> Non
     assert "Traceback" not in ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_a_missing_httpfs_is_found(run: Run) -> None:
     """DuckDB reads S3 by an extension that this environment does not have; the planner does without."""
     with serve(page=1000) as (options, server):

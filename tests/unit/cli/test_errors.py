@@ -38,6 +38,7 @@ def test_sentences_that_are_only_printed_are_those_of_the_code() -> None:
     assert [part for part in parts if part not in code] == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("shown", "remedy"),
     [
@@ -75,6 +76,7 @@ def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
@@ -107,6 +109,7 @@ def test_the_list_as_text_and_as_json(run: Run) -> None:
     assert all(message in text for each in listed for message in each["messages"])
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("part", "message"),
     [
@@ -124,6 +127,7 @@ def test_a_part_with_values_of_its_own_is_found(run: Run, part: str, message: st
     assert message in found.out
 
 
+@pytest.mark.slow
 def test_a_value_alone_is_no_part_of_a_message(run: Run) -> None:
     """Where values stand, any text may: it alone says nothing."""
     for text in ("'citty'", "the weather is fine today", "x", "'no column' and more words that nobody wrote"):

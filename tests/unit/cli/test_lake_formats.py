@@ -39,6 +39,7 @@ def iceberg(tmp_path: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_counts_of_the_past(run: Run, delta: Path) -> None:
     """Metadata answers for all rows; for `id % 2` the files of that version are read."""
     for version, count in enumerate((10, 20, 30)):
@@ -52,6 +53,7 @@ def test_counts_of_the_past(run: Run, delta: Path) -> None:
     assert run("count", delta).out.startswith("30\n")
 
 
+@pytest.mark.slow
 def test_engines_that_read_files_alone_are_named_once(run: Run, iceberg: list[str], delta: Path) -> None:
     """They cannot read a table by field ids, or without its deleted rows, which is no fault of theirs."""
     ran = run("doctor", iceberg[-1])

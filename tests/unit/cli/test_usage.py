@@ -55,6 +55,7 @@ def test_help_has_the_syntax_of_create_index(run: Run) -> None:
         assert keyword in page
 
 
+@pytest.mark.slow
 def test_a_part_of_a_message_is_enough(run: Run) -> None:
     part = run("errors", "there are no Parquet files in it")
     assert part.code == 0

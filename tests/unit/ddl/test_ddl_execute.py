@@ -52,6 +52,7 @@ def test_a_life_of_an_index(tmp_path: Path) -> None:
     assert pruner.sql("SHOW INDEXES ON t", tables).rows == []
 
 
+@pytest.mark.slow
 def test_everything_that_names_a_table(tmp_path: Path) -> None:
     uri = write(tmp_path / "t")
     other = write(tmp_path / "u", 100)

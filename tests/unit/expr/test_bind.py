@@ -176,6 +176,7 @@ def test_what_is_not_understood_stays_below_its_not() -> None:
         assert isinstance(bound_of(node), Unknown)
 
 
+@pytest.mark.slow
 def test_a_left_deep_chain_of_ten_thousand_is_bound() -> None:
     chain: Expr = N_IS_ONE
     for number in range(10_000):
@@ -341,6 +342,7 @@ def test_texts_of_expressions(text: str, shown: str) -> None:
     assert show(parse_predicate(text, DUCKDB)) == shown
 
 
+@pytest.mark.slow
 def test_texts_are_short() -> None:
     wide = Or(tuple(Compare(Operator.EQ, N, Literal(number, pa.int32())) for number in range(10_000)))
     long = Compare(Operator.EQ, Column(("s",)), Literal("x" * 10**6, pa.string()))

@@ -98,6 +98,7 @@ def values_near(moment: datetime.datetime, data_type: pa.DataType) -> list[int |
     return [*(value for value in moved if abs(value) < 2**63), None]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(500))
 @given(data=st.data())
 def test_comparisons(data: st.DataObject) -> None:

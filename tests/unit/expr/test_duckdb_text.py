@@ -22,6 +22,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(data=st.data())
 def test_comparisons_of_text(data: st.DataObject) -> None:

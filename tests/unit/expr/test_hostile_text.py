@@ -68,14 +68,17 @@ def test_text_that_is_too_long_is_refused_before_anything_else() -> None:
     assert "bytes long and the limit is" in refused("a = '" + "ü" * (PREDICATE_TEXT_BYTES // 2) + "'")
 
 
+@pytest.mark.slow
 def test_long_text_besides_lists_is_refused() -> None:
     assert "besides plain IN lists" in refused(" AND ".join(["a = 1"] * (PARSED_CHARACTERS // 10 + 2)))
 
 
+@pytest.mark.slow
 def test_a_long_list_of_more_than_constants_is_refused() -> None:
     assert "besides plain IN lists" in refused(f"a IN ({', '.join(['1 + 1'] * (PARSED_CHARACTERS // 7))})")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["AND", pytest.param("OR", marks=pytest.mark.load)])
 def test_ten_thousand_operands(word: str) -> None:
     found = parse_predicate(f" {word} ".join(f"a = {number}" for number in range(10_000)), DUCKDB)
@@ -86,6 +89,7 @@ def test_ten_thousand_operands(word: str) -> None:
     assert len(bound.operands) == 10_000
 
 
+@pytest.mark.slow
 def test_ten_thousand_values_are_read_as_fast_as_python_reads_them() -> None:
     text = f"a IN ({', '.join(map(str, range(10_000)))})"
     ours: list[float] = []
@@ -217,6 +221,7 @@ PIECES = [
 WORDS = ["IN", "NOT", "AND", "OR", "CASE", "WHEN", "END", "BETWEEN", "LIKE", "IS", "NULL", "TRUE", "DATE"]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(
     text=st.lists(st.sampled_from([*PIECES, *WORDS]), max_size=25).map(" ".join) | st.text(max_size=30),

@@ -130,6 +130,7 @@ def _tree(rng: random.Random, depth: int = 3) -> Any:
     return ("leaf", (rng.choice(("<", "<=", ">", ">=", "=", "<>")), rng.randrange(-44, 60) / 2))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 @pytest.mark.parametrize("dialect", ["spark", "duckdb"])
 def test_no_file_with_a_match_is_left_out(tmp_path: Path, using: str, dialect: str) -> None:

@@ -82,6 +82,7 @@ def test_no_later_moment_comes_to_less(moving: str):
                 assert low <= reached, f"{column} >= {moving}: now() is {taken}, told {told}, {zone}"
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("moving", MOVING)
 def test_no_earlier_moment_comes_to_more(moving: str):
     """Where it is known when the moment is taken at the latest."""

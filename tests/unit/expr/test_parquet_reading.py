@@ -97,6 +97,7 @@ _SQL_TIMESTAMPS = {
 }
 
 
+@pytest.mark.slow
 def test_duckdb_reads_what_the_table_of_readings_says(tmp_path: Path) -> None:
     traits = DUCKDB.traits
     known = 0

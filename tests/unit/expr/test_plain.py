@@ -133,6 +133,7 @@ def test_the_parser_is_asked_once_for_each_shape(dialect: str) -> None:
     assert len(asked) == 2, "a number is not a text"
 
 
+@pytest.mark.slow
 def test_shapes_that_never_come_again_do_not_stay_in_the_way() -> None:
     """A service that is asked with the time of each statement, and with many statements of people."""
     texts, usual = PlainTexts(), Semantics.of("duckdb")
@@ -205,6 +206,7 @@ def keywords_of_the_parser() -> frozenset[str]:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_words_that_are_no_keywords_are_columns_to_the_parser(dialect: str) -> None:
     semantics = Semantics.of(dialect)

@@ -74,6 +74,7 @@ def _part(first: int, values: list[list[int]], sizes: list[int]) -> RecordPart:
     return RecordPart(striped(table), None, striped(table).select)
 
 
+@pytest.mark.slow
 def test_slices_of_all_sizes_and_segments_are_found() -> None:
     """Most filters have one size and are turned; others are rare or cut into stripes, and one slice has no record."""
     rng = np.random.default_rng(11)

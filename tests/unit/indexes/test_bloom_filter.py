@@ -73,6 +73,7 @@ def test_a_filter_is_one_of_parquet() -> None:
     assert words[5].tolist() == [1 << ((0x12345678 * salt & 0xFFFFFFFF) >> 27) for salt in salts]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "fpp", [0.1, *(pytest.param(fpp, marks=pytest.mark.load) for fpp in (0.01, 0.004)), 0.001]
 )

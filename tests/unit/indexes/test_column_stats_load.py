@@ -223,6 +223,7 @@ def test_shortened_bounds_hold_the_value_and_are_the_tightest(value: bytes, limi
     assert other.startswith(value) == (value <= other and (end is None or other < end))
 
 
+@pytest.mark.slow
 def test_a_million_listed_values_against_many_slices() -> None:
     records = [THREE._replace(min_integer=v, max_integer=v) for v in range(0, 100, 7)]
     evidence = evidence_of(records, NUMBER)

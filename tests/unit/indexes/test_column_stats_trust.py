@@ -121,6 +121,7 @@ def _columns(rng: random.Random, rows: int) -> dict[str, pa.Array[Any]]:
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["pyarrow", "duckdb"])
 def test_footers_of_the_writers_at_hand_say_what_the_data_says(tmp_path: Path, engine: str) -> None:
     believed = 0

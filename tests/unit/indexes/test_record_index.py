@@ -184,6 +184,7 @@ def test_equal_hashes_stay_in_their_order() -> None:
         assert np.array_equal(order_of(hashes), np.argsort(hashes, kind="stable"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_pages")
 def test_pages_answer_as_the_values_do() -> None:
     """Runs of one hash that cross pages, hashes at the ends of pages, and such as are in no page."""
@@ -328,6 +329,7 @@ def _write(root: Path, count: int, rows: int) -> None:
         pq.write_table(pa.table(columns), root / f"{number:02}.parquet")
 
 
+@pytest.mark.slow
 def test_plans_keep_one_file_and_know_the_row(tmp_path: Path) -> None:
     _write(tmp_path / "t", 20, 4_000)
     table = pruner.open_table(tmp_path / "t")

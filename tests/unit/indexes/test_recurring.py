@@ -32,6 +32,7 @@ def _leaves(period: int) -> list[RecurringLeaf]:
     return [RecurringLeaf(X, period, listed) for listed in (*((point,) for point in points), *pairs)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("period", PERIODS)
 def test_what_bounds_leave_possible_is_what_some_value_between_them_has(period: int):
     low, high = np.array(BOUNDS).T

@@ -86,7 +86,7 @@ def _keys(seed: int, count: int) -> pa.Table:
     return pa.table(columns)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("columns", [["id"], ["s"], ["id", "line"], ["s", "line", "day"]], ids="-".join)
 @pytest.mark.parametrize("count", [20, 3_000])
 def test_keys_are_where_a_join_finds_them(table: pruner.Table, columns: list[str], count: int) -> None:

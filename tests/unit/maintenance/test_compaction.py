@@ -56,6 +56,7 @@ def answers(table: pruner.Table) -> list[list[str]]:
     return [[Path(uri).name for uri in table.plan(predicate).files] for predicate in PREDICATES]
 
 
+@pytest.mark.slow
 def test_the_same_plans_from_fewer_segments(table: pruner.Table) -> None:
     before = answers(table)
     assert before[5] == ["0002.parquet"]
@@ -69,6 +70,7 @@ def test_the_same_plans_from_fewer_segments(table: pruner.Table) -> None:
     assert table.compact() == compaction.CompactResult(4, 4), "nothing is left to do"
 
 
+@pytest.mark.slow
 def test_readers_of_the_old_segments_go_on(table: pruner.Table) -> None:
     reader = pruner.open_table(table.uri)
     pinned = reader.snapshot()
@@ -78,6 +80,7 @@ def test_readers_of_the_old_segments_go_on(table: pruner.Table) -> None:
     assert [Path(uri).name for uri in pinned.plan("s = 'v9'").files] == ["0004.parquet"]
 
 
+@pytest.mark.slow
 def test_slices_that_are_gone_are_left_out(table: pruner.Table, tmp_path: Path) -> None:
     (tmp_path / "t" / "0003.parquet").unlink()
     write(tmp_path / "t", 4, [1000])
@@ -90,6 +93,7 @@ def test_slices_that_are_gone_are_left_out(table: pruner.Table, tmp_path: Path) 
     assert table.refresh().indexed == 0
 
 
+@pytest.mark.slow
 def test_batches_are_bounded(table: pruner.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     before = answers(table)
     monkeypatch.setattr(compaction, "MERGED_SLICES", 3)
@@ -99,6 +103,7 @@ def test_batches_are_bounded(table: pruner.Table, monkeypatch: pytest.MonkeyPatc
     assert answers(table) == before
 
 
+@pytest.mark.slow
 def test_full_batches_are_merged_once(
     table: pruner.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +120,7 @@ def test_full_batches_are_merged_once(
     assert metadata_of(table).state().version == state.version
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("gone", "rewritten"), [(1, False), (2, True)])
 def test_a_full_batch_is_rewritten_once_enough_of_it_is_gone(
     table: pruner.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int, *, rewritten: bool
@@ -131,6 +137,7 @@ def test_a_full_batch_is_rewritten_once_enough_of_it_is_gone(
     assert [Path(uri).name for uri in table.plan("x = 11").files] == ["0005.parquet"]
 
 
+@pytest.mark.slow
 def test_a_damaged_segment_is_named_and_nothing_is_lost(table: pruner.Table) -> None:
     entry = next(entry for entry in metadata_of(table).state().segments if entry.definition)
     path = Path(table.index_uri) / entry.path
@@ -140,6 +147,7 @@ def test_a_damaged_segment_is_named_and_nothing_is_lost(table: pruner.Table) -> 
     assert len(metadata_of(table).state().segments) == 4 * COUNT + 1
 
 
+@pytest.mark.slow
 def test_an_index_dropped_meanwhile_stays_dropped(
     table: pruner.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +167,7 @@ def test_an_index_dropped_meanwhile_stays_dropped(
     assert table.plan("s = 'v5'").kept == 1
 
 
+@pytest.mark.slow
 def test_two_compactions_at_once_and_a_refresh_between(
     table: pruner.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,7 @@ def narrowed(tmp_path: Path) -> Table:
     return pruner.open_table(root)
 
 
+@pytest.mark.slow
 def test_columns_that_the_table_has_no_more(narrowed: Table) -> None:
     """What is left is covered by a refresh, which ends the warning; an index without a column is to be dropped."""
     before = {each.probe: each for each in narrowed.diagnose()}
@@ -111,6 +112,7 @@ def test_columns_that_the_table_has_no_more(narrowed: Table) -> None:
     assert Level.WARNING not in {each.level for each in pruner.open_table(narrowed.uri).diagnose()}
 
 
+@pytest.mark.slow
 def test_a_column_that_comes_back_is_indexed_again(narrowed: Table) -> None:
     narrowed.refresh()
     for number in range(3):

@@ -48,6 +48,7 @@ def events(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pr
     return pruner.open_table(str(shutil.copytree(written, tmp_path / "t")))
 
 
+@pytest.mark.slow
 def test_the_estimate_is_about_what_is_stored(events: pruner.Table) -> None:
     told = events.create_index("ids", on=["id", "kind"], using="bitmap", dry_run=True)
     assert told is not None
@@ -62,6 +63,7 @@ def test_the_estimate_is_about_what_is_stored(events: pruner.Table) -> None:
     assert found.bytes == pytest.approx(stored.bytes, rel=0.1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("using", ["record_index", "bloom_filter", "bitmap"])
 def test_the_estimate_holds_for_many_small_files(using: str, tmp_path: Path) -> None:
     """The keys of a few small files are below the size up to which Parquet repeats values in its footers."""
@@ -107,6 +109,7 @@ class Beginning(BloomFilter):
         return super().record(reader, field, options)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [Waiting, Beginning])
 def test_seconds_are_what_each_file_takes_of_a_processor(events: pruner.Table, kind: Any) -> None:
     snapshot = events.snapshot().data
@@ -145,6 +148,7 @@ def test_too_large_an_index_is_refused_with_the_reason(events: pruner.Table) -> 
     events.create_index("stats", on="*")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["true", "TRUE"])
 def test_force_is_an_option_of_every_statement(events: pruner.Table, text: str) -> None:
     statement = f"CREATE INDEX ids ON t USING bitmap (id) OPTIONS (force = '{text}', max_cardinality = 5000)"

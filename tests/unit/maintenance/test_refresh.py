@@ -296,6 +296,7 @@ def test_columns_that_an_index_on_all_leaves_out_are_named(tmp_path: Path) -> No
     assert one.left_out == {}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap", "bloom_filter"])
 def test_an_index_on_all_columns_serves_those_that_the_table_gains_later(root: Path, using: str) -> None:
     table = pruner.open_table(root)

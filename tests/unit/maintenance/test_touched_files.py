@@ -64,6 +64,7 @@ def test_a_table_that_stays_open_keeps_its_coverage(root: Path) -> None:
     assert table.plan("x = 99").kept == 0
 
 
+@pytest.mark.slow
 def test_other_values_in_the_same_place_are_never_believed(root: Path) -> None:
     """Same path, size, modification time and inode, and in this file statistics that are the same, too."""
     file = root / "0003.parquet"

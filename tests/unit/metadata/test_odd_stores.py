@@ -47,6 +47,7 @@ def write_file(root: Path, number: int) -> None:
     pq.write_table(pa.table({"x": [number]}), root / f"{number}.parquet")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("ahead", [-1, 0, 1])
 @pytest.mark.parametrize("tags", [True, False])
 def test_a_life_beside_another_clock(tmp_path: Path, ahead: int, tags: bool) -> None:

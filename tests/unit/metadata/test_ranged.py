@@ -58,6 +58,7 @@ def _path(store: CountingStore, entry: SegmentEntry) -> Path:
     return Path(store.uri) / entry.path
 
 
+@pytest.mark.slow
 def test_columns_come_with_little_more_than_themselves(store: CountingStore, entry: SegmentEntry) -> None:
     segment = RangedSegment(store, entry)
     assert segment.names == _table().column_names
@@ -88,6 +89,7 @@ def test_small_segments_are_read_whole(store: CountingStore) -> None:
         RangedSegment(store, written)
 
 
+@pytest.mark.slow
 def test_i3_no_flipped_bit_is_believed(store: CountingStore, entry: SegmentEntry) -> None:
     """Whatever byte is damaged: a column is what was written, or an error."""
     path = _path(store, entry)

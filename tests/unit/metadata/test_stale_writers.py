@@ -93,6 +93,7 @@ def test_two_writers_add_records_to_a_table_that_has_some(store: Store) -> None:
     assert set(MetadataTable(store).state().segments) == {*old, *added, *mine}
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("grace", [7 * 24 * 3600, 0])
 def test_a_writer_that_sleeps_through_fifty_commits_and_a_vacuum(store: Store, grace: int) -> None:
     """What it wrote is too young for a vacuum; one without patience takes it, and the writer is told so."""

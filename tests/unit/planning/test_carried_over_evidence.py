@@ -133,7 +133,7 @@ def assert_no_row_is_lost(root: Path, found: dict[str, list[str]], seed: int) ->
         assert files <= set(found[question]), (seed, question)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.parametrize("mode", ["immutable", "feed"])
 def test_plans_after_changes_are_those_of_a_new_process(
@@ -250,6 +250,7 @@ def test_records_of_new_files_that_cannot_be_read_are_tried_again(tmp_path: Path
     assert table.plan("x = 3").kept == 2, "the new file is known not to match, the newer one is not known"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", ["compact", "drop", "another"])
 def test_a_state_that_lost_records_or_gained_an_index_is_loaded_anew(tmp_path: Path, what: str) -> None:
     root = tmp_path / "t"

@@ -74,6 +74,7 @@ def hours(plan: Plan) -> list[int]:
     return [int(Path(file).stem[1:]) for file in plan.files]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("using", TYPES)
 def test_an_index_over_the_hour_of_day_keeps_two_files_a_day(hourly: pruner.Table, using: str) -> None:
     hourly.create_index("hour_idx", on="strftime(ts, '%H')", using=using)
@@ -82,6 +83,7 @@ def test_an_index_over_the_hour_of_day_keeps_two_files_a_day(hourly: pruner.Tabl
     assert hours(hourly.plan("hour_idx = '12'")) == [12, 36]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 def test_every_comparison_is_answered(hourly: pruner.Table, using: str) -> None:
     hourly.create_index("hour_idx", on="strftime(ts, '%H')", using=using)
@@ -95,6 +97,7 @@ def test_every_comparison_is_answered(hourly: pruner.Table, using: str) -> None:
     assert hours(hourly.plan("strftime(ts, '%H') = '12' OR id = 3")) == list(range(HOURS)), "id has no index"
 
 
+@pytest.mark.slow
 def test_one_index_answers_every_spelling(instants: pruner.Table) -> None:
     instants.create_index("hour_idx", on="date_format(ts, '%H')", using="bitmap", dialect="trino")
     [definition] = instants.indexes()
@@ -112,6 +115,7 @@ def test_one_index_answers_every_spelling(instants: pruner.Table) -> None:
     assert instants.plan("date_format(ts, '%h') = '12'", semantics=trino).kept == HOURS
 
 
+@pytest.mark.slow
 def test_spark_is_answered_by_the_same_index(instants: pruner.Table) -> None:
     instants.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
     utc = Semantics(engine="spark", zone="UTC")
@@ -121,6 +125,7 @@ def test_spark_is_answered_by_the_same_index(instants: pruner.Table) -> None:
     assert instants.plan("date_format(ts, 'HH') = '12'", semantics=berlin).kept == HOURS
 
 
+@pytest.mark.slow
 def test_an_engine_that_was_not_compared_is_never_answered(hourly: pruner.Table) -> None:
     """Trap I5: DuckDB counts the days of the week from Sunday 0, and nobody else was asked about it."""
     hourly.create_index("weekday", on="dayofweek(ts)", using="bitmap")
@@ -129,6 +134,7 @@ def test_an_engine_that_was_not_compared_is_never_answered(hourly: pruner.Table)
     assert by_name.kept == HOURS
 
 
+@pytest.mark.slow
 def test_another_zone_is_never_answered(instants: pruner.Table) -> None:
     """Traps S13, I5: the hour of an instant is another one in New York."""
     instants.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
@@ -141,12 +147,14 @@ def test_another_zone_is_never_answered(instants: pruner.Table) -> None:
         assert any("hour_idx is evaluated in UTC" in each for each in plan.fallbacks), plan.fallbacks
 
 
+@pytest.mark.slow
 def test_a_wall_clock_has_no_zone(hourly: pruner.Table) -> None:
     hourly.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
     semantics = Semantics(zone="America/New_York")
     assert hourly.plan("strftime(ts, '%H') = '12'", semantics=semantics).kept == 2
 
 
+@pytest.mark.slow
 def test_an_engine_that_rounds_moments_is_never_answered(hourly: pruner.Table) -> None:
     """Trap S18: 12:59:59.9996 is the next hour where milliseconds are read."""
     hourly.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
@@ -216,6 +224,7 @@ def test_moments_before_1970_count_down(tmp_path: Path) -> None:
     assert hours(table.plan("strftime(ts, '%Y-%H') = '1970-00'")) == []
 
 
+@pytest.mark.slow
 def test_an_expression_over_several_columns(hourly: pruner.Table) -> None:
     """RFC-63's income index."""
     hourly.create_index("income_idx", on="salary + (salary * share)")
@@ -223,6 +232,7 @@ def test_an_expression_over_several_columns(hourly: pruner.Table) -> None:
     assert hours(hourly.plan("salary + (salary * share) = 3")) == [2]
 
 
+@pytest.mark.slow
 def test_periodic_functions_are_answered_and_never_as_ordered(hourly: pruner.Table) -> None:
     """Trap L8."""
     hourly.create_index("buckets", on="id % 192", using="bitmap")
@@ -233,6 +243,7 @@ def test_periodic_functions_are_answered_and_never_as_ordered(hourly: pruner.Tab
     assert hours(hourly.plan("extract(hour FROM ts) = 0")) == [0, 24]
 
 
+@pytest.mark.slow
 def test_an_index_over_an_expression_and_statistics_of_its_column_serve_together(
     hourly: pruner.Table,
 ) -> None:
@@ -281,6 +292,7 @@ def test_a_column_that_files_hold_in_several_types(tmp_path: Path) -> None:
         table.create_index("twice", on="f * 2.0", using="bitmap")
 
 
+@pytest.mark.slow
 def test_what_is_recorded_follows_the_table(hourly: pruner.Table, tmp_path: Path) -> None:
     hourly.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
     write(tmp_path / "t", 60)
@@ -300,6 +312,7 @@ def test_what_is_recorded_follows_the_table(hourly: pruner.Table, tmp_path: Path
     assert hourly.plan("strftime(ts, '%H') = '12'").kept == HOURS + 1
 
 
+@pytest.mark.slow
 def test_a_definition_of_another_registry_is_not_used(
     hourly: pruner.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,6 +358,7 @@ def test_an_index_is_over_one_expression(hourly: pruner.Table) -> None:
         hourly.create_index("i", on=["id", "upper(city)"])
 
 
+@pytest.mark.slow
 def test_definitions_can_be_read_by_a_pruner_that_does_not_know_expressions(hourly: pruner.Table) -> None:
     """The path of the values begins with an empty name, which no column of a table has."""
     hourly.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
@@ -360,6 +374,7 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_statements(hourly: pruner.Table, statement: str) -> None:
     tables = {"t": hourly.uri}
@@ -370,6 +385,7 @@ def test_statements(hourly: pruner.Table, statement: str) -> None:
     assert pruner.sql("DROP INDEX IF EXISTS i ON t", tables=tables).changed
 
 
+@pytest.mark.slow
 def test_statements_in_the_dialect_of_an_engine(hourly: pruner.Table) -> None:
     tables = {"t": hourly.uri}
     pruner.sql("CREATE INDEX i ON t USING bitmap (date_format(ts, 'HH'))", tables=tables, dialect="spark")

@@ -86,6 +86,7 @@ def test_groups_of_slices_know_expressions(month: pruner.Table) -> None:
     assert _hours(month.plan("strftime(ts, '%Y-%m-%d') = '2022-10-20'")) == list(range(19 * 24, 20 * 24))
 
 
+@pytest.mark.slow
 def test_roots_with_random_prefixes(tmp_path: Path) -> None:
     roots = [tmp_path / prefix / "events" for prefix in ("7f3a", "b210", "c9")]
     for hour in range(48):
@@ -95,6 +96,7 @@ def test_roots_with_random_prefixes(tmp_path: Path) -> None:
     assert _hours(table.plan(TIME_OF_DAY)) == [12, 13, 36, 37]
 
 
+@pytest.mark.slow
 def test_a_partition_value_and_an_expression_over_the_column_that_it_was_made_of(tmp_path: Path) -> None:
     """What RFC-63 calls viewing the partition as an index: files that were put elsewhere are found as well."""
     for hour in range(72):

@@ -49,6 +49,7 @@ def kept(table: pruner.Table, predicate: str, **semantics: Any) -> list[int]:
     return [int(Path(file).stem[1:]) for file in plan.files]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 @pytest.mark.parametrize(
     "expression", ["ts::DATE", "strftime(ts, '%Y-%m-%d')", "strftime(ts, '%Y%m%d')", "date_trunc('day', ts)"]
@@ -91,6 +92,7 @@ def test_integers_and_text(daily: pruner.Table) -> None:
     assert kept(daily, "city LIKE 'C04-2%' OR city LIKE 'C05_%'") == [4, 5]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "expression", ["strftime(ts, '%m/%d/%Y')", "hour(ts)", "month(ts)", "strftime(ts, '%Y-%d')"]
 )
@@ -100,6 +102,7 @@ def test_l6_functions_that_fall_are_never_asked(daily: pruner.Table, expression:
     assert len(kept(daily, "ts < TIMESTAMP '2024-04-29'")) == DAYS * PER_DAY
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "expression", ["5 - id", "id * -2", "-id", "abs(id)", "id % 8", "substring(city, 2, 3)"]
 )
@@ -225,6 +228,7 @@ def _condition(tape: random.Random) -> str:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 def test_no_row_is_lost(mixed: pruner.Table, zone: str) -> None:
     tape = random.Random(f"{seed()} {zone}")

@@ -128,6 +128,7 @@ def _condition(tape: random.Random, depth: int = 2) -> str:
     return tape.choice([f"NOT ({one})", f"({one} OR {other})", f"({one} AND {other})", f"({one}) IS NULL"])
 
 
+@pytest.mark.slow
 def test_no_row_is_lost(partial: pruner.Table) -> None:
     tape = random.Random(f"{seed()} partial")
     conditions = [_condition(tape) for _ in range(max(100, examples(200)))]

@@ -49,6 +49,7 @@ def check(table: pruner.Table, numbers: range, indexed: set[int]) -> None:
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("using", list(OPTIONS))
 def test_files_outside_the_part_are_kept_and_others_told_apart(
     using: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -68,6 +68,7 @@ def test_slices_with_a_row_of_a_set(rows: set[tuple[int, int]], asked: int) -> N
     assert found.tolist() == sorted({number for number, _ in rows})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("paged", [False, True])
 def test_plans_are_those_of_every_bitmap_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paged: bool
@@ -125,7 +126,7 @@ def dense(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("paged", [False, True])
 @pytest.mark.parametrize(
     ("predicate", "kept", "read"),

@@ -70,6 +70,7 @@ def test_a_file_without_a_column_gives_null(tmp_path: Path) -> None:
         pruner.read_rows(plan, columns=["day"])
 
 
+@pytest.mark.slow
 def test_rows_are_read_with_the_options_of_the_table() -> None:
     with serve() as (options, server):
         for number in range(3):

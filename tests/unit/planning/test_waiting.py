@@ -77,6 +77,7 @@ def test_a_value_is_one_page(numbers: pruner.Table, monkeypatch: pytest.MonkeyPa
     assert read[1:] == [(read[0][0], False), (read[0][0], True)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("predicate", "low", "high", "pages"),
     [
@@ -168,6 +169,7 @@ def test_all_rows_match_is_proven_from_pages(numbers: pruner.Table) -> None:
     assert np.flatnonzero(~numbers.plan("id != 500").all_match).tolist() == _holders(500, 500)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compacted", [False, True], ids=["refreshed", "compacted"])
 def test_refreshes_and_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacted: bool) -> None:
     """The second segment is small and has no directory, unless it was merged."""
@@ -190,6 +192,7 @@ def test_refreshes_and_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [entry.key for entry in fresh.inspect("ids", "id$17$")] != []
 
 
+@pytest.mark.slow
 def test_damage_never_loses_a_file(numbers: pruner.Table, tmp_path: Path) -> None:
     """Each byte of the directory, and many of the segment: the file with the row is kept whatever is changed."""
     home = Path(numbers.index_uri)

@@ -131,6 +131,7 @@ def _shown(rows: pa.Table) -> list[str]:
     return sorted(map(repr, rows.to_pylist()))
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("text", "kept"), FILTERS)
 def test_pyiceberg_reads_the_files_that_indexes_leave(catalog: Any, lake: Path, text: str, kept: int) -> None:
     """Its rows are those that it finds in all files."""
@@ -421,6 +422,7 @@ def one_row_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[s
     return rows, table.snapshot()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(expression=_TREES)
 def test_no_file_is_lost_that_a_client_may_match(
@@ -445,6 +447,7 @@ def test_no_file_is_lost_that_a_client_may_match(
     assert kept >= {f"{at:02}" for at in matching}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text", ["i = 3", "i > 1", "s = 'ab'", "d < DATE '1970-01-01'", "i IN (1, 4)", "x < -1"]
 )

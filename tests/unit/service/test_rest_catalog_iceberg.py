@@ -53,7 +53,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield Served(own, f"{url}/iceberg")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", SPECS)
 def test_rows_are_those_of_the_table_itself(served: Served, name: str) -> None:
     """Partitions with NULL have specs of their own, which PyIceberg needs."""
@@ -90,6 +90,7 @@ def test_metadata_is_the_tables_own_without_a_place_to_write(served: Served) -> 
     assert sorted(Path(own.location().removeprefix("file://")).rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_older_snapshots_are_planned_by_their_ids(served: Served) -> None:
     own, seen = served.own["identity"], served.by_catalog("identity")
     for snapshot in own.metadata.snapshots:

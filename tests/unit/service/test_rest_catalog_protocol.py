@@ -138,6 +138,7 @@ def test_what_the_catalog_has(lake: Lake) -> None:
         assert (lake.ask("HEAD", place).status_code, lake.ask("HEAD", place).content) == (204, b"")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("agent", ["iceberg-java", "PyIceberg/0.12.0"])
 @pytest.mark.parametrize("table", ["tree", "grown", "empty"])
 def test_tables_and_plans(lake: Lake, monkeypatch: pytest.MonkeyPatch, table: str, agent: str) -> None:
@@ -325,6 +326,7 @@ def _added(own: Any, snapshot: Any) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_incremental_scans_name_what_appends_added(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all ranges of snapshots; the rewrite in between is passed over, as Iceberg's own scan does."""
     monkeypatch.setattr(tasks, "PAGE", 3)
@@ -365,6 +367,7 @@ def test_incremental_scans_are_pruned(lake: Lake) -> None:
     assert len(everything) > 5
 
 
+@pytest.mark.slow
 def test_names_are_those_of_the_snapshots_schema_where_a_client_says_so(tmp_path: Path) -> None:
     """A name that two columns had is one of them by the schema of a snapshot; else it may be either."""
     made = IcebergLake(tmp_path)
@@ -396,6 +399,7 @@ def test_names_are_those_of_the_snapshots_schema_where_a_client_says_so(tmp_path
 # Attacks
 
 
+@pytest.mark.slow
 def test_many_plans_are_planned_and_forgotten(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept of plans never takes more than its bound, however large their filters are."""
     monkeypatch.setattr(routes, "_PLAN_BYTES", 50_000)
@@ -430,6 +434,7 @@ def test_a_filter_too_large_to_be_sent_back_is_refused(lake: Lake, monkeypatch: 
                 assert "too large for a plan of several pages" in answer.json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_page_token_that_unpacks_to_too_much_is_refused(lake: Lake) -> None:
     bomb = base64.urlsafe_b64encode(zlib.compress(b"[" + b" " * (64 * 1024 * 1024))).decode()
     answer = lake.ask("POST", "namespaces/web/tables/tree/tasks", json={"plan-task": bomb})
@@ -502,6 +507,7 @@ def test_neither_token_nor_secret_is_told(lake: Lake, caplog: pytest.LogCaptureF
     assert token not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_client_that_plans_by_itself_finds_the_manifests(lake: Lake) -> None:
     """As DuckDB does, which asks for nothing else than these; it reads the same rows."""
     assert lake.ask("GET", "config?warehouse=lake").status_code == 200

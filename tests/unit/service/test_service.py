@@ -188,6 +188,7 @@ def test_too_many_at_once_are_refused(serve: Callable[[Settings], Client]) -> No
     assert client.post("/v1/plan", _request("n = 42")).status == 200
 
 
+@pytest.mark.slow
 def test_requests_wait_for_their_turn(serve: Callable[[Settings], Client]) -> None:
     """A query of forty scans asks forty times at once: all are planned."""
     client = serve(Settings(limits=replace(PATIENT, concurrent=2)))

@@ -104,6 +104,7 @@ def _placed(
         yield _keys(keys["call"]) if "call" in keys else {}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("place", PLACES)
 def test_the_first_place_that_has_credentials_counts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, endpoint: str, place: str

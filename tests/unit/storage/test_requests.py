@@ -52,6 +52,7 @@ def lake() -> Iterator[Lake]:
         yield Lake(options, proxy, server.objects)
 
 
+@pytest.mark.slow
 def test_a_plan_of_a_new_process(lake: Lake) -> None:
     table = pruner.open_table(TABLE, storage_options=lake.options)
     assert Counter(lake.requests()) == {
@@ -81,6 +82,7 @@ def test_a_plan_of_a_new_process(lake: Lake) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_file_more_costs_no_request_and_one_less_or_another_costs_one(lake: Lake) -> None:
     """Records belong to slices by the digest of a run of them; where that is not found, by the keys of each."""
     added = {f"lake/t/{FILES}.parquet": lake.objects["lake/t/5.parquet"]}

@@ -502,6 +502,7 @@ def of_deltalake(root: Path, change: Callable[[DeltaTable], object] | None) -> N
         change(DeltaTable(str(root)))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "change",
     [

@@ -297,6 +297,7 @@ def test_decimals_are_off_by_as_much_as_doubles_can_be(
     assert kept(pruner.open_table(str(table.root)), *predicates) == list(kept_each.values())
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("precision", "scale"), [(18, 0), (25, 3), (38, 18), (38, 0), (38, 37)])
 def test_decimals_of_delta_rs_deny_no_value(tmp_path: Path, precision: int, scale: int):
     of = Random(precision * 100 + scale)
@@ -425,7 +426,7 @@ def test_char_columns_prove_nothing(tmp_path: Path):
     assert kept(pruner.open_table(str(table.root)), "c = 'ab   '") == [1]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("kind", ["", "classic", "parts", "v2_parquet"])
 @pytest.mark.parametrize("few", [0, 2, 1024])
 def test_statistics_are_parsed_once_and_follow_the_files(

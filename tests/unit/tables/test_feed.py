@@ -284,6 +284,7 @@ def test_r8_a_feed_that_names_another_formats_files_ends_in_a_refusal(tmp_path: 
         source.snapshot()
 
 
+@pytest.mark.slow
 def test_objects_come_and_go_at_random_and_events_come_late_twice_and_in_any_order() -> None:
     """After the last event a source that follows has what a new one lists, whatever the events looked like before."""
     for seed in range(max(3, examples(6))):

@@ -207,6 +207,7 @@ def test_the_log_of_a_delta_table_is_no_table(lake: Lake):
 ACID_FOLDERS = ("base_0000001", "delta_0000002_0000002_0000", "delta_0000002_0000004", "base_7_v0000031")
 
 
+@pytest.mark.sampled(8)
 @MEDIA
 @pytest.mark.parametrize("partition", ["", "k=1/", "k=1/j=2/"])
 def test_d8_no_folder_of_a_hive_acid_table_is_opened(lake: Lake, partition: str):

@@ -22,6 +22,7 @@ def content() -> bytes:
     return sink.getvalue()
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", FOREIGN_TABLES)
 def test_d8_another_formats_table_in_s3(kind: str) -> None:
     table, options, root = FOREIGN_TABLES[kind], shared_server(), f"s3://lake/d8/{kind}"

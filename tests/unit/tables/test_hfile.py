@@ -174,6 +174,7 @@ def test_unchecked_damage_is_noticed_by_a_look_up() -> None:
         HFile(Held("damaged", bytes(data))).look_up([b"00003"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_a_look_up_reads_the_tail_and_one_block_of_each_level(levels: int) -> None:
     cells = [(f"{number:08}".encode(), random.Random(number).randbytes(30)) for number in range(50_000)]

@@ -86,6 +86,7 @@ def kept(table: pruner.Table, predicate: str) -> list[str]:
     return [entry.file_id for entry in table.plan(predicate, dialect="spark").slices]
 
 
+@pytest.mark.slow
 def test_random_predicates_keep_the_same_slices_however_the_statistics_are_read(lake: Lake) -> None:
     rng = Random(seed())
     pruned = 0

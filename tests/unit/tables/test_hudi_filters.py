@@ -32,6 +32,7 @@ def filtered(tmp_path: Path) -> Keyed:
     return found
 
 
+@pytest.mark.slow
 def test_filters_are_asked(filtered: Keyed) -> None:
     for id_ in range(0, 40, 7):
         assert filtered.kept(f"id = {id_}") == sorted({id_ // 10, 3})

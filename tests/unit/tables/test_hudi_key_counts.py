@@ -171,6 +171,7 @@ def test_known_locations_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(locations._known) == 4  # pyright: ignore[reportPrivateUsage]
 
 
+@pytest.mark.slow
 def test_keys_that_java_sorts_differently_are_found(tmp_path: Path) -> None:
     """In a base file and in log files, among others and to be counted."""
     keyed = Keyed(tmp_path / "table")

@@ -64,6 +64,7 @@ def test_the_report_names_the_index(keyed: Keyed) -> None:
     assert keyed.kept("id = 15", hudi_indexes=False) == EVERYTHING
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("named", [False, True])
 def test_complex_keys_of_one_column_may_have_its_name(tmp_path: Path, named: bool) -> None:
     """Releases differ in how `ComplexKeyGenerator` writes them (hudi#12234)."""
@@ -127,6 +128,7 @@ def test_files_without_statistics_are_not_counted(tmp_path: Path) -> None:
     assert "cannot be counted" in keyed.notes("id = 15")
 
 
+@pytest.mark.slow
 def test_log_files_of_the_index_are_counted(keyed: Keyed) -> None:
     """Keys that moved, keys that are new, keys that were deleted and came back: 40 keys as before."""
     moved = {"15": keyed.groups[2], "88": keyed.groups[0]}
@@ -143,6 +145,7 @@ def test_log_files_of_the_index_are_counted(keyed: Keyed) -> None:
     assert "it has 41 keys and the files have 40 rows" in keyed.notes("id = 7")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("deleted", [[], ["7"]])
 def test_an_index_that_lost_a_log_file_is_not_believed(keyed: Keyed, deleted: list[str]) -> None:
     """The numbers agree without it: a key moved, or one came and one went."""

@@ -13,6 +13,7 @@ from tools import api_page
 PAGE = api_page.PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_page_is_up_to_date() -> None:
     assert api_page.page() == PAGE, "run `make api`"
 

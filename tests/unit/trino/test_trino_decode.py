@@ -203,6 +203,7 @@ def test_deep_expressions_are_opaque_from_where_they_are_too_deep() -> None:
     )
 
 
+@pytest.mark.slow
 def test_large_expressions_are_opaque() -> None:
     """A bound on work: time to decode is linear in the size."""
     options = ", ".join(["lower(s)->varchar"] * 60_000)
@@ -211,6 +212,7 @@ def test_large_expressions_are_opaque() -> None:
     assert decoded.reason == "it has more than 100,000 parts"
 
 
+@pytest.mark.slow
 def test_a_domain_of_many_values_is_one_list() -> None:
     """Twenty times what the plugin sends at most."""
     points = " ".join(f"[{2 * number}, {2 * number}]" for number in range(20_000))

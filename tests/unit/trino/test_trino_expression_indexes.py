@@ -91,7 +91,7 @@ ANSWERED = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("sent", ANSWERED)
 def test_what_trino_sends_is_answered(hourly: pruner.Table, sent: str) -> None:
     """In a session of another zone as well: Trino's connectors show instants as UTC's clock."""
