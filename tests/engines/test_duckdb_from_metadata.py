@@ -6,7 +6,7 @@ import datetime
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -644,7 +644,6 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
     for each in (pruned, plain, optimized):
         each.execute("SET TimeZone = 'UTC'")
     plain.execute("PRAGMA disable_optimizer")
-    kinds = list(table.columns.items())
     for _ in range(10 if IS_BRIEF else 40):
         where = (
             "" if rng.random() < 0.2 else f"WHERE {draw_predicate(rng, table.columns, table.values).sql()}"
@@ -660,10 +659,19 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
         told = Counter(map(shown, found.fetchall()))
         tally["all"] += 1
         if told != Counter(map(shown, rows)):
-            # DuckDB's filters take `b'?'` of a binary column for NULL: then the answer is that of DuckDB alone.
-            assert " NULL" in where + only, repeat
-            binary = [f'"{name}"' for name, kind in kinds if kind.name.startswith("binary")]
-            assert any(name in where + only for name in binary), repeat
+            assert _is_misread(where + only, table.columns, plain, optimized), repeat
             assert told == Counter(map(shown, optimized.execute(statement).fetchall())), repeat
             tally["otherwise by DuckDB"] += 1
         tally["fewer"] += any(scan.read < scan.kept for scan in list(pruned.last_plans)[-1:])
+
+
+def _is_misread(
+    where: str, columns: Iterable[str], plain: duckdb.DuckDBPyConnection, optimized: duckdb.DuckDBPyConnection
+) -> bool:
+    """Tell whether DuckDB's own filters find other NULLs than its optimizer alone, in a column of the condition.
+
+    They take `b'?'` of a binary column for NULL, and a value of a plainly encoded page that follows a NULL. Where
+    that happens, the answer has to be that of DuckDB without pruner.
+    """
+    nulls = [f'SELECT count(*) FROM t WHERE "{name}" IS NULL' for name in columns if f'"{name}"' in where]
+    return any(plain.execute(each).fetchall() != optimized.execute(each).fetchall() for each in nulls)
