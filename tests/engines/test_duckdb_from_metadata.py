@@ -649,7 +649,7 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
             "" if rng.random() < 0.2 else f"WHERE {draw_predicate(rng, table.columns, table.values).sql()}"
         )
         only = draw_predicate(rng, table.columns, table.values).sql()
-        truths = [f'"{name}"' for name, kind in kinds if pa.types.is_boolean(kind.type)]
+        truths = [f'"{name}"' for name, kind in table.columns.items() if pa.types.is_boolean(kind.type)]
         statement = random_statement(rng, [f'"{name}"' for name in table.columns], where, (only, truths))
         repeat = f"\n{statement}\nseed of the table: {seed}"
         wanted = plain.execute(statement)
