@@ -11,7 +11,7 @@ import sys
 from rich.console import Console
 
 from benchmarks import peers, rest, service
-from benchmarks.building import advisor, bitmaps, build, speed, store, writers
+from benchmarks.building import advisor, bitmaps, build, refresh, speed, store, writers
 from benchmarks.duckdb import (
     answers,
     clickbench,
@@ -23,7 +23,7 @@ from benchmarks.duckdb import (
     tpc,
 )
 from benchmarks.engines import engine_lookups, hours, spark, spark_dashboards, trino, trino_dashboards
-from benchmarks.hudi import commits, listing, merged, own_indexes, own_indexes_in_engines
+from benchmarks.hudi import commits, listing, merged, opening, own_indexes, own_indexes_in_engines
 from benchmarks.peers import head_to_head
 from benchmarks.planning import (
     cold,
@@ -54,11 +54,13 @@ PARTS = {
     "scan": scan.run,
     "build": build.run,
     "build-speed": speed.run,
+    "refresh": refresh.run,
     "spark": spark.run,
     "service": service.run,
     "rest": rest.run,
     "bitmap": bitmaps.run,
     "filters": filter_layouts.run,
+    "opening": opening.run,
     "overhead": overhead.run,
     "merged": merged.run,
     "commits": commits.run,

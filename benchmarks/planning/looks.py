@@ -35,7 +35,7 @@ def run(console: Console) -> None:
     count = int(os.environ.get("BENCH_FILES", str(FILES)))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "visits"
-        _link(root, count)
+        link(root, count)
         source = ParquetSource([str(root)], immutable=True)
         grid = Grid(title=f"looks at {count:,} files in {FOLDERS:,} folders, processor time")
         for heading in ("what", "ms"):
@@ -57,7 +57,7 @@ def _measured(root: Path, source: ParquetSource) -> dict[str, float]:
     after: list[float] = []
     listing: list[float] = []
     for turn in range(RUNS):
-        _add(root, turn)
+        add(root, turn)
         time.sleep(TICK)
         changed.append(_seconds(source.snapshot))
         listing.append(_seconds(lambda: _list_some(root)))
@@ -79,7 +79,7 @@ def _by_feed(root: Path) -> dict[str, float]:
     unchanged = [_seconds(source.snapshot) for _ in range(RUNS)]
     changed: list[float] = []
     for turn in range(RUNS, 2 * RUNS):
-        announce(feed, [str(root)], _add(root, turn))
+        announce(feed, [str(root)], add(root, turn))
         time.sleep(TICK)
         changed.append(_seconds(source.snapshot))
     assert source.doubts() == ()
@@ -118,15 +118,15 @@ def _list_some(root: Path) -> None:
                 entry.stat()
 
 
-def _link(root: Path, count: int) -> None:
+def link(root: Path, count: int, folders: int = FOLDERS) -> None:
     """Make the tree; some of its files are one file under many names."""
     root.mkdir()
     content = pa.table({"x": pa.array([1], pa.int64())})
     source = ""
-    for number in range(FOLDERS):
+    for number in range(folders):
         os.mkdir(f"{root}/d={number}")  # noqa: PTH102 - there can be a million of names
     for number in range(count):
-        path = f"{root}/d={number % FOLDERS}/{number:07}.parquet"
+        path = f"{root}/d={number % folders}/{number:07}.parquet"
         if number % LINKS_PER_FILE == 0:
             source = path
             pq.write_table(content, source)
@@ -134,7 +134,7 @@ def _link(root: Path, count: int) -> None:
             os.link(source, path)
 
 
-def _add(root: Path, turn: int) -> list[str]:
+def add(root: Path, turn: int) -> list[str]:
     """Put a new file into each of some folders, as writers do: whole, by a rename. Returns the paths."""
     content = pa.table({"x": pa.array([turn], pa.int64())})
     paths = [f"d={number}/new-{turn}.parquet" for number in range(CHANGED)]

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 MOST_PLACES: Final = 2048
 """Places in which both may differ; where there are more, a hash join is faster."""
 
+MOST_SEARCHES: Final = 128
+"""How often a key is looked for among all others."""
+
 _TRIED: Final = 64
 """Places after which the two are taken for different ones, if most keys were not the same up to there."""
 
 _WINDOW: Final = 256
-"""Keys that may be new or gone one behind the other."""
+"""Keys that are new or gone one behind the other, mostly."""
 
 _FIRST_PART, _LARGEST_PART = 64, 1 << 16
 
@@ -38,31 +41,30 @@ def aligned(snapshot: Words, batch: Words) -> Ordinals | None:
     """
     known, keys = snapshot.reshape(-1, 2), batch.reshape(-1, 2)
     found = np.full(len(keys), -1, np.int64)
-    at = row = matched = 0
-    if len(known) and len(keys):
-        at = int((known[:, 0] == keys[0, 0]).argmax())  # a batch may be about a part of the table
+    at = row = matched = searches = 0
     for place in range(MOST_PLACES):
-        if place == _TRIED and 2 * matched < row:
-            return None
         same = _same_from(known[at:], keys[row:])
         found[row : row + same] = np.arange(at, at + same)
         at, row, matched = at + same, row + same, matched + same
         if at == len(known) or row == len(keys):
             return found
-        new, gone = _first(known[at:], keys[row]), _first(keys[row:], known[at])
+        if searches > MOST_SEARCHES or (place == _TRIED and 2 * matched < row):
+            return None
+        new, gone = _first(known[at : at + _WINDOW], keys[row]), _first(keys[row : row + _WINDOW], known[at])
+        if new is None and gone is None:
+            # A batch may be about parts of the table alone.
+            new, searches = _first(known[at:], keys[row]), searches + 1
         if new is not None:
             at += new
-        elif gone is not None:
-            row += gone
         else:
-            at, row = at + 1, row + 1
+            row += gone or 1
     return None
 
 
 def _first(keys: Words, wanted: Words) -> int | None:
-    """Where a key stands among the next ones; None where it does not."""
-    hits = np.flatnonzero((keys[:_WINDOW] == wanted).all(axis=1))
-    return int(hits[0]) if len(hits) else None
+    """Where a key stands among others; None where it does not."""
+    hits = np.flatnonzero(keys[:, 0] == wanted[0])
+    return next((hit for hit in hits.tolist() if keys[hit, 1] == wanted[1]), None)
 
 
 def _same_from(one: Words, other: Words) -> int:

@@ -121,8 +121,10 @@ class SegmentCache:
     def recorded(self, state: State, entry: SegmentEntry, snapshot: Keyed) -> NDArray[np.int64]:
         """Snapshot ordinals of the slices that a segment has records of."""
         recorded = self.leading(entry, (SLICE_COLUMN,)).column(SLICE_COLUMN)
-        ordinals = self.located(state, entry, snapshot)[np.unique(as_numpy(recorded))]
-        return ordinals[ordinals >= 0]
+        ordinals = self.located(state, entry, snapshot)
+        has_record = np.zeros(len(ordinals), np.bool_)
+        has_record[as_numpy(recorded)] = True
+        return ordinals[has_record & (ordinals >= 0)]
 
     def located(self, state: State, entry: SegmentEntry, snapshot: Keyed) -> NDArray[np.int64]:
         """Snapshot ordinal of each slice of a segment's batch, -1 for those that are not in the snapshot."""

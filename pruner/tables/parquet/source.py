@@ -246,7 +246,7 @@ class ParquetSource:
         facts: list[list[Fact]] = []
         for lister, each in zip(self._listers, look.facts, strict=True):
             start = lister.uri("")
-            paths = {uri.removeprefix(start) for uri in uris if uri.startswith(start)}
+            paths = {uri.removeprefix(start) for uri in uris if uri and uri.startswith(start)}
             facts.append([fact for fact in each if fact[0] in paths])
         return self._files(facts, look.believed)
 

@@ -102,8 +102,19 @@ def test_batches_are_found_around_gaps(gap: int) -> None:
     _is_joined(snapshot, np.delete(snapshot, np.s_[700 : 700 + gap], axis=0))
     _is_joined(np.delete(snapshot, np.s_[700 : 700 + gap], axis=0), snapshot)
     _is_joined(snapshot, snapshot[gap : gap + 4500])
+    parts = [snapshot[start : start + gap] for start in range(0, 10_000, 2 * gap)]
+    _is_joined(snapshot, np.concatenate(parts))
     _is_joined(snapshot[gap:], snapshot[:-gap])
     _is_joined(snapshot[:-gap], snapshot[gap:])
+
+
+def test_keys_that_begin_alike_are_others() -> None:
+    snapshot = _keys(6000)
+    snapshot[:, 0] %= 3
+    replaced = snapshot.copy()
+    replaced[[5, 900, 5999], 1] += np.uint64(1)
+    _is_joined(snapshot, replaced)
+    _is_joined(snapshot, np.delete(snapshot, np.s_[40:1000], axis=0))
 
 
 def test_keys_are_aligned_where_they_are_in_order() -> None:
@@ -113,6 +124,10 @@ def test_keys_are_aligned_where_they_are_in_order() -> None:
     found = aligned(snapshot.reshape(-1), part.reshape(-1))
     assert found is not None
     assert found.tolist() == np.delete(np.arange(5000, 10_000), [0, 70, 71, 4000]).tolist()
+    parts = np.concatenate([snapshot[:1024], snapshot[3072:4096], snapshot[8000:]])
+    found = aligned(snapshot.reshape(-1), parts.reshape(-1))
+    assert found is not None
+    assert found.tolist() == [*range(1024), *range(3072, 4096), *range(8000, 10_000)]
     assert aligned(snapshot.reshape(-1), _keys(10_000, 9).reshape(-1)) is None
     backwards = aligned(snapshot.reshape(-1), snapshot[::-1].reshape(-1))
     assert backwards is None or np.count_nonzero(backwards >= 0) <= 1
