@@ -1,12 +1,11 @@
 """A Delta table with deleted rows in DuckDB, against DuckDB itself over the same files as if none were deleted.
 
-A hundred files of 20,000 rows (BENCH_FILES for others), 0, 1 and 10 % of each file's rows deleted by vectors. Processor
-time of the whole process; the two take turns, and the ratio is the median of those of each turn.
+60 files of 20,000 rows, 0, 1 and 10 % of each file's rows deleted by vectors. Processor time of the whole process;
+the two take turns, and the ratio is the median of those of each turn.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from rich.table import Table as Grid
 import pruner_duckdb
 from tests.support.delta_logs import Column, DeltaLog
 
-FILES = 100
+FILES = 60
 ROWS = 20_000
 RUNS = 9
 SHARES = (0, 1, 10)
@@ -38,14 +37,13 @@ _COLUMNS = (Column("id", "long"), Column("k", "integer"), Column("price", "doubl
 
 def run(console: Console) -> None:
     """Measure each statement over tables with more and more deleted rows."""
-    count = int(os.environ.get("BENCH_FILES", FILES))
-    grid = Grid(title=f"deleted rows, {count} files of {ROWS:,} rows: processor time, plain DuckDB being 1")
+    grid = Grid(title=f"deleted rows, {FILES} files of {ROWS:,} rows: processor time, plain DuckDB being 1")
     grid.add_column("deleted")
     for name in STATEMENTS:
         grid.add_column(name, justify="right")
     for share in SHARES:
         with tempfile.TemporaryDirectory() as folder:
-            root = _written(Path(folder) / "t", count, share)
+            root = _written(Path(folder) / "t", FILES, share)
             plain = duckdb.connect()
             plain.execute(f"CREATE VIEW t AS FROM read_parquet('{root}/*.parquet')")
             with pruner_duckdb.connect({"t": str(root)}) as con:
