@@ -468,6 +468,30 @@ def test_a_table_that_pruner_refuses_is_read_and_the_reason_is_said(table: Ice) 
     assert iceberg_files(frame) == iceberg_files(stock), "all that Iceberg itself reads are read"
 
 
+def test_spark_builds_what_a_process_builds(table: Ice) -> None:
+    """Each file has numbers from one end to the other, so that the index alone tells which has one."""
+    opened = pruner.open_table(str(table.path))
+    opened.drop_index("names")
+    assert opened.plan("number = 33").kept == 8
+    assert opened.create_index("built", on=["number", "name"], using="bitmap", run=table.spark) is not None
+    assert opened.plan("number = 33").kept == 1
+    table.sql("DELETE FROM {t} WHERE number = 34", "INSERT INTO {t} VALUES (200, 'n33', 33, 20)")
+    followed = opened.plan("number = 33")
+    assert followed.kept == 2, "the new file is not indexed yet"
+    assert opened.plan("number = 35").kept == 1, "what the new file's own bounds rule out"
+    done = opened.refresh(run=table.spark)
+    assert (done.failures, opened.plan("name = 'n34'").kept) == ((), 1), (
+        "a file keeps what its deleted rows had"
+    )
+    anew = pruner.open_table(str(table.path))
+    assert anew.plan("number = 33").kept_mask.tolist() == opened.plan("number = 33").kept_mask.tolist()
+    assert anew.plan("number = 33").kept == 2
+    found = pruner_spark.read(table.spark, table.path).where("number = 33")
+    assert {row[0] for row in rows_of(found)} == {
+        row[0] for row in rows_of(table.spark.sql(f"SELECT * FROM {table.name} WHERE number = 33"))
+    }
+
+
 def test_without_iceberg_it_is_said_what_to_add(table: Ice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(JavaSide, "has_class", lambda *_: False)
     with pytest.raises(TableError, match="is a iceberg table, .* no classes for: add org.apache.iceberg:"):
