@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import compute
+from pruner.errors import first_line
 from pruner.indexes.optional import ArrangingIndexType, RefusingIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.metadata import receipts
 from pruner.metadata.receipts import Receipt
 from pruner.metadata.segments import BATCH_SCHEMA, SLICE_COLUMN, batch_table
 from pruner.metadata.state import FILES
-from pruner.pipeline.requests import BuildRequest, Failure
+from pruner.pipeline.requests import BuildRequest, Chunk, Failure, broken_rule, other_columns
 from pruner.tables.snapshot import READ_COLUMNS
 
 if TYPE_CHECKING:
@@ -175,25 +176,30 @@ class _Batch:
         batch = metadata.write_segment(FILES, slices)
         about = SliceBatch(batch, slices, ordinals)
         records: list[SegmentEntry] = []
+        failures = [failure for result in self._results for failure in result.failures]
         indexed = np.zeros(self.slices, np.bool_)
         declined: dict[str, NDArray[np.bool_]] = {}
         for number, target in enumerate(self._job.targets):
-            table = self._records(number)
+            table = self._records(number, failures)
             if table is None:
                 continue
-            indexed[table.column(SLICE_COLUMN).to_numpy()] = True
             kind, field = target.request.kind, target.request.field.recorded
+            try:
+                written = write_records(metadata, kind, table, about, target.definition, field)
+            except pa.ArrowException as error:
+                failures += self._broken(number, table, first_line(error))
+                continue
+            records.append(written)
+            indexed[table.column(SLICE_COLUMN).to_numpy()] = True
             if isinstance(kind, RefusingIndexType):
                 of_index = declined.setdefault(target.definition.name, np.zeros(self.slices, np.bool_))
                 of_index[_declined(table, kind)] = True
-            records.append(write_records(metadata, kind, table, about, target.definition, field))
-        failures = tuple(_plain(failure) for result in self._results for failure in result.failures)
         receipt = Receipt(
             identity=self._job.identity,
             batch=batch,
             records=tuple(records),
             indexed=int(np.count_nonzero(indexed)),
-            failures=failures,
+            failures=tuple(_plain(failure) for failure in failures),
             read=sum(result.read for result in self._results),
             part=self._job.part,
             declined={name: int(np.count_nonzero(mask)) for name, mask in declined.items() if mask.any()},
@@ -207,14 +213,22 @@ class _Batch:
         joined = pa.concat_tables([work.slice(each.start, each.slices) for each in self._results])
         return joined.select(BATCH_SCHEMA.names).cast(BATCH_SCHEMA), joined.column(_ORDINAL).to_numpy()
 
-    def _records(self, number: int) -> pa.Table | None:
-        """The records of one target, `__slice` counted within the batch, in the order of slices."""
+    def _records(self, number: int, failures: list[Failure]) -> pa.Table | None:
+        """The records of one target, `__slice` counted within the batch, in the order of slices.
+
+        Chunks with other columns than the first one are left out, and added to `failures`.
+        """
         tables: list[pa.Table] = []
         offset = 0
         for result in self._results:
             table = result.tables[number]
             if table is not None and table.num_rows:
-                tables.append(_shifted(table, offset - result.start))
+                shifted = _shifted(table, offset - result.start)
+                why = other_columns(shifted, tables[0]) if tables else None
+                if why is None:
+                    tables.append(shifted)
+                else:
+                    failures += self._broken(number, shifted, why)
             offset += result.slices
         if not tables:
             return None
@@ -222,6 +236,16 @@ class _Batch:
         joined = pa.concat_tables(tables).combine_chunks()
         kind = request.kind
         return kind.arrange(joined, request.field) if isinstance(kind, ArrangingIndexType) else joined
+
+    def _broken(self, number: int, records: pa.Table, why: str) -> list[Failure]:
+        """A failure for each slice of records that cannot be kept."""
+        files = [uri for each in self._results for uri in self._files_of(each)]
+        request = self._job.targets[number].request
+        at: list[int] = np.unique(records.column(SLICE_COLUMN).to_numpy()).tolist()
+        return [broken_rule(files[position], request, why) for position in at]
+
+    def _files_of(self, result: ChunkResult) -> list[str]:
+        return [each.name for each in Chunk(0, self._job.slices.slice(result.start, result.slices))]
 
 
 def _declined(records: pa.Table, kind: RefusingIndexType) -> NDArray[np.int32]:

@@ -12,8 +12,9 @@ from pruner.metadata.segments import SLICE_FIELD
 from pruner.pipeline.evaluation import DerivedReader
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.hudi_logs import log_rows
-from pruner.pipeline.requests import Failure
+from pruner.pipeline.requests import Failure, broken_rule, other_columns
 from pruner.pipeline.unions import UnionReader
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,15 +51,41 @@ def _record(reader: SliceReader, request: BuildRequest) -> Recorded | Failure:
         reader = DerivedReader(reader, field, has_logs=isinstance(reader, UnionReader))
     try:
         if row_kind is not None:
-            return row_kind.record_row(reader, field, request.options)
-        if request.gathering_kind is not None:
-            read = request.gathering_kind.read(reader, field, request.options)
-            if read is not None:
-                return ToGather(reader.footer.row_count, read)
-        return request.kind.record(reader, field, request.options)
+            found: Recorded = row_kind.record_row(reader, field, request.options)
+            why = _wrong_row(found, row_kind.record_schema)
+        else:
+            if request.gathering_kind is not None:
+                read = request.gathering_kind.read(reader, field, request.options)
+                if read is not None:
+                    return ToGather(reader.footer.row_count, read)
+            found = request.kind.record(reader, field, request.options)
+            why = _wrong_table(found)
+        return found if why is None else broken_rule(reader.name, request, why)
     # A broken file can make a reader raise nearly anything; the slice stays uncovered and says so.
     except Exception as error:
         return _failure(reader.name, request, error)
+
+
+def _wrong_row(found: Any, schema: Any) -> str | None:
+    """Say what is wrong with the record of a `RowIndexType`; None for nothing."""
+    if not isinstance(schema, pa.Schema):
+        return f"its record_schema is a {type(schema).__name__} and not a pyarrow.Schema"
+    if not isinstance(found, tuple):
+        return f"it recorded a {type(found).__name__} and not a tuple"
+    row, columns = cast("tuple[Any, ...]", found), len(schema)
+    if len(row) == columns:
+        return None
+    return f"it recorded {counted(len(row), 'value')} and its record_schema has {counted(columns, 'column')}"
+
+
+def _wrong_table(found: Any) -> str | None:
+    """Say what is wrong with the records of any other index type; None for nothing."""
+    if not isinstance(found, pa.Table):
+        return f"it recorded a {type(found).__name__} and not a pyarrow.Table"
+    reserved = next((name for name in found.column_names if name.startswith("__")), None)
+    return (
+        None if reserved is None else f"its column {reserved!r} has a name that begins with two underscores"
+    )
 
 
 def read_slice(
@@ -133,16 +160,31 @@ class Gathered:
                 self._rows[number].append(result)
                 self._positions[number].append(position)
             else:
-                self._tables[number].append(_numbered(result, np.full(result.num_rows, position, np.int32)))
+                records = _numbered(result, np.full(result.num_rows, position, np.int32))
+                before = self._tables[number]
+                why = other_columns(records, before[0]) if before else None
+                if why is None:
+                    before.append(records)
+                else:
+                    self.failures.append(broken_rule(files.name, self._requests[number], why))
 
     def _gather(self, number: int) -> None:
         """Make the records of the slices that wait for it."""
-        request = self._requests[number]
+        request, waiting = self._requests[number], self._positions[number]
         assert request.gathering_kind is not None
-        records, owners = request.gathering_kind.gather(self._to_gather[number], request.field.in_files())
-        positions = np.array(self._positions[number], np.int32)
-        self._to_gather[number], self._positions[number], self._waiting_rows[number] = [], [], 0
-        self._tables[number].append(_numbered(records, positions[owners]))
+        read, self._to_gather[number], self._positions[number] = self._to_gather[number], [], []
+        self._waiting_rows[number] = 0
+        try:
+            records, owners = request.gathering_kind.gather(read, request.field.in_files())
+            why = _wrong_table(records)
+        # The slices stay uncovered and say so, as where the records of one are made.
+        except Exception as error:
+            self.failures += [_failure(self._names[position], request, error) for position in waiting]
+            return
+        if why is None:
+            self._tables[number].append(_numbered(records, np.array(waiting, np.int32)[owners]))
+        else:
+            self.failures += [broken_rule(self._names[position], request, why) for position in waiting]
 
     def tables(self) -> list[pa.Table | None]:
         """One table of records with `__slice` for each request; None where there are no records."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pruner.indexes.optional import GatheringIndexType, RowIndexType
 from pruner.indexes.registry import index_type
+from pruner.metadata.segments import SLICE_COLUMN
 from pruner.parquet_type import ParquetType
 from pruner.schema import Field
 from pruner.tables.snapshot import READ_COLUMNS
@@ -52,6 +53,25 @@ class Failure:
     slice: str
     index: str
     reason: str
+
+
+def broken_rule(slice_: str, request: BuildRequest, why: str) -> Failure:
+    """The failure of a slice of which an index type of another distribution records what it must not."""
+    reason = f"index type {request.kind.name!r} cannot be used over {request.field.name}: {why}"
+    return Failure(slice_, request.name, reason)
+
+
+def other_columns(records: pa.Table, first: pa.Table) -> str | None:
+    """Say that the records of a slice have other columns than those of the first one; None where they do not."""
+    if records.schema.equals(first.schema):
+        return None
+    return f"it recorded the columns {_columns_of(records)} and of other files {_columns_of(first)}"
+
+
+def _columns_of(records: pa.Table) -> str:
+    """Names and types, without the number of the slice."""
+    fields: list[pa.Field[Any]] = list(cast("Any", records.schema))
+    return ", ".join(f"{each.name} {each.type}" for each in fields if each.name != SLICE_COLUMN)
 
 
 Progress: TypeAlias = Callable[[int, int], None]

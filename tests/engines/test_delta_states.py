@@ -23,9 +23,8 @@ from pruner.expr.nodes import Column, Compare, Expr, IsNull, Literal, Operator
 from pruner.expr.semantics import Semantics
 from pruner_duckdb.types import quote, quote_text
 from pruner_spark.relations.agreement import differing, spark_columns
-from tests.support import delta_tables as tables
 from tests.support import profiles
-from tests.support.delta_tables import BUILDERS, delta_states
+from tests.support.delta_tables import BUILDERS, delta_states, kept
 from tests.support.delta_writer import FILE, DeltaState
 
 if TYPE_CHECKING:
@@ -47,8 +46,8 @@ def test_tables_that_are_kept_are_not_built_again(
 ) -> None:
     for name in BUILDERS:
         delta_tables.path(name)
-    monkeypatch.delattr(tables, "session_with_jars")
-    tables.main()
+    monkeypatch.delattr(kept, "session_with_jars")
+    kept.main()
 
 
 @pytest.mark.parametrize("name", BUILDERS)

@@ -12,7 +12,7 @@ import pytest
 
 import pruner
 from pruner.errors import TableError
-from pruner.plugins import BrokenPluginError, load_plugin
+from pruner.plugins import BrokenPluginError, load_plugin, may_be_registered
 from tests.support.parquet_tables import write_file
 
 FORMAT = """
@@ -72,6 +72,7 @@ def _name(root: Path, *files: str) -> None:
 def opened(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
     """Opens the table after other code was added to its format."""
     load_plugin.cache_clear()
+    may_be_registered.cache_clear()
 
     def put(code: str = "") -> pruner.Table:
         module = f"odd_format_{next(_numbers)}"
@@ -85,6 +86,7 @@ def opened(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
     yield put
     load_plugin.cache_clear()
+    may_be_registered.cache_clear()
     for module in [each for each in sys.modules if each.startswith("odd_format_")]:
         del sys.modules[module]
 
