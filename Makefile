@@ -58,7 +58,7 @@ demo-iceberg: $(READY) ## Spark writes an Iceberg table and deletes rows; Spark,
 demo-trino: $(READY) ## The same on a real Trino, plain and pruned catalogs; needs a full JDK 25
 	@$(BIN)/python -m demo.trino
 
-quick: $(READY) ## Tests without a JVM and killed processes, with fewer random examples, about five minutes
+quick: $(READY) ## Tests without a JVM and killed processes, with fewer random examples and cases, about two minutes
 	@PRUNER_TEST_PROFILE=quick $(PYTEST) -n $(QUICK_WORKERS) \
 		-m "not spark and not trino and not faults and not load and not processes and not slow"
 

@@ -48,6 +48,7 @@ def test_the_extension_is_there_where_it_can_be_built() -> None:
     assert library.reason_against() is None
 
 
+@pytest.mark.slow
 def test_an_installation_without_the_extension_says_so_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +218,7 @@ def test_one_statement_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.Mo
         assert 1 <= len(asked) <= binds
 
 
+@pytest.mark.slow
 def test_a_table_may_get_files_of_other_schemas(tmp_path: Path) -> None:
     root = write_tree(
         tmp_path / "t", {f"f{n}.parquet": f"SELECT {n} AS a, {{'x': 1}} AS s" for n in range(3)}
@@ -248,6 +250,7 @@ def test_a_table_may_get_files_of_other_schemas(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_table_function_has_the_columns_that_views_hide(tmp_path: Path) -> None:
     """A view over Parquet files shows no names of files; what lies below it does, and prunes as well."""
     root = write_flights(tmp_path / "flights")
@@ -268,6 +271,7 @@ def test_the_table_function_has_the_columns_that_views_hide(tmp_path: Path) -> N
             assert [scan.kept for scan in con.last_plans] == [kept], sql
 
 
+@pytest.mark.slow
 def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> None:
     mixed = write_tree(
         tmp_path / "m",
@@ -294,6 +298,7 @@ def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> No
     assert con.cursor().execute("SELECT count(*) FROM stale").fetchall() == [(2,)]
 
 
+@pytest.mark.slow
 def test_it_is_off_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write_flights(tmp_path / "flights")
     assert isinstance(pruner_duckdb.connect({"flights": root}), pruner_duckdb.Connection)
@@ -408,6 +413,7 @@ def test_a_plan_that_takes_too_long_keeps_all_files(
     assert [(each.kept, each.reason) for each in con.last_plans] == [(12, "planning took too long")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("asked", ["_bind", "_static"])
 def test_an_interrupted_statement_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
     root = write_flights(tmp_path / "flights")
@@ -455,6 +461,7 @@ def test_a_table_that_cannot_be_listed_has_its_own_sentence(tmp_path: Path) -> N
     assert "planning failed" not in first
 
 
+@pytest.mark.slow
 def test_tables_of_a_closed_database_are_forgotten(tmp_path: Path) -> None:
     shared = connecting._shared()  # pyright: ignore[reportPrivateUsage]
     root = write_flights(tmp_path / "flights")
@@ -468,6 +475,7 @@ def test_tables_of_a_closed_database_are_forgotten(tmp_path: Path) -> None:
     assert len(shared._databases) <= before  # pyright: ignore[reportPrivateUsage]
 
 
+@pytest.mark.slow
 def test_the_first_statement_waits_for_no_import(tmp_path: Path) -> None:
     root = write_flights(tmp_path / "flights")
     indexed(root).create_index("bits", on="carrier", using="bitmap")
@@ -485,6 +493,7 @@ def test_the_first_statement_waits_for_no_import(tmp_path: Path) -> None:
     assert ran.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_after_a_fork(tmp_path: Path) -> None:
     root = write_flights(tmp_path / "flights")
     script = f"""
@@ -513,6 +522,7 @@ def test_after_a_fork(tmp_path: Path) -> None:
 THREADS, STATEMENTS = 8, 150
 
 
+@pytest.mark.slow
 def test_threads_and_cursors(tmp_path: Path) -> None:
     """Statements of all kinds side by side, while callbacks collect garbage."""
     con = native({"flights": indexed(write_flights(tmp_path / "flights"))})
@@ -584,6 +594,7 @@ UNNEST_ROWS = [
 ]
 
 
+@pytest.mark.slow
 def test_indexes_over_expressions_see_conditions_as_they_are_written(tmp_path: Path) -> None:
     root = write_flights(tmp_path / "flights")
     table = indexed(root)
@@ -606,6 +617,7 @@ def test_conditions_beside_unnest(compared: Compared, sql: str) -> None:
         assert kept == (UNNEST_KEPT[sql],)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_removed_while_the_statement_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -637,6 +649,7 @@ def test_a_file_that_is_removed_while_the_statement_runs(
         assert way() == right
 
 
+@pytest.mark.slow
 def test_a_statement_that_reads_alone_is_planned_again_where_a_file_was_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

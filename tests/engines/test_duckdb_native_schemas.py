@@ -23,7 +23,7 @@ from tests.support.spark_reads import SparkReads
 pytestmark = NEEDS_EXTENSION
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("later_first", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_types_and_nulls_are_those_of_the_union_by_name(tmp_path: Path, kind: str, later_first: bool) -> None:
@@ -143,7 +143,7 @@ STRUCT_QUERIES = (
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("later_first", [False, True])
 @pytest.mark.parametrize("case", STRUCTS)
 def test_fields_of_structs_are_found_by_their_names(tmp_path: Path, case: str, later_first: bool) -> None:
@@ -173,6 +173,7 @@ NOT_BY_NAMES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", NOT_BY_NAMES)
 def test_what_has_not_the_same_structs_is_read_the_other_way(tmp_path: Path, case: str) -> None:
     """DuckDB's reader takes fields in maps by their places, and fails for a field of a struct that is not there."""
@@ -247,6 +248,7 @@ def test_log_files_are_merged_the_other_way(hudi_tables: HudiTables, tmp_path: P
     )
 
 
+@pytest.mark.slow
 def test_nan_that_statistics_in_files_leave_out(tmp_path: Path) -> None:
     """NaN is greater than any number in DuckDB, and writers of Delta files leave it out of their statistics."""
     table = DeltaLog(tmp_path / "t", (Column("id", "long"), Column("x", "double")))

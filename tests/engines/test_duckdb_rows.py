@@ -71,7 +71,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Three:
     return Three(tmp_path_factory.mktemp("rows") / "t")
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_results_are_those_of_whole_files(
     three: Three, monkeypatch: pytest.MonkeyPatch, statement: str
@@ -106,6 +106,7 @@ def test_positions_are_given_only_for_few_rows_of_few_big_files(
     assert reading.positions_to_read(rare, rare.ordinals) is None, "too many files"
 
 
+@pytest.mark.slow
 def test_a_file_whose_rows_are_not_known_is_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ EVOLVED = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("sql", EVOLVED)
 def test_names_and_types_are_those_of_the_whole_table(evolved: Path, sql: str) -> None:
     pruned = pruner_duckdb.connect({"t": indexed(evolved)})
@@ -63,6 +63,7 @@ def test_names_and_types_are_those_of_the_whole_table(evolved: Path, sql: str) -
 NAMES = ('a.b"c', "it's", "$x", "日本", "two words", "Select", "file_index", "filename", "pruner_0", "UPPER")
 
 
+@pytest.mark.sampled(2)
 def test_names_of_columns(tmp_path: Path) -> None:
     def query(number: int) -> str:
         quoted = ['"' + name.replace('"', '""') + '"' for name in NAMES]
@@ -100,6 +101,7 @@ PATHS = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("folder", ["plain", "it's [a] *tree*"])
 def test_names_of_files(tmp_path: Path, folder: str) -> None:
     root = write_tree(tmp_path / folder, {name: f"SELECT {n} AS n" for n, name in enumerate(PATHS)})
@@ -124,6 +126,7 @@ PARTITIONS = {
 }
 
 
+@pytest.mark.sampled(2)
 def test_partition_values_are_those_of_the_snapshot(tmp_path: Path) -> None:
     root = write_tree(
         tmp_path / "parts", {f"{folder}/f.parquet": f"SELECT {n} AS n" for n, folder in enumerate(PARTITIONS)}
@@ -137,6 +140,7 @@ def test_partition_values_are_those_of_the_snapshot(tmp_path: Path) -> None:
         assert pruned.last_plans[-1].kept == 1
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("values", "data_type", "condition", "kept"),
     [
@@ -158,6 +162,7 @@ def test_typed_partition_values(
         assert pruned.last_plans[-1].kept == kept
 
 
+@pytest.mark.sampled(2)
 def test_a_column_both_in_the_path_and_in_the_file(tmp_path: Path) -> None:
     root = write_tree(
         tmp_path / "both",
@@ -179,6 +184,7 @@ def many_files(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     return Compared(pruner_duckdb.connect({"t": indexed(root)}), oracle({"t": root}))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("columns", ["n, k", "count(*), max(k)", "*", "t.k", "sum(n)"])
 def test_partition_values_of_many_files(many_files: Compared, columns: str) -> None:
     """Above a number of files the values are read beside the scan instead of from a constant list."""
@@ -188,7 +194,7 @@ def test_partition_values_of_many_files(many_files: Compared, columns: str) -> N
     assert compared.kept(f"SELECT {columns} FROM t WHERE n < 80 AND k <> 'v3'") == (64,)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "folders",
     [

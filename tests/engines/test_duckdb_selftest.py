@@ -98,6 +98,7 @@ def test_the_running_version_is_among_the_tested_ones_and_would_pass() -> None:
     assert selftest.find_problem(Shadow()) is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unknown_version")
 def test_an_unknown_version_that_writes_the_known_form_prunes(flights: Path) -> None:
     with warnings.catch_warnings():
@@ -107,7 +108,7 @@ def test_an_unknown_version_that_writes_the_known_form_prunes(flights: Path) -> 
     assert con.last_plans[-1].kept == 1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.usefixtures("unknown_version")
 @pytest.mark.parametrize("words", PLANS.values(), ids=PLANS)
 def test_plans_of_another_form_prune_nothing_and_warn_once(flights: Path, words: dict[str, str]) -> None:
@@ -129,6 +130,7 @@ def test_such_plans_would_lose_rows_if_they_were_believed(flights: Path) -> None
     assert len(answer(believed, SELECTIVE)) < SELECTED
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.usefixtures("unknown_version")
 @pytest.mark.parametrize("words", TREES.values(), ids=TREES)
 def test_parse_trees_of_another_form_are_noticed(words: dict[str, str]) -> None:

@@ -104,6 +104,7 @@ def test_a_shared_parse_keeps_the_text_and_the_places() -> None:
     assert shadow.parse(template.format(7, 8)).references != first.references
 
 
+@pytest.mark.slow
 def test_values_of_shared_statements_prune_each_by_itself(reading: Compared) -> None:
     for low in (65, 70, 100, 127, 128, 129, 255, 300, 511):
         rows = f"SELECT count(*), min(id) FROM flights WHERE id BETWEEN {low} AND {low} + 5"

@@ -110,6 +110,7 @@ def case_of(tape: Tape) -> tuple[Parts, str, list[str], Any]:
     return parts, condition, tape.some_of(parts.columns(), 3), tape.one_of(PARTITIONINGS)
 
 
+@pytest.mark.slow
 @settings(max_examples=profiles.examples(PARTITIONED))
 @given(case=tapes().map(case_of))
 def test_three_parts_are_the_whole(pair: Pair, case: tuple[Any, ...]) -> None:

@@ -28,6 +28,7 @@ UNCASTABLE: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kinds", UNCASTABLE)
 def test_what_plain_duckdb_answers_of_a_column_that_cannot_be_cast(tmp_path: Path, kinds: str) -> None:
     """`union_by_name` casts while it reads: counts and IS NULL need no cast, and an error names the file."""

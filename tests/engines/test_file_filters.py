@@ -99,7 +99,7 @@ def files_of(plan: pruner.Plan) -> list[str]:
     return [Path(uri).name for uri in plan.files]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_no_row_is_lost_and_other_files_are_left_out(root: Path, column: str) -> None:
     table = pruner.open_table(root)
@@ -139,6 +139,7 @@ def test_what_they_are_not_asked(root: Path, predicate: str) -> None:
     assert NAME not in {step.index for step in plan.steps}
 
 
+@pytest.mark.sampled(3)
 def test_queries_through_duckdb_are_those_without_pruner(root: Path) -> None:
     con = pruner_duckdb.connect({"t": str(root)})
     for column in COLUMNS:
