@@ -205,6 +205,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("odd") / "t"
     root.mkdir()
     nan = float("nan")
+    keys: list[list[int | None]] = [[1, 1], [1, 1], [1, 2], [2, 2], [2, None], [2, None]]
     groups: list[list[float | None]] = [
         [-1.0, -0.0],
         [0.0, 1.0],
@@ -216,7 +217,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, values in enumerate(groups):
         columns = {
             "f": pa.array(values, pa.float64()),
-            "k": pa.array([1, 2] if number < 3 else [2, None], pa.int32()),
+            "k": pa.array(keys[number], pa.int32()),
             "n": pa.array([number * 2, number * 2 + 1], pa.int64()),
         }
         pq.write_table(pa.table(columns), root / f"{number}.parquet")
