@@ -61,7 +61,7 @@ def _slices(count: int) -> pa.Table:
     texts: Any = compute.cast(pa.array(ordinals), pa.string())
     join = compute.binary_join_element_wise
     ids = join("9f2c1d33-6a0b-4f7e-9c1e-", compute.utf8_lpad(texts, 12, "0"), "")
-    partition = pa.array((ordinals * PARTITIONS // count).astype(np.int32))
+    partition: Any = pa.array((ordinals * PARTITIONS // count).astype(np.int32))
     paths = text_array([f"city={number:04}" for number in range(PARTITIONS)])
     keys = np.random.default_rng(1).bytes(16 * count)
     known: dict[str, Any] = {
