@@ -75,7 +75,7 @@ def text_array(values: Sequence[str], nulls: Sequence[bool] | NDArray[np.bool_] 
     joined = "".join(values)
     data = joined.encode()
     # Most are ASCII, of which every character is a byte.
-    lengths = map(len, values) if len(data) == len(joined) else (len(each.encode()) for each in values)
+    lengths = map(len, values) if len(data) == len(joined) else (len(value.encode()) for value in values)
     if len(data) > _MOST_BYTES:
         return arrow.array(values, pa.string(), mask=np.asarray(nulls, np.bool_) if len(nulls) else None)
     return _one_behind_the_other(pa.string(), data, lengths, len(values), _validity(nulls))
@@ -88,7 +88,7 @@ def bytes_array(values: Sequence[bytes], width: int) -> Any:
         ArrowInvalid: one of them has another.
     """
     type_ = pa.binary(width)
-    if any(len(each) != width for each in values):
+    if any(len(value) != width for value in values):
         return arrow.array(values, type_)
     return arrow.Array.from_buffers(type_, len(values), [None, arrow.py_buffer(b"".join(values))])
 

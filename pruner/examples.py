@@ -148,7 +148,7 @@ def _flights(number: NDArray[np.int64], departure: NDArray[np.int64], carrier: N
         "flight": pa.array(number + 1),
         "departure": pa.array(moment, pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC")),
         "carrier": _chosen(_CARRIERS, carrier),
-        "tail": pa.array([f"N{each}" for each in (10_000 + _mixed(number, 6) % 4000).tolist()], pa.string()),
+        "tail": pa.array([f"N{day}" for day in (10_000 + _mixed(number, 6) % 4000).tolist()], pa.string()),
         "origin": _chosen(("EWR", "JFK", "LGA"), _mixed(number, 7) % 3),
         "destination": _chosen(_DESTINATIONS, destination),
         "distance": pa.array(distance),

@@ -77,8 +77,8 @@ def defines_indexes(
     if is_of_catalog(root):
         from pruner.tables.iceberg.catalogs import CatalogTable
 
-        found = CatalogTable(root, options).look()
-        root, options = found.root, dict(found.options)
+        pointed = CatalogTable(root, options).look()
+        root, options = pointed.root, dict(pointed.options)
     _, metadata = _metadata(root, options, index_uri)
     return bool(metadata.state().definitions)
 

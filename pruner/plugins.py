@@ -117,26 +117,26 @@ def load_plugin(group: Group, name: str) -> object:
     entry = _entry(group, name)
     described = _described(group, entry)
     try:
-        found: object = entry.load()
+        plugin: object = entry.load()
     # Whatever the other package's import raises, the user learns which package it is.
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise BrokenPluginError(f"{described} cannot be loaded: {reason}{_advice(entry, error)}") from error
-    problem = _problem(group, entry, found)
+    problem = _problem(group, entry, plugin)
     if problem is not None:
         raise BrokenPluginError(f"{described} cannot be used: {problem}")
-    return found
+    return plugin
 
 
 def _entry(group: Group, name: str) -> EntryPoint:
-    found = [each for each in _entries(group) if each.name.lower() == name.lower()]
-    if not found:
+    entries = [entry for entry in _entries(group) if entry.name.lower() == name.lower()]
+    if not entries:
         known = ", ".join(plugin_names(group)) or "none"
         raise MissingPluginError(f"no {group.noun} {name!r} is installed; there are: {known}")
-    if len({each.value for each in found}) > 1:
-        packages = " and ".join(sorted(each.dist.name if each.dist else each.value for each in found))
+    if len({entry.value for entry in entries}) > 1:
+        packages = " and ".join(sorted(entry.dist.name if entry.dist else entry.value for entry in entries))
         raise BrokenPluginError(f"{group.noun} {name!r} is registered by {packages}: uninstall all but one")
-    return found[0]
+    return entries[0]
 
 
 def _described(group: Group, entry: EntryPoint) -> str:
@@ -152,13 +152,13 @@ def _advice(entry: EntryPoint, error: Exception) -> str:
     return f"; {installing(entry.name, entry.dist.name)}" if entry.name in extras else ""
 
 
-def _problem(group: Group, entry: EntryPoint, found: object) -> str | None:
-    if isinstance(found, type):
-        return f"it is the class {found.__name__}, where one object of it is to be registered"
-    missing = [name for name in group.attributes if not hasattr(found, name)]
+def _problem(group: Group, entry: EntryPoint, plugin: object) -> str | None:
+    if isinstance(plugin, type):
+        return f"it is the class {plugin.__name__}, where one object of it is to be registered"
+    missing = [name for name in group.attributes if not hasattr(plugin, name)]
     if missing:
         return f"it has no {', no '.join(missing)}"
-    called = getattr(found, group.attributes[0])
+    called = getattr(plugin, group.attributes[0])
     if called != entry.name.lower():
         return f"its {group.attributes[0]} is {called!r}, and its entry must have the same name"
     return None

@@ -92,9 +92,9 @@ class Field:
         """The path under which records of the field are kept: they follow a column that gets another name."""
         if self.expression is None:
             return self.stored or self.path
-        if all(each.stored is None for each in self.sources):
+        if all(source.stored is None for source in self.sources):
             return self.path
-        return (*self.path, *(".".join(each.recorded) for each in self.sources))
+        return (*self.path, *(".".join(source.recorded) for source in self.sources))
 
     def in_files(self) -> Field:
         """The field as files hold it, for whoever reads them."""
@@ -108,7 +108,7 @@ class Field:
     @property
     def type_name(self) -> str:
         """The type for people. A UUID, which Arrow has as 16 bytes, is one by its files' word."""
-        of_uuids = bool(self.parquet) and all(each.meaning == "UUID" for each in self.parquet)
+        of_uuids = bool(self.parquet) and all(type_.meaning == "UUID" for type_ in self.parquet)
         return "UUID" if of_uuids else type_name(self.type)
 
 
@@ -156,10 +156,10 @@ class TableSchema:
         Raises:
             SchemaError: the table has it no more.
         """
-        found = self._by_recorded.get(path)
-        if found is None:
+        own_field = self._by_recorded.get(path)
+        if own_field is None:
             raise SchemaError(f"no column {'.'.join(path)!r}: the table has {self._names()}")
-        return found
+        return own_field
 
     def has_records_of(self, path: tuple[str, ...]) -> bool:
         """Whether the table has a field of which records are kept under a path."""
@@ -167,8 +167,8 @@ class TableSchema:
 
     def shown(self, recorded: tuple[str, ...], otherwise: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """The path of the field of which records are kept under a path; that one, or another, where it is gone."""
-        found = self._by_recorded.get(recorded)
-        return found.path if found is not None else otherwise or recorded
+        own_field = self._by_recorded.get(recorded)
+        return own_field.path if own_field is not None else otherwise or recorded
 
     def _names(self, limit: int = 20) -> str:
         names = [entry.name for entry in self.fields if len(entry.path) == 1]

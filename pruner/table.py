@@ -334,13 +334,13 @@ class Table:
 
         view = self._views.current()
         drawn = Cartographer(view.snapshot, view.state, self._segments, self.storage_options)
-        found = drawn.table(self.uri, [columns] if isinstance(columns, str) else list(columns))
+        drawn_map = drawn.table(self.uri, [columns] if isinstance(columns, str) else list(columns))
         if not history or view.state is None:
-            return found
+            return drawn_map
         from pruner.maintenance.status import coverage_over_time
 
         told = coverage_over_time(self._metadata, view.snapshot, view.state, self._segments)
-        return replace(found, history=told)
+        return replace(drawn_map, history=told)
 
     def advise(
         self,

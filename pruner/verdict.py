@@ -166,11 +166,11 @@ def _null_test(
 
 
 def _any(answers: Iterable[AnswerT]) -> AnswerT:
-    return reduce(lambda found, answer: found | answer, answers)
+    return reduce(lambda left, answer: left | answer, answers)
 
 
 def _all(answers: Iterable[AnswerT]) -> AnswerT:
-    return reduce(lambda found, answer: found & answer, answers)
+    return reduce(lambda left, answer: left & answer, answers)
 
 
 def _constant_outcome(value: bool | None) -> Outcome:

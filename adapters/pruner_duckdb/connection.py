@@ -156,8 +156,8 @@ class Connection:
             with runner.changes.during(query):
                 runner.native.executemany(query, parameters)
             return self
-        for each in parameters or (None,):
-            for statement in runner.statements(query, each, method, scope):
+        for parameter in parameters or (None,):
+            for statement in runner.statements(query, parameter, method, scope):
                 runner.run(statement)
         return self
 
@@ -214,8 +214,8 @@ class Connection:
         runner = self._runner
         # A relation runs later, with the values of now.
         *before, last = runner.statements(query, copy(params), runner.method(lazy=True), scope)
-        for each in before:
-            runner.run(each)
+        for statement in before:
+            runner.run(statement)
         if alias:
             last = replace(last, method=runner.method(lazy=True, alias=alias))
         try:
@@ -261,7 +261,7 @@ class Connection:
             runner.changes.handed_out()
             return LazyRelation(make, restated, runner.tables.look_again) if variables else result
         select = form.select
-        scope.keep({each.path[-1] for each in select.references if len(each.path) == 1})
+        scope.keep({reference.path[-1] for reference in select.references if len(reference.path) == 1})
         if form.literal or not runner.rewriter.binds(select, statement.parameters, runner.relation_of(scope)):
             # A mistake is to be reported here, as DuckDB does.
             runner.attempt(statement, record=False)
@@ -284,7 +284,9 @@ class Connection:
             return None
         tables, read = self._runner.tables, read_by(condition, self._runner.rewriter.parse)
         # A condition means the variables of whoever calls `filter`, not those of the statement.
-        if read is None or statement.scope.has_any(each.path[-1] for each in read if not tables.of(each)):
+        if read is None or statement.scope.has_any(
+            reference.path[-1] for reference in read if not tables.of(reference)
+        ):
             return None
         text = with_condition(statement.text, condition, statement.method.alias)
         whole = None if text is None else statement.with_text(text)
@@ -347,14 +349,14 @@ def connect(
         duckdb.Error: the database cannot be opened.
     """
     given = dict(config or {})
-    found, reason = _native(
+    native_connection, reason = _native(
         tables,
         native,
         lambda: why_not(database, given),
         lambda *ready: open_native(ready[0], given, read_only, *ready[1:]),
     )
-    if found is not None:
-        return found
+    if native_connection is not None:
+        return native_connection
     con = duckdb.connect(database, read_only=read_only, config=given)
     own = database == ":memory:"
     changes = DatabaseChanges(all_pass_here=own, is_pristine=own and are_harmless(config or ()))
@@ -380,7 +382,7 @@ def _native(
     plans: Newest[Scan] = Newest(maxlen=KEPT_PLANS)
 
     def other_way(con: duckdb.DuckDBPyConnection, rest: Mapping[str, KnownTable]) -> Connection:
-        names = TableNames({each.path: each for each in rest.values()})
+        names = TableNames({table.path: table for table in rest.values()})
         return _over(con, names, DatabaseChanges(all_pass_here=False), plans)
 
     try:
@@ -429,11 +431,11 @@ def attach(
         PrunerError: the database has a table of one of the names, an option is unknown, or there is no native scan and
             `native` is "on".
     """
-    found, reason = _native(
+    native_connection, reason = _native(
         tables, native, lambda: why_not_attached(con), lambda *ready: attach_native(con, *ready)
     )
-    if found is not None:
-        return found
+    if native_connection is not None:
+        return native_connection
     return _attached(con, tables, DatabaseChanges(all_pass_here=False), reason)
 
 
@@ -444,10 +446,10 @@ def _attached(
     reason: str | None,
 ) -> Connection:
     known = _known(tables)
-    found = _over(con, TableNames(known), changes, Newest(maxlen=KEPT_PLANS))
+    connection = _over(con, TableNames(known), changes, Newest(maxlen=KEPT_PLANS))
     if reason is not None:
-        found.unserved.update((each.name, reason) for each in known.values())
-    return found
+        connection.unserved.update((table.name, reason) for table in known.values())
+    return connection
 
 
 def _over(

@@ -138,8 +138,10 @@ class LazyRelation:
     def _wrapped(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
             def use(native: duckdb.DuckDBPyRelation) -> Any:
-                plain = tuple(_native(each) for each in arguments)
-                return getattr(native, name)(*plain, **{key: _native(each) for key, each in named.items()})
+                plain = tuple(_native(argument) for argument in arguments)
+                return getattr(native, name)(
+                    *plain, **{key: _native(argument) for key, argument in named.items()}
+                )
 
             given = [*arguments, *named.values()]
             if (

@@ -95,7 +95,7 @@ class StatementRunner:
         if not isinstance(query, str) or ";" not in query or not self.stored.concern(query):
             return [statement(query, parameters)]
         try:
-            parts = [str(each.query) for each in self.native.extract_statements(query)]
+            parts = [str(statement.query) for statement in self.native.extract_statements(query)]
         except duckdb.Error:
             return [statement(query, parameters)]
         if len(parts) < 2:
@@ -204,7 +204,9 @@ class StatementRunner:
             references = statement.parse(statement.text).references
         except NotSelect:
             return set()
-        return {names[each.path[0].lower()] for each in references if each.path[0].lower() in names}
+        return {
+            names[reference.path[0].lower()] for reference in references if reference.path[0].lower() in names
+        }
 
     def relation_of(self, scope: Scope) -> Callable[[str], duckdb.DuckDBPyRelation]:
         """Makes a relation of a query that sees the user's variables, to look at its shape: nothing is read."""
@@ -259,9 +261,9 @@ class StatementRunner:
         self, again: Rewritten, statement: Statement, use: Callable[[Any], _Result], *, record: bool
     ) -> _Result:
         """Run a statement once more, over all files; its scans count once its result was of use."""
-        found = use(self._call_rewritten(again, statement))
+        result = use(self._call_rewritten(again, statement))
         self._record(again, record)
-        return found
+        return result
 
     def restated(self, error: duckdb.Error, statement: Statement) -> Exception:
         """An error of DuckDB as one about the statement that was asked for; where reading merged rows was what failed,

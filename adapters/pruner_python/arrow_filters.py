@@ -86,16 +86,16 @@ def _metadata(schema: Any) -> list[_Part]:
 
     def number() -> int:
         nonlocal place
-        (found,) = struct.unpack("=i", ctypes.string_at(place, 4))
+        (integer,) = struct.unpack("=i", ctypes.string_at(place, 4))
         place += 4
-        return found
+        return integer
 
     def text() -> str:
         nonlocal place
         size = number()
-        found = ctypes.string_at(place, size)
+        content = ctypes.string_at(place, size)
         place += size
-        return found.decode()
+        return content.decode()
 
     return [(text(), text()) for _ in range(number())]
 
@@ -135,9 +135,13 @@ class _Reader:
                 options = self._value(part[1])[1]
             else:
                 arguments.append(self._from(part))
-        found = self._known(function, arguments, options)
-        columns = tuple(dict.fromkeys(each for argument in arguments for each in columns_of(argument)))
-        return Opaque(columns, function, "pyarrow's function is not understood") if found is None else found
+        expression = self._known(function, arguments, options)
+        columns = tuple(dict.fromkeys(column for argument in arguments for column in columns_of(argument)))
+        return (
+            Opaque(columns, function, "pyarrow's function is not understood")
+            if expression is None
+            else expression
+        )
 
     def _known(self, function: str, arguments: list[Expr], options: Any) -> Expr | None:
         match function, arguments:
@@ -184,7 +188,7 @@ class _Reader:
         if (
             options["null_matching_behavior"].as_py() not in _FALSE_FOR_NULL
             or pa.types.is_floating(values.type)
-            or any(each.value is None or not self._fits(column, each) for each in literals)
+            or any(literal.value is None or not self._fits(column, literal) for literal in literals)
         ):
             return None
         return conjunction((In(column, literals), Not(IsNull(column))))
@@ -192,10 +196,10 @@ class _Reader:
     def _type_of(self, column: Column) -> pa.DataType:
         schema: Any = self._schema
         name, *inner = column.path
-        found: Any = schema.field(name).type
+        data_type: Any = schema.field(name).type
         for each in inner:
-            found = found.field(each).type
-        return found
+            data_type = data_type.field(each).type
+        return data_type
 
 
 def _literal(type_: pa.DataType, value: Any) -> Literal:

@@ -24,9 +24,9 @@ def scan(
 ) -> Any:
     """The files of a plan in a session context: see `pruner.adapters.FileScanner`."""
     context: Any = datafusion.SessionContext() if into is None else into
-    found: Any = arrow.scan(plan, columns, storage_options)
+    frame: Any = arrow.scan(plan, columns, storage_options)
     return context.read_table(
-        _InFewParts(list(found.get_fragments()), found.schema, found.format, found.filesystem)
+        _InFewParts(list(frame.get_fragments()), frame.schema, frame.format, frame.filesystem)
     )
 
 

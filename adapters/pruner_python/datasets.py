@@ -69,8 +69,8 @@ class PrunedDataset(ds.Dataset):
         Raises:
             PrunerError: the table cannot be listed completely, or not be read by pyarrow.
         """
-        found: Any = self._planned(filter, columns)
-        return found.scanner(columns, filter, *more, **options)
+        scanner: Any = self._planned(filter, columns)
+        return scanner.scanner(columns, filter, *more, **options)
 
     def get_fragments(self, filter: Any = None) -> Any:  # noqa: A002 - pyarrow's name
         """The files that may hold rows for a filter."""

@@ -63,7 +63,7 @@ def _told_by_folders(part: PartitionFiles) -> bool:
     """Tell whether Polars reads of the paths of a partition what the snapshot has: plain texts, numbers and days."""
     told = {name: _as_folder(value.as_py()) for name, value in part.values.items()}
     for folder in {file.rpartition("/")[0] for file in part.files}:
-        named: list[Any] = [each.split("=", 1) for each in folder.split("/") if "=" in each]
+        named: list[Any] = [part.split("=", 1) for part in folder.split("/") if "=" in part]
         if len(named) != len(told) or dict(named) != told:
             return False
     return True
@@ -86,25 +86,27 @@ def _check_types(file: str, stored: Mapping[str, Any], storage_options: Mapping[
     """Refuse a file of which Polars makes other types than the table has, and which it does not convert."""
     options = dict(storage_options) or None
     frame = pl.scan_parquet(file, hive_partitioning=False, glob=False, storage_options=options)
-    for name, found in frame.collect_schema().items():
-        if name in stored and not _converts(found, stored[name]):
-            raise refusal(name, f"the table has {stored[name]}, and Polars makes {found} of {file}")
+    for name, data_type in frame.collect_schema().items():
+        if name in stored and not _converts(data_type, stored[name]):
+            raise refusal(name, f"the table has {stored[name]}, and Polars makes {data_type} of {file}")
 
 
-def _converts(found: Any, wanted: Any) -> bool:
-    if isinstance(found, pl.Struct) and isinstance(wanted, pl.Struct):
+def _converts(data_type: Any, wanted: Any) -> bool:
+    if isinstance(data_type, pl.Struct) and isinstance(wanted, pl.Struct):
         parts = {part.name: part.dtype for part in wanted.fields}
-        return all(part.name in parts and _converts(part.dtype, parts[part.name]) for part in found.fields)
-    if isinstance(found, pl.List) and isinstance(wanted, pl.List):
-        return _converts(found.inner, wanted.inner)
-    if isinstance(found, pl.Datetime) and isinstance(wanted, pl.Datetime):
-        zones = (found.time_zone is None, wanted.time_zone is None)
-        return found.time_unit == wanted.time_unit and zones[0] == zones[1]
-    if isinstance(found, pl.Categorical):
+        return all(
+            part.name in parts and _converts(part.dtype, parts[part.name]) for part in data_type.fields
+        )
+    if isinstance(data_type, pl.List) and isinstance(wanted, pl.List):
+        return _converts(data_type.inner, wanted.inner)
+    if isinstance(data_type, pl.Datetime) and isinstance(wanted, pl.Datetime):
+        zones = (data_type.time_zone is None, wanted.time_zone is None)
+        return data_type.time_unit == wanted.time_unit and zones[0] == zones[1]
+    if isinstance(data_type, pl.Categorical):
         return bool(wanted == pl.String)
     # Wider numbers have been checked by what the files hold.
-    numbers = found.is_integer() and wanted.is_integer() and pl.Int128 not in (found, wanted)
-    return bool(found == wanted or numbers or (found.is_decimal() and wanted.is_decimal()))
+    numbers = data_type.is_integer() and wanted.is_integer() and pl.Int128 not in (data_type, wanted)
+    return bool(data_type == wanted or numbers or (data_type.is_decimal() and wanted.is_decimal()))
 
 
 def _frame(

@@ -48,7 +48,7 @@ def leaves_of(relations: Any) -> list[Leaf]:
 
 def told_leaves(described: Sequence[Mapping[str, Any]]) -> list[Leaf]:
     """Return the leaves that were described."""
-    return [_leaf(position, each) for position, each in enumerate(described)]
+    return [_leaf(position, description) for position, description in enumerate(described)]
 
 
 def _leaf(position: int, told: Mapping[str, Any]) -> Leaf:
@@ -182,9 +182,9 @@ def spark_format(name: str) -> SparkFormat:
     Raises:
         TableError: no scan of such tables is pruned in Spark.
     """
-    for each in _ALL:
-        if each.name == name:
-            return each
+    for format_ in _ALL:
+        if format_.name == name:
+            return format_
     raise TableError(f"tables of the format {name} are not read in Spark: read them with spark.read")
 
 
@@ -195,15 +195,15 @@ def format_of(leaf: Leaf) -> SparkFormat:
         NotPrunableError: the listing of such a relation is not that of a table's snapshot.
     """
     kind = leaf.index
-    for each in _ALL:
-        if kind in each.unpruned:
-            raise NotPrunableError(each.unpruned[kind])
-        if kind in each.indexes:
-            if each.queries and leaf.query_type not in each.queries:
+    for format_ in _ALL:
+        if kind in format_.unpruned:
+            raise NotPrunableError(format_.unpruned[kind])
+        if kind in format_.indexes:
+            if format_.queries and leaf.query_type not in format_.queries:
                 raise NotPrunableError("incremental reads are not pruned")
-            if each is PARQUET and leaf.format != _PARQUET_FORMAT:
+            if format_ is PARQUET and leaf.format != _PARQUET_FORMAT:
                 raise NotPrunableError(f"files of the format {leaf.format_name} are not pruned")
-            return each
+            return format_
     if kind.startswith(_V2_TABLES):
         raise NotPrunableError(_V2_REASON)
     raise NotPrunableError(f"relations over {kind.rsplit('.', 1)[-1]} are not pruned")

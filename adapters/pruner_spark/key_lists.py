@@ -101,8 +101,8 @@ def _ranges(known: DataFrame, columns: Sequence[_Typed]) -> Iterable[Expr]:
     from pyspark.sql import functions
 
     ends = [end(name) for name in known.columns for end in (functions.min, functions.max)]
-    (found,) = known.agg(*ends).collect()
+    (extremes,) = known.agg(*ends).collect()
     for number, (column, type_) in enumerate(columns):
-        for operator, end in ((Operator.GE, found[2 * number]), (Operator.LE, found[2 * number + 1])):
+        for operator, end in ((Operator.GE, extremes[2 * number]), (Operator.LE, extremes[2 * number + 1])):
             if not _is_unsure(end):
                 yield Compare(operator, column, _literal(end, type_))

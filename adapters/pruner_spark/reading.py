@@ -145,22 +145,22 @@ def _resolved(
         TableError: there is no such table, or its format is not supported.
         pyspark.errors.PySparkException: Spark cannot read it.
     """
-    found, refusal = _format(spark, settings)
-    read_as = spark_format(found)
+    format_name, refusal = _format(spark, settings)
+    read_as = spark_format(format_name)
     if read_as.needs is not None and not java_side(spark).has_class(read_as.needs[0]):
         _, package, extension = read_as.needs
         raise TableError(
-            f"{settings.uris[0]} is a {found} table, which this Spark session has no classes for: add {package} to "
-            f"spark.jars.packages and {extension} to spark.sql.extensions"
+            f"{settings.uris[0]} is a {format_name} table, which this Spark session has no classes for: "
+            f"add {package} to spark.jars.packages and {extension} to spark.sql.extensions"
         )
-    reader = spark.read.format(found)
+    reader = spark.read.format(format_name)
     if read_optimized:
         reader = reader.option("hoodie.datasource.query.type", "read_optimized")
     reader = reader.options(**options)
     if as_of is not None:
         if read_as.as_of_option is None:
             raise TableError(
-                f"{settings.uris[0]} is a {found} table, which has no earlier snapshots: leave as_of out"
+                f"{settings.uris[0]} is a {format_name} table, which has no earlier snapshots: leave as_of out"
             )
         if read_as.as_of_version:
             version = opened(settings).snapshot(as_of).data.version

@@ -39,18 +39,18 @@ def sort_for(
     """
     from pyspark.sql import functions
 
-    parts = [functions.expr(each) for each in _parts(frame, on, table)]
+    parts = [functions.expr(part) for part in _parts(frame, on, table)]
     if files is None:
         return frame.sort(*parts)
     return frame.repartitionByRange(files, *parts).sortWithinPartitions(*parts)
 
 
 def _parts(frame: DataFrame, on: str, table: Place | Table | None) -> list[str]:
-    if on.casefold() not in (each.casefold() for each in frame.columns):
+    if on.casefold() not in (column.casefold() for column in frame.columns):
         for known in _tables(frame) if table is None else (_opened(table),):
-            found = order_by(known.indexes(), on, known.schema, "spark")
-            if found is not None:
-                return found
+            keys = order_by(known.indexes(), on, known.schema, "spark")
+            if keys is not None:
+                return keys
     return [on]
 
 

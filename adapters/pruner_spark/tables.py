@@ -58,12 +58,12 @@ def indexed_behind(names: Sequence[str], roots: Sequence[str]) -> TableSettings 
         ConfigError: the configuration cannot be read.
     """
     config = load()
-    if (found := config.find_at(roots)) is not None:
-        return found
+    if (configured := config.find_at(roots)) is not None:
+        return configured
     for name in names:
         # A bare name alone may be that of another table in another schema; its place has been compared already.
-        if "." in name and (found := config.find(name)) is not None:
-            return found
+        if "." in name and (configured := config.find(name)) is not None:
+            return configured
     if len(roots) != 1:
         return None
     settings = TableSettings(uris=tuple(roots))

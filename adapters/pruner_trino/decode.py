@@ -61,10 +61,10 @@ def _inside(column: TypedExpr, values: Values, kind: TrinoType) -> Expr | None:
         case NoValues():
             return FALSE
         case RangeValues(ranges):
-            return _in_ranges(column, [_Span.of(each, kind) for each in ranges])
+            return _in_ranges(column, [_Span.of(span, kind) for span in ranges])
         case DiscreteValues(inclusive, listed):
-            found = equals_any(column, [_value(value, kind) for value in listed])
-            return found if inclusive else Not(found)
+            predicate = equals_any(column, [_value(value, kind) for value in listed])
+            return predicate if inclusive else Not(predicate)
         case OpaqueValues():
             raise AssertionError("opaque values are refused before")
 
@@ -99,10 +99,10 @@ class _Span:
 
 
 def _value(value: Any, kind: TrinoType) -> Literal:
-    found = literal(value, kind)
-    if found.value is None or (isinstance(found.value, float) and math.isnan(found.value)):
+    operand = literal(value, kind)
+    if operand.value is None or (isinstance(operand.value, float) and math.isnan(operand.value)):
         raise NotUnderstood("a domain with NULL or NaN among its values")
-    return found
+    return operand
 
 
 def _in_ranges(column: TypedExpr, spans: Sequence[_Span]) -> Expr | None:
@@ -140,9 +140,9 @@ def _between(before: _Span, after: _Span) -> _Span | None:
     return _Span(_End(low.value, not low.inclusive), _End(high.value, not high.inclusive))
 
 
-def _order(found: Literal) -> Any:
+def _order(order: Literal) -> Any:
     """What the values of one type are ordered by; days that Python's dates do not reach are numbers."""
-    return day_number(found.value) if isinstance(found.value, datetime.date) else found.value
+    return day_number(order.value) if isinstance(order.value, datetime.date) else order.value
 
 
 def _in_some(column: TypedExpr, spans: Sequence[_Span]) -> Expr:
@@ -177,20 +177,20 @@ def decode_request(content: bytes, semantics: Semantics) -> Expr:
         raise PredicateError(
             f"a predicate in Trino's form was sent for {semantics.engine}: set the engine to trino"
         )
-    found = read_content(content)
-    _require_columns(found)
-    decoder = Expressions(found.columns)
-    parts = [part for domain in found.domains for part in _domain(domain, decoder)]
-    if found.expression is not None:
-        parts.append(decoder.predicate(found.expression))
+    request = read_content(content)
+    _require_columns(request)
+    decoder = Expressions(request.columns)
+    parts = [part for domain in request.domains for part in _domain(domain, decoder)]
+    if request.expression is not None:
+        parts.append(decoder.predicate(request.expression))
     return conjunction(tuple(dict.fromkeys(part for part in parts if part != TRUE)))
 
 
 def _domain(domain: TupleDomain, decoder: Expressions) -> Iterator[Expr]:
     if domain.none:
         yield FALSE
-    for each in domain.columns:
-        yield decode_domain(each, decoder)
+    for column in domain.columns:
+        yield decode_domain(column, decoder)
 
 
 def decode_domain(domain: ColumnDomain, decoder: Expressions) -> Expr:
@@ -205,7 +205,7 @@ def decode_domain(domain: ColumnDomain, decoder: Expressions) -> Expr:
 
 def _require_columns(content: Content) -> None:
     """Every id must be that of a column: a part about nothing would be a misunderstanding of the whole."""
-    named = [each.column for domain in content.domains for each in domain.columns]
+    named = [column.column for domain in content.domains for column in domain.columns]
     if content.expression is not None:
         named += survey(content.expression)[0]
     missing = sorted(set(named) - content.columns.keys())

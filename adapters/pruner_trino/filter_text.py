@@ -180,13 +180,13 @@ class _Reader:
 
     def _list(self, depth: int) -> list[Node]:
         """Expressions up to the closing parenthesis."""
-        found: list[Node] = []
+        nodes: list[Node] = []
         while not self._sees(")"):
-            if found:
+            if nodes:
                 self._take(",")
-            found.append(self._expression(depth + 1))
+            nodes.append(self._expression(depth + 1))
         self._take(")")
-        return found
+        return nodes
 
     def _skipped(self, start: int) -> Node:
         """Whatever stands up to the parenthesis that closes the one before `start`."""
@@ -230,14 +230,14 @@ class _Reader:
 
 
 def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
+    words: list[_Token] = []
     position = 0
     while (match := _TOKEN.match(text, position)) is not None:
         kind = str(match.lastgroup)
         kind = "type" if kind == "value" else kind
-        found.append(_Token(kind, match[kind], match["value"] or "", match.start(kind), match.end()))
+        words.append(_Token(kind, match[kind], match["value"] or "", match.start(kind), match.end()))
         position = match.end()
-    return found
+    return words
 
 
 def _constant(token: _Token) -> Node:

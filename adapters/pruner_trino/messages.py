@@ -164,20 +164,20 @@ def read_content(data: bytes) -> Content:
 
 def survey(node: Node) -> tuple[list[str], int]:
     """Return the ids of the columns in a tree, each once, in order, and the number of its nodes."""
-    found: dict[str, None] = {}
+    messages: dict[str, None] = {}
     pending: list[Node] = [node]
     count = 0
     while pending:
         count += 1
         match pending.pop():
             case ColumnNode(column):
-                found[column] = None
+                messages[column] = None
             case CallNode(arguments=arguments):
                 pending.extend(reversed(arguments))
             case FieldNode(target):
                 pending.append(target)
             case OpaqueNode(columns=columns):
-                found.update(dict.fromkeys(columns))
+                messages.update(dict.fromkeys(columns))
             case ConstantNode():
                 pass
-    return list(found), count
+    return list(messages), count

@@ -86,25 +86,25 @@ def table_domains(connection: Connection, sql: str) -> dict[str, list[list[Colum
     Raises:
         PrunerError: Trino cannot explain the statement, or explains it in a form that is not known here.
     """
-    found: dict[str, list[list[ColumnDomain | None]]] = {}
+    by_table: dict[str, list[list[ColumnDomain | None]]] = {}
     explained = _explained(connection, sql, "IO")
     try:
         for scan in explained["inputTableColumnInfos"]:
             place = scan["table"]
             name = ".".join([place["catalog"], *(place["schemaTable"][part] for part in ("schema", "table"))])
             constraint = scan["constraint"]
-            domains = [_domain(each) for each in constraint.get("columnConstraints", ())]
-            found.setdefault(name.casefold(), []).append(domains)
+            domains = [_domain(domain) for domain in constraint.get("columnConstraints", ())]
+            by_table.setdefault(name.casefold(), []).append(domains)
     except _OTHER_FORM as error:
         raise _unknown_form(error) from error
-    return found
+    return by_table
 
 
 def _domain(constraint: dict[str, Any]) -> ColumnDomain | None:
     type_, domain = constraint["type"], constraint["domain"]
     ranges: list[Range] = []
-    for each in domain["ranges"]:
-        ends = [_bound(each[end], type_) for end in ("low", "high")]
+    for span in domain["ranges"]:
+        ends = [_bound(span[end], type_) for end in ("low", "high")]
         if any(end is not None and end.value is None for end in ends):
             return None
         ranges.append(Range(*ends))
@@ -259,7 +259,7 @@ class _Session:
             read: Expr = decoder.opaque(list(columns), scan.filter, reason)
         else:
             read = decoder.predicate(
-                read_filter(scan.filter, {id_: each.type for id_, each in columns.items()})
+                read_filter(scan.filter, {id_: column.type for id_, column in columns.items()})
             )
         return read if partitions == TRUE else conjunction((partitions, read))
 
@@ -274,9 +274,9 @@ class _Session:
         choices = [
             conjunction(
                 tuple(
-                    decode_domain(each, decoder)
-                    for each in domains
-                    if each and each.column in scan.partitioned_by
+                    decode_domain(domain, decoder)
+                    for domain in domains
+                    if domain and domain.column in scan.partitioned_by
                 )
             )
             for domains in self._domains.get(scan.table.casefold(), [])
@@ -292,9 +292,9 @@ class _Session:
 
     def _asked_types(self, table: str) -> dict[str, str]:
         catalog, schema, name = (part.replace("'", "''").replace('"', '""') for part in table.split(".", 2))
-        found = rows_of(
+        rows = rows_of(
             self._connection,
             f'SELECT column_name, data_type FROM "{catalog}".information_schema.columns '
             f"WHERE table_schema = '{schema}' AND table_name = '{name}'",
         )
-        return {str(column): str(type_) for column, type_ in found}
+        return {str(column): str(type_) for column, type_ in rows}

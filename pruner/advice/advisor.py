@@ -128,12 +128,12 @@ def _read(
             cast("Any", pq).write_table(ordered.slice(start, stop - start), path)
             os.utime(path, (_WRITTEN, _WRITTEN))
         snapshot = open_table_source([folder], {}).snapshot(None)
-        plain = [replace(each, field_id=None, partition=False, in_file=True) for each in fields]
-        ranged = [each for each in plain if _has_ranges(each)]
-        tried = recorded(snapshot, {(RANGES, each.path): each for each in ranged}, {})
+        plain = [replace(field, field_id=None, partition=False, in_file=True) for field in fields]
+        ranged = [field for field in plain if _has_ranges(field)]
+        tried = recorded(snapshot, {(RANGES, field.path): field for field in ranged}, {})
         trial = Trial(snapshot, segments, tried.evidence)
-        chosen = [Candidate(RANGES, (each,), each.name) for each in ranged]
-        kept = [(trial.kept(each, chosen), each.times) for each in questions]
+        chosen = [Candidate(RANGES, (field,), field.name) for field in ranged]
+        kept = [(trial.kept(question, chosen), question.times) for question in questions]
     weights = np.diff(edges) / max(ordered.num_rows, 1)
     share_files = sum(float(np.mean(mask)) * times for mask, times in kept)
     return share_files, sum(float(weights[mask].sum()) * times for mask, times in kept), kind
@@ -216,7 +216,7 @@ class Advisor:
             questions = suggested(rows.slice(0, 20_000), self._snapshot.schema)
             self._notes.append("no statement was given: the questions are made of values of each column")
         existing = list(self._existing())
-        candidates = [self._as_stored(each) for each in possible(questions, existing)]
+        candidates = [self._as_stored(candidate) for candidate in possible(questions, existing)]
         today = self._planned(self._state)
         estimator = Estimator(
             self._snapshot,
@@ -227,19 +227,21 @@ class Advisor:
             self._pace,
             today,
         )
-        candidates = [each for each in candidates if not estimator.is_nearly_distinct(each)]
+        candidates = [candidate for candidate in candidates if not estimator.is_nearly_distinct(candidate)]
         cost = lru_cache(maxsize=None)(
             partial(cost_of, snapshot=self._snapshot, storage_options=self._storage_options)
         )
         unjudged: list[str] = []
         picked = chosen(estimator, questions, existing, candidates, cost, self._pace, unjudged)
-        now, then = (estimator.total(questions, each).bytes for each in (existing, [*existing, *picked]))
+        now, then = (
+            estimator.total(questions, candidates).bytes for candidates in (existing, [*existing, *picked])
+        )
         if len(picked) == PROPOSED:
             self._note_left(columns_left(estimator, questions, now, [*existing, *picked], candidates, cost))
-        ranges = [each for each in candidates if each.using == RANGES]
+        ranges = [candidate for candidate in candidates if candidate.using == RANGES]
         as_it_lies = estimator.total(questions, [*existing, *ranges]).bytes
         picked = merged(picked)
-        found = () if rows is None else self._layouts(rows, questions, as_it_lies)
+        layouts = () if rows is None else self._layouts(rows, questions, as_it_lies)
         self._note_time(estimator, unjudged)
         return Advice(
             uri=self._uri,
@@ -250,7 +252,7 @@ class Advisor:
             bytes_then=then,
             questions=tuple(_forecasts(estimator, questions, existing, picked)),
             proposals=tuple(described(picked, estimator, questions, existing, cost, self._uri)),
-            layouts=tuple(sorted(found, key=lambda each: -each.saved_bytes)),
+            layouts=tuple(sorted(layouts, key=lambda each: -each.saved_bytes)),
             useless={} if open_questions or not plans else self._useless(questions, existing, today),
             notes=(*self._notes, *([NO_DROPS] if open_questions and existing else [])),
         )
@@ -258,13 +260,13 @@ class Advisor:
     def _planned(self, state: State | None) -> Today:
         """What a question leaves of all slices with the indexes of a state, planned once each."""
         planner = Planner(self._snapshot, SnapshotEvidence(self._snapshot, state, self._segments))
-        found: dict[int, NDArray[np.bool_]] = {}
+        masks: dict[int, NDArray[np.bool_]] = {}
 
         def kept(question: Question) -> NDArray[np.bool_]:
-            mask = found.get(id(question))
+            mask = masks.get(id(question))
             if mask is None:
                 plan = planner.plan(question.predicate, question.text, question.semantics)
-                mask = found[id(question)] = plan.kept_mask
+                mask = masks[id(question)] = plan.kept_mask
             return mask
 
         return kept
@@ -279,22 +281,22 @@ class Advisor:
         """
         if self._state is None or not questions:
             return {}
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         state = self._state
         for index in sorted(existing, key=self._stored, reverse=True):
-            about = [each for each in questions if index.paths & each.fields.keys()]
-            others = tuple(each for each in state.definitions if each.name != index.name)
+            about = [question for question in questions if index.paths & question.fields.keys()]
+            others = tuple(definition for definition in state.definitions if definition.name != index.name)
             less = msgspec.structs.replace(state, definitions=others)
             without = self._planned(less)
-            if all(np.array_equal(today(each), without(each)) for each in about):
-                found[index.name] = f"it saved nothing: {_LOST_NOTHING if about else _NOT_ASKED}"
+            if all(np.array_equal(today(question), without(question)) for question in about):
+                reasons[index.name] = f"it saved nothing: {_LOST_NOTHING if about else _NOT_ASKED}"
                 state = less
-        return found
+        return reasons
 
     def _stored(self, index: Candidate) -> int:
         """The bytes of an index that is there."""
         assert self._state is not None
-        definitions = [each for each in self._state.definitions if each.name == index.name]
+        definitions = [definition for definition in self._state.definitions if definition.name == index.name]
         return sum(
             file.size
             for definition in definitions
@@ -342,7 +344,7 @@ class Advisor:
     def _as_stored(self, candidate: Candidate) -> Candidate:
         """The candidate over the table's own columns: engines read some as another type, such as UUID for 16 bytes."""
         schema = self._snapshot.schema
-        fields = tuple(schema.find(each.path, case_sensitive=True) for each in candidate.fields)
+        fields = tuple(schema.find(field.path, case_sensitive=True) for field in candidate.fields)
         return replace(candidate, fields=fields)
 
     def _existing(self) -> Iterator[Candidate]:
@@ -367,7 +369,7 @@ class Advisor:
         planner = Planner(chosen, _Nothing(), self._storage_options)
         semantics = replace(Semantics.of(REFERENCE_ENGINE), scan_mode="read_optimized")
         plan = planner.plan(Constant(True), "true", semantics)
-        names = [each.name for each in self._snapshot.schema.columns if _is_asked_about(each)]
+        names = [column.name for column in self._snapshot.schema.columns if _is_asked_about(column)]
         try:
             return _thinned(plan.scan_pyarrow(names[:SUGGESTED_COLUMNS]), self._pace)
         except (PrunerError, OSError, pa.ArrowException) as error:

@@ -156,18 +156,20 @@ class Estimator:
         self.snapshot = snapshot
         candidates = list(candidates)
         self._today = today
-        self._existing = frozenset(each for each in candidates if each.existing)
+        self._existing = frozenset(candidate for candidate in candidates if candidate.existing)
         wide = pace.mixed(_spread(len(snapshot), limits.footer_files))
         chosen = pace.mixed(sampled(snapshot, limits))
-        wanted = {(each.using, f.path): f for each in candidates for f in each.fields}
+        wanted = {(candidate.using, f.path): f for candidate in candidates for f in candidate.fields}
         unhurried = pace.seconds is None and len(chosen) == len(snapshot)
         footers = {key: f for key, f in wanted.items() if unhurried or key[0] == RANGES}
 
         def tried(ordinals: NDArray[np.intp], about: Mapping[Any, Field], begin: float, end: float) -> Trial:
             """Of the slices as many as there is time for."""
             among = subset(snapshot, ordinals)
-            found = recorded(among, about, storage_options, pace.pieces(len(among), begin, end))
-            return Trial(subset(among, np.arange(found.slices)), segments, found.evidence, found.values)
+            evidence = recorded(among, about, storage_options, pace.pieces(len(among), begin, end))
+            return Trial(
+                subset(among, np.arange(evidence.slices)), segments, evidence.evidence, evidence.values
+            )
 
         self._wide = tried(wide, footers, ROWS, FOOTERS)
         self._narrow = self._wide if unhurried else tried(chosen, wanted, FOOTERS, DATA)
@@ -183,16 +185,16 @@ class Estimator:
 
     def read(self, question: Question, chosen: Collection[Candidate]) -> Read:
         """What a question reads with some indexes."""
-        about = frozenset(each for each in chosen if each.paths & question.fields.keys())
+        about = frozenset(candidate for candidate in chosen if candidate.paths & question.fields.keys())
         key = (id(question), about)
-        found = self._read.get(key)
-        if found is None:
-            found = self._read[key] = self._forecast(question, about)
-        return found
+        forecast = self._read.get(key)
+        if forecast is None:
+            forecast = self._read[key] = self._forecast(question, about)
+        return forecast
 
     def total(self, questions: Sequence[Question], chosen: Collection[Candidate]) -> Read:
         """What all questions read, as often as each was asked."""
-        reads = [(self.read(each, chosen), each.times) for each in questions]
+        reads = [(self.read(question, chosen), question.times) for question in questions]
         return Read(
             sum(r.files * n for r, n in reads),
             sum(r.bytes * n for r, n in reads),
@@ -201,11 +203,13 @@ class Estimator:
 
     def is_nearly_distinct(self, candidate: Candidate) -> bool:
         """Whether an index would keep the rows of values that hardly ever come again."""
-        found = [self._narrow.values.get((candidate.using, path)) for path in candidate.paths]
-        return any(each is not None and each >= NEARLY_DISTINCT for each in found)
+        shares = [self._narrow.values.get((candidate.using, path)) for path in candidate.paths]
+        return any(each is not None and each >= NEARLY_DISTINCT for each in shares)
 
     def _forecast(self, question: Question, chosen: frozenset[Candidate]) -> Read:
-        existing = frozenset(each for each in self._existing if each.paths & question.fields.keys())
+        existing = frozenset(
+            candidate for candidate in self._existing if candidate.paths & question.fields.keys()
+        )
         sizes = self.snapshot.sizes
         today = np.ones(len(sizes), np.bool_)
         if self._today is not None and existing <= chosen:
@@ -213,7 +217,7 @@ class Estimator:
         now = Read(float(np.count_nonzero(today)), float(sizes[today].sum()))
         if self._today is not None and existing == chosen:
             return now
-        cheap = frozenset(each for each in chosen if each.using == RANGES)
+        cheap = frozenset(candidate for candidate in chosen if candidate.using == RANGES)
         before = today[self._looked_at]
         by_ranges = _scaled(now, self._wide, before, before & self._wide.kept(question, cheap))
         if chosen == cheap or not by_ranges.files:

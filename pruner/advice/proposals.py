@@ -144,13 +144,13 @@ class Cost:
 
 def possible(questions: Sequence[Question], existing: Iterable[Candidate]) -> Iterator[Candidate]:
     """Every index over one column that some question is about and that is not there yet."""
-    there = {(each.using, path) for each in existing for path in each.paths}
+    there = {(candidate.using, path) for candidate in existing for path in candidate.paths}
     fields = {path: field for question in questions for path, field in question.fields.items()}
     for path, field in fields.items():
         for using in _REASONS:
             if (using, path) in there or not field.in_file or field.expression is not None:
                 continue
-            if using in _LOOK_UPS and not any(each.looks_up(path) for each in questions):
+            if using in _LOOK_UPS and not any(question.looks_up(path) for question in questions):
                 continue
             try:
                 index_type(using).check(field, {})
@@ -163,10 +163,10 @@ def cost_of(candidate: Candidate, snapshot: Snapshot, storage_options: Mapping[s
     """What an index would cost, by `create_index(…, dry_run=True)`."""
     kind = index_type(candidate.using)
     requests = [BuildRequest(kind, field, {}, candidate.name) for field in candidate.fields]
-    found: IndexEstimate | None = estimate(snapshot, snapshot.coverable, requests, storage_options)
-    if found is None:
+    cost: IndexEstimate | None = estimate(snapshot, snapshot.coverable, requests, storage_options)
+    if cost is None:
         return Cost(0, 0.0, "the files of the sample cannot be read")
-    return Cost(found.bytes, found.seconds, found.refused if found.bytes > NEGLIGIBLE else None)
+    return Cost(cost.bytes, cost.seconds, cost.refused if cost.bytes > NEGLIGIBLE else None)
 
 
 def chosen(
@@ -190,19 +190,21 @@ def chosen(
     end = max(CHOICE, pace.gone() + CHOICE - DATA)
     while left and len(picked) < PROPOSED:
         if picked and pace.is_over(end):
-            done = {path for each in picked for path in each.paths}
-            late = [_column(each) for each in left if not each.paths & done]
+            done = {path for candidate in picked for path in candidate.paths}
+            late = [_column(candidate) for candidate in left if not candidate.paths & done]
             (unjudged if unjudged is not None else []).extend(dict.fromkeys(late))
             break
         pace.tell(DATA + (CHOICE - DATA) * len(picked) / PROPOSED)
-        with_each = [estimator.total(questions, [*existing, *picked, each]).bytes for each in left]
+        with_each = [estimator.total(questions, [*existing, *picked, candidate]).bytes for candidate in left]
         best = now - min(with_each)
         if best < max(WORTH * first, 1):
             break
-        as_good = [each for each, then in zip(left, with_each, strict=True) if now - then >= AS_GOOD * best]
-        affordable = [each for each in as_good if _pays(cost(each), best)]
-        for each in as_good if not affordable else ():
-            left.remove(each)
+        as_good = [
+            candidate for candidate, then in zip(left, with_each, strict=True) if now - then >= AS_GOOD * best
+        ]
+        affordable = [candidate for candidate in as_good if _pays(cost(candidate), best)]
+        for candidate in as_good if not affordable else ():
+            left.remove(candidate)
         if affordable:
             picked.append(_simplest(affordable, cost))
             left.remove(picked[-1])
@@ -212,21 +214,23 @@ def chosen(
 
 def merged(picked: Sequence[Candidate]) -> list[Candidate]:
     """The same indexes, those of ranges as one: their records come from the same footers."""
-    ranges = [each for each in picked if each.using == RANGES]
+    ranges = [candidate for candidate in picked if candidate.using == RANGES]
     if len(ranges) < 2:
         return list(picked)
-    fields = tuple(field for each in ranges for field in each.fields)
+    fields = tuple(field for candidate in ranges for field in candidate.fields)
     name = "_".join((*map(_plain, fields), RANGES))
     together = Candidate(RANGES, fields, name if len(name) <= _LONGEST_NAME else f"several_{RANGES}")
-    others = [each for each in picked if each is ranges[0] or each.using != RANGES]
-    return [together if each is ranges[0] else each for each in others]
+    others = [candidate for candidate in picked if candidate is ranges[0] or candidate.using != RANGES]
+    return [together if candidate is ranges[0] else candidate for candidate in others]
 
 
 def _simplest(as_good: Sequence[Candidate], cost: Callable[[Candidate], Cost]) -> Candidate:
     """Ranges, as they are built from footers alone; the smallest index where there are none, or much larger ones."""
     by_size = sorted(as_good, key=lambda each: (cost(each).bytes, each.name))
     most = max(MUCH_LARGER * cost(by_size[0]).bytes, NEGLIGIBLE)
-    ranges = [each for each in by_size if each.using == RANGES and cost(each).bytes <= most]
+    ranges = [
+        candidate for candidate in by_size if candidate.using == RANGES and cost(candidate).bytes <= most
+    ]
     return (ranges or by_size)[0]
 
 
@@ -248,9 +252,13 @@ def columns_left(
     `first` are the bytes that the questions read today.
     """
     now = estimator.total(questions, chosen).bytes
-    left = [each for each in candidates if each not in chosen]
-    saved = {each: now - estimator.total(questions, [*chosen, each]).bytes for each in left}
-    worth = [each for each in left if saved[each] >= max(WORTH * first, 1) and _pays(cost(each), saved[each])]
+    left = [candidate for candidate in candidates if candidate not in chosen]
+    saved = {candidate: now - estimator.total(questions, [*chosen, candidate]).bytes for candidate in left}
+    worth = [
+        candidate
+        for candidate in left
+        if saved[candidate] >= max(WORTH * first, 1) and _pays(cost(candidate), saved[candidate])
+    ]
     worth.sort(key=lambda each: (-saved[each], each.name))
     return list(dict.fromkeys(map(_column, worth)))
 
@@ -265,21 +273,21 @@ def described(
 ) -> Iterator[Proposal]:
     """The proposals, each with what it saves beside those before it."""
     before = list(existing)
-    for each in picked:
-        after = [*before, each]
+    for candidate in picked:
+        after = [*before, candidate]
         reads = [(estimator.read(q, before), estimator.read(q, after), q.times) for q in questions]
-        column = ", ".join(render_column_path(field.path) for field in each.fields)
+        column = ", ".join(render_column_path(field.path) for field in candidate.fields)
         yield Proposal(
-            name=each.name,
-            using=each.using,
+            name=candidate.name,
+            using=candidate.using,
             column=column,
-            bytes=cost(each).bytes,
-            seconds=cost(each).seconds,
+            bytes=cost(candidate).bytes,
+            seconds=cost(candidate).seconds,
             saved_files=sum((b.files - a.files) * times for b, a, times in reads),
             saved_bytes=sum((b.bytes - a.bytes) * times for b, a, times in reads),
             helped=tuple(n for n, (b, a, _) in enumerate(reads, 1) if a.bytes < b.bytes),
-            reason=_reason(each, estimator, questions, before),
-            sql=f"CREATE INDEX {each.name} ON {_text(uri)} USING {each.using} ({column})",
+            reason=_reason(candidate, estimator, questions, before),
+            sql=f"CREATE INDEX {candidate.name} ON {_text(uri)} USING {candidate.using} ({column})",
             estimated=any(read.estimated for b, a, _ in reads for read in (b, a)),
         )
         before = after
@@ -291,7 +299,9 @@ def _reason(
     """Why an index of this type, and not ranges over the same column, beside those before it."""
     now = estimator.total(questions, before).bytes
     ranges = Candidate(RANGES, picked.fields, f"{picked.name}_{RANGES}")
-    saved, by_ranges = (now - estimator.total(questions, [*before, each]).bytes for each in (picked, ranges))
+    saved, by_ranges = (
+        now - estimator.total(questions, [*before, candidate]).bytes for candidate in (picked, ranges)
+    )
     as_good = picked.using != RANGES and by_ranges >= AS_GOOD * saved
     return _SMALLER if as_good else _REASONS[picked.using]
 

@@ -53,14 +53,14 @@ class Question:
 
 def asked(plans: Iterable[Plan]) -> list[Question]:
     """The predicates of plans, each once; those that ask nothing of a column are left out."""
-    found: dict[tuple[str, Semantics], Question] = {}
+    questions: dict[tuple[str, Semantics], Question] = {}
     for plan in plans:
         if plan.bound is None or not any(leaves(plan.bound)):
             continue
         key = (plan.predicate, plan.semantics)
-        times = found[key].times + 1 if key in found else 1
-        found[key] = _question(plan.predicate, plan.bound, plan.semantics, times)
-    return list(found.values())
+        times = questions[key].times + 1 if key in questions else 1
+        questions[key] = _question(plan.predicate, plan.bound, plan.semantics, times)
+    return list(questions.values())
 
 
 def unanswerable(plans: Iterable[Plan]) -> list[Unknown]:
@@ -68,26 +68,26 @@ def unanswerable(plans: Iterable[Plan]) -> list[Unknown]:
 
     Of several parts the first is told that an index over an expression may answer.
     """
-    found: dict[str, Unknown] = {}
+    reasons: dict[str, Unknown] = {}
     for plan in plans:
         if plan.bound is None or any(leaves(plan.bound)):
             continue
         parts = sorted(unknowns(plan.bound), key=lambda part: part.kind is not UnknownKind.FUNCTION)
         if parts:
-            found[plan.predicate] = parts[0]
-    return list(found.values())
+            reasons[plan.predicate] = parts[0]
+    return list(reasons.values())
 
 
 def suggested(rows: pa.Table, schema: TableSchema) -> list[Question]:
     """Equality with some values of each column, and for ordered types a narrow range, from a sample of the rows."""
     semantics = Semantics.of(REFERENCE_ENGINE)
-    found: list[Question] = []
+    questions: list[Question] = []
     for name in rows.column_names:
         for expression in _of_column(name, rows.column(name).combine_chunks()):
             bound = bind(expression, schema, semantics, strict=False)
             if any(leaves(bound)):
-                found.append(_question(show(expression), bound, semantics, 1))
-    return found
+                questions.append(_question(show(expression), bound, semantics, 1))
+    return questions
 
 
 def _question(text: str, bound: BoundExpr, semantics: Semantics, times: int) -> Question:

@@ -80,18 +80,18 @@ class Trial:
     def kept(self, question: Question, chosen: Iterable[Candidate]) -> NDArray[np.bool_]:
         """The slices that a question leaves with these indexes, and with what folders say."""
         parts = frozenset(
-            (each.using, path)
-            for each in chosen
-            for path in each.paths
-            if path in question.fields and (each.using, path) in self._evidence
+            (candidate.using, path)
+            for candidate in chosen
+            for path in candidate.paths
+            if path in question.fields and (candidate.using, path) in self._evidence
         )
         key = (id(question), parts)
-        found = self._answers.get(key)
-        if found is None:
+        kept = self._answers.get(key)
+        if kept is None:
             planner = Planner(self.snapshot, _Chosen(self._in_paths, self._evidence, parts))
             plan = planner.plan(question.predicate, question.text, question.semantics)
-            found = self._answers[key] = plan.kept_mask
-        return found
+            kept = self._answers[key] = plan.kept_mask
+        return kept
 
 
 class _Chosen:

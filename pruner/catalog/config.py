@@ -108,9 +108,9 @@ class Config:
             UnknownTableError: it is neither a known name nor a place.
 
         """
-        found = self.find(name_or_uri, overrides)
-        if found is not None:
-            return found
+        settings = self.find(name_or_uri, overrides)
+        if settings is not None:
+            return settings
         if is_place(name_or_uri):
             return self.find_at((name_or_uri,), overrides) or overrides.at((name_or_uri,))
         close = difflib.get_close_matches(name_or_uri, self.names(aliases=True), n=1)
@@ -205,7 +205,7 @@ def _exists(text: str) -> bool:
 
 def _nearest() -> Path | None:
     here = Path.cwd()
-    return next((found for folder in (here, *here.parents) if (found := folder / FILE_NAME).is_file()), None)
+    return next((path for folder in (here, *here.parents) if (path := folder / FILE_NAME).is_file()), None)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -293,10 +293,10 @@ def _fill_in(text: str, where: str) -> str:
             raise ConfigError(
                 f"{where}: '${{' must be followed by a variable's name and '}}'; write '$$' for '$'"
             )
-        found = os.environ.get(name)
-        if found is None:
+        text = os.environ.get(name)
+        if text is None:
             raise ConfigError(f"{where}: the environment variable {name} is not set")
-        return found
+        return text
 
     return _VARIABLE.sub(value, text)
 

@@ -54,7 +54,7 @@ def require_all(table: Table, folder: str, glob: str) -> None:
     """
     pattern = glob.removeprefix(folder).strip("/").split("/")
     root = table.uri.rstrip("/") + "/"
-    files = [each.base_file for each in table.snapshot().slices if each.base_file is not None]
+    files = [slice_.base_file for slice_ in table.snapshot().slices if slice_.base_file is not None]
     taken = sum(_takes(pattern, file.removeprefix(root).split("/")) for file in files)
     if taken < len(files):
         raise TableError(
@@ -127,7 +127,7 @@ def settings_given(  # noqa: PLR0913 - one parameter for each key of a table
 
 def _places(uris: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
     try:
-        return tuple(os.fspath(each) for each in uris)
+        return tuple(os.fspath(uri) for uri in uris)
     except TypeError:
         raise TableError(
             f"a table is given as a path, a URI, a name or a list of locations, not as {uris!r}"
@@ -200,7 +200,7 @@ def settings_in_place(
     """
     settings = partial(settings_given, **given)
     first = settings(place)
-    if not isinstance(place, (str, os.PathLike)) or all(folder_of(each) is None for each in first.uris):
+    if not isinstance(place, (str, os.PathLike)) or all(folder_of(uri) is None for uri in first.uris):
         return first
     return _found(os.fspath(place), settings)[0]
 

@@ -73,7 +73,7 @@ def epilog(command: str) -> str:
     """What stands below the options of a command; lines stay as they are."""
     examples = EXAMPLES[command]
     heading = "Example:" if len(examples) == 1 else "Examples:"
-    shown = "\n".join((heading, *(f"  {each}" for each in examples)))
+    shown = "\n".join((heading, *(f"  {example}" for example in examples)))
     parts = [_SYNTAX.strip(), shown] if command == "sql" else [shown]
     return "\n\n".join(f"\b\n{part}" for part in parts)
 

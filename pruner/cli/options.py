@@ -149,19 +149,19 @@ def _taking_a_table(
         call(catalog(pairs(named, "--table"), index_uri, option), table, **own)
 
     own = [*inspect.signature(command).parameters.values()][leading:]
-    texts = SimpleNamespace(__annotations__={each.name: each.annotation for each in own})
+    texts = SimpleNamespace(__annotations__={parameter.name: parameter.annotation for parameter in own})
     types = get_type_hints(texts, vars(sys.modules[command.__module__]), include_extras=True)
     only = inspect.Parameter.KEYWORD_ONLY
     taken = [
         inspect.Parameter("table", only, annotation=TableArgument),
-        *(each.replace(kind=only, annotation=types[each.name]) for each in own),
+        *(parameter.replace(kind=only, annotation=types[parameter.name]) for parameter in own),
         *(inspect.Parameter(name, only, default=None, annotation=kind) for name, kind in others.items()),
         inspect.Parameter("index_uri", only, default=None, annotation=IndexUriOption),
         inspect.Parameter("option", only, default=None, annotation=StorageOption),
     ]
     # Typer reads both.
     vars(opening)["__signature__"] = inspect.Signature(taken)
-    opening.__annotations__ = {each.name: each.annotation for each in taken}
+    opening.__annotations__ = {parameter.name: parameter.annotation for parameter in taken}
     return opening
 
 
@@ -192,7 +192,7 @@ def saying_how_to_name_tables() -> Generator[None]:
 
 def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
     """Split `KEY=VALUE` texts; a key that comes twice is wrong usage."""
-    found: dict[str, str] = {}
+    given: dict[str, str] = {}
     for text in texts or []:
         key, equals, value = text.partition("=")
         if not equals:
@@ -200,10 +200,10 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
             raise typer.BadParameter(f"{text!r} has no '=' in it: write {example}", param_hint=option)
         if not key:
             raise typer.BadParameter(f"{text!r} has no key before '='", param_hint=option)
-        if key in found:
+        if key in given:
             raise typer.BadParameter(f"{key!r} is given twice", param_hint=option)
-        found[key] = value
-    return found
+        given[key] = value
+    return given
 
 
 def check_zone(zone: str) -> None:

@@ -116,7 +116,7 @@ _INTERVAL = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|\bINTERVAL\b""")
 def only_select(connection: Any, text: str) -> str | None:
     """The one statement of a text if it is a SELECT, without semicolon; None for anything else."""
     statements = connection.extract_statements(text)
-    if [each.type.name for each in statements] != ["SELECT"]:
+    if [statement.type.name for statement in statements] != ["SELECT"]:
         return None
     return str(statements[0].query).rstrip().rstrip(";")
 
@@ -130,7 +130,7 @@ def with_spelled_intervals(select: str, types: Sequence[str]) -> str | None:
         select: one SELECT.
         types: of its columns.
     """
-    as_text = [_INTERVAL.sub(lambda found: found[1] or "VARCHAR", each) for each in types]
+    as_text = [_INTERVAL.sub(lambda match: match[1] or "VARCHAR", type_name) for type_name in types]
     if as_text == list(types):
         return None
     columns = ", ".join(f"CAST(#{place} AS {kind})" for place, kind in enumerate(as_text, 1))

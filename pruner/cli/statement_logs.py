@@ -42,7 +42,9 @@ def predicates_of(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         types = _types(metadata.get("ReadSchema", ""))
         pushed = _split(metadata.get("PushedFilters", "[]")[1:-1])
         clauses = [
-            clause for each in pushed if (clause := _clause(each, types)) and "IS NOT NULL" not in clause
+            clause
+            for condition in pushed
+            if (clause := _clause(condition, types)) and "IS NOT NULL" not in clause
         ]
         if place is not None and clauses:
             yield place[1], " AND ".join(clauses)
@@ -57,7 +59,7 @@ def _scans(node: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
 
 def _types(schema: str) -> dict[str, str]:
     """The columns of `struct<name:type,…>`."""
-    named = (each.partition(":") for each in _split(schema.removeprefix("struct<").removesuffix(">")))
+    named = (part.partition(":") for part in _split(schema.removeprefix("struct<").removesuffix(">")))
     return {name: type_ for name, _, type_ in named}
 
 
@@ -80,7 +82,7 @@ def _clause(filter_: str, types: Mapping[str, str]) -> str | None:
         return None
     function, inner = call.groups()
     if function in ("And", "Or", "Not"):
-        return _combined(function, [_clause(each, types) for each in _split(inner)])
+        return _combined(function, [_clause(part, types) for part in _split(inner)])
     column, _, value = inner.partition(",")
     literal = _literal_of(types.get(column, ""))
     name = "`" + column.replace("`", "``") + "`"
@@ -194,7 +196,7 @@ def with_name(statement: str, root: str, name: str) -> str:
     """A statement that reads a table by its bare name in place of a longer one, and of a path or glob of its files."""
 
     def named(match: re.Match[str]) -> str:
-        path = next(each for each in match.groups() if each)
+        path = next(group for group in match.groups() if group)
         return f' "{name}"' if _folder(path) == root else match[0]
 
     bare = re.escape(name)

@@ -149,8 +149,8 @@ def _owner(statement: DropIndex, tables: Tables) -> Table | None:
         if has_it:
             owners[table.index_uri] = table
     if len(owners) > 1:
-        found = ", ".join(table.uri for table in owners.values())
-        raise IndexDefinitionError(f"several tables have an index {statement.name!r}: {found}; {say_on}")
+        uris = ", ".join(table.uri for table in owners.values())
+        raise IndexDefinitionError(f"several tables have an index {statement.name!r}: {uris}; {say_on}")
     if not owners and not statement.if_exists:
         raise IndexDefinitionError(f"none of the known tables has an index {statement.name!r}; {say_on}")
     return next(iter(owners.values()), None)

@@ -113,13 +113,13 @@ class _Parser:
         self._tokens = Scanner(text)
 
     def statements(self, most: int | None = None) -> list[Statement]:
-        found = [self._statement()]
-        while self._after_semicolons() and (most is None or len(found) < most):
-            found.append(self._statement())
+        statements = [self._statement()]
+        while self._after_semicolons() and (most is None or len(statements) < most):
+            statements.append(self._statement())
         left = self._tokens.peek()
         if left.kind is not TokenKind.END:
             raise self._tokens.error(left, "expected the end of the statement")
-        return found
+        return statements
 
     def _statement(self) -> Statement:
         first = self._tokens.take()

@@ -106,8 +106,8 @@ class Unrecorded:
     def possible(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> bool:
         """Tell whether some row of such a slice can make `leaf` come to `outcome`."""
         evidence = self._evidence
-        found = None if evidence is None else evidence.possible(leaf, outcome, semantics, None)
-        return found is None or bool(found[0])
+        mask = None if evidence is None else evidence.possible(leaf, outcome, semantics, None)
+        return mask is None or bool(mask[0])
 
 
 class CarryOver:
@@ -129,11 +129,11 @@ class CarryOver:
         return source.answering(carried, carries_over=source.can.carries_over)
 
     def _after(self, before: SnapshotDelta) -> SnapshotDelta:
-        found = self._composed.get(id(before))
-        if found is None:
-            found = (before, SnapshotDelta(before.then(self._step), before.count))
-            self._composed[id(before)] = found
-        return found[1]
+        composed = self._composed.get(id(before))
+        if composed is None:
+            composed = (before, SnapshotDelta(before.then(self._step), before.count))
+            self._composed[id(before)] = composed
+        return composed[1]
 
 
 class _Carried:
@@ -168,11 +168,11 @@ class _Carried:
             )
         origin = self.delta.origin[at].astype(np.intp)
         known = origin >= 0
-        found = self.source.possible(leaf, outcome, semantics, origin[known])
-        if found is None:
+        mask = self.source.possible(leaf, outcome, semantics, origin[known])
+        if mask is None:
             return None
         answer = np.full(len(at), known.all() or self._of_new(leaf, outcome, semantics))
-        answer[known] = found
+        answer[known] = mask
         return answer
 
     def _of_new(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> bool:
@@ -213,10 +213,10 @@ class _Extended(NamedTuple):
             places = np.minimum(np.searchsorted(self.rows, at), max(0, len(self.rows) - 1))
             here = np.flatnonzero(self.rows[places] == at)
             there = places[here]
-        found = self.later.possible(leaf, outcome, semantics, there)
-        if found is not None:
+        mask = self.later.possible(leaf, outcome, semantics, there)
+        if mask is not None:
             answer = answer.copy()  # it may be the very mask of an index
-            answer[here] = found
+            answer[here] = mask
         return answer
 
 
@@ -286,7 +286,7 @@ def part_of(snapshot: Snapshot, rows: NDArray[np.intp]) -> Snapshot:
         "unsettled": truth_array(~snapshot.coverable[rows]),
     }
     schema: Any = SLICE_COLUMNS
-    columns: list[Any] = [known.get(each.name, nulls(len(rows), each.type)) for each in schema]
+    columns: list[Any] = [known.get(field.name, nulls(len(rows), field.type)) for field in schema]
     table = pa.table(columns, schema=schema)
     keys = snapshot.keys.take(positions(rows))
     return replace(snapshot, columns=table, keys=keys, file_schemas=None, descent=None)

@@ -53,7 +53,7 @@ class DeltaStatistics(LoggedStatistics):
         """
         part_of: Rows = as_numpy(self._state.files.column("part"))
         row_of: Rows = as_numpy(self._state.files.column("row"))
-        found = [schema.empty_table().append_column(_SLICE, _no_slices())]
+        records = [schema.empty_table().append_column(_SLICE, _no_slices())]
         few: list[tuple[pa.Table, Ordinals]] = []
         notes: list[str] = []
         numbers: list[int] = np.unique(part_of).tolist()
@@ -63,14 +63,14 @@ class DeltaStatistics(LoggedStatistics):
                 few.append((part.statistics().take(positions(row_of[at])), at))
                 continue
             try:
-                found.append(_moved(self._of_part(part, about, schema), row_of[at], at))
+                records.append(_moved(self._of_part(part, about, schema), row_of[at], at))
             except (TableError, StorageError) as error:
                 notes.append(str(error))
         if few:
             parsed = self._parsed(arrow.concat_tables([table for table, _ in few]), about, schema)
             at = np.concatenate([ordinals for _, ordinals in few])
-            found.append(_moved(parsed, np.arange(len(at)), at))
-        return arrow.concat_tables(found), notes
+            records.append(_moved(parsed, np.arange(len(at)), at))
+        return arrow.concat_tables(records), notes
 
     def further(self, about: Field, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:
         """Yield what generated partition columns say: see `LoggedStatistics.further`."""
@@ -107,12 +107,12 @@ def _moved(records: pa.Table, rows: Rows, slices: Ordinals) -> pa.Table:
         return records
     slice_of = np.full(max(int(held.max()), int(rows.max(initial=0))) + 1, -1, np.int32)
     slice_of[rows] = slices
-    found = slice_of[held]
-    if (found < 0).any():  # files that are no longer there
-        there = np.flatnonzero(found >= 0)
-        records, found = records.take(positions(there)), found[there]
+    moved = slice_of[held]
+    if (moved < 0).any():  # files that are no longer there
+        there = np.flatnonzero(moved >= 0)
+        records, moved = records.take(positions(there)), moved[there]
     at = records.schema.get_field_index(_SLICE)
-    return records.set_column(at, _SLICE, number_array(found, pa.int32()))
+    return records.set_column(at, _SLICE, number_array(moved, pa.int32()))
 
 
 def _no_slices() -> Any:

@@ -92,7 +92,7 @@ class ExactFacts:
     @cached_property
     def row_counts(self) -> Integers:
         """The number of rows of each slice; -1 where it is not known, or where indexes say different things."""
-        found = np.full(len(self._snapshot), -1, np.int64)
+        row_counts = np.full(len(self._snapshot), -1, np.int64)
         disputed = np.zeros(len(self._snapshot), np.bool_)
         wanted = self._snapshot.stands
         for path in self._evidence.indexed_paths:
@@ -101,11 +101,11 @@ class ExactFacts:
             except SchemaError:
                 continue  # the column is gone
             for counts in self._counts(about):
-                disputed |= (found >= 0) & (counts >= 0) & (found != counts)
-                found = np.where(found >= 0, found, counts)
-            if (found[wanted] >= 0).all():
+                disputed |= (row_counts >= 0) & (counts >= 0) & (row_counts != counts)
+                row_counts = np.where(row_counts >= 0, row_counts, counts)
+            if (row_counts[wanted] >= 0).all():
                 break
-        return np.where(wanted & ~disputed, found, -1)
+        return np.where(wanted & ~disputed, row_counts, -1)
 
     def of(self, about: Field, semantics: Semantics) -> Facts | None:
         """What is known of one field as an engine reads it; None where nothing is."""
@@ -115,7 +115,7 @@ class ExactFacts:
         return self._of_files(about, semantics)
 
     def _of_files(self, about: Field, semantics: Semantics) -> Facts | None:
-        known = [self._read_by(each, semantics) for each in self._exact(about)]
+        known = [self._read_by(exact, semantics) for exact in self._exact(about)]
         if not known:
             return None
         facts = known[0] if len(known) == 1 else _agreed(known)
@@ -125,19 +125,19 @@ class ExactFacts:
 
     def _counts(self, about: Field) -> list[Integers]:
         """The numbers of rows as the indexes over one field have them."""
-        found = [each.row_counts for each in self._exact(about)]
+        counts = [exact.row_counts for exact in self._exact(about)]
         for source in self._evidence.sources(about).usable:
             by_row = source.focused(()).rows(_ANY)
             if by_row is not None:
-                found.append(by_row.row_counts)
-        return found
+                counts.append(by_row.row_counts)
+        return counts
 
     def _exact(self, about: Field) -> list[ExactEvidence]:
         with self._lock:
-            found = self._loaded.get(about)
-            if found is None:
-                found = self._loaded[about] = list(self._evidence.exact(about))
-            return found
+            exact = self._loaded.get(about)
+            if exact is None:
+                exact = self._loaded[about] = list(self._evidence.exact(about))
+            return exact
 
     def _read_by(self, known: ExactEvidence, semantics: Semantics) -> Facts:
         unread = known.unread(semantics)

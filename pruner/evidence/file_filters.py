@@ -159,7 +159,7 @@ class FileFilters:
         if not (pa.types.is_int32(field.type) or pa.types.is_int64(field.type) or _is_bytes(field.type)):
             return None
         values = SoughtValues(field.type).values(leaf, Outcome.TRUE, semantics, MOST_VALUES)
-        if values is None or any(isinstance(each, bytes) and _REPLACEMENT in each for each in values):
+        if values is None or any(isinstance(value, bytes) and _REPLACEMENT in value for value in values):
             return None  # what stands for bytes that are no UTF-8 may be read of others
         return values
 
@@ -211,8 +211,8 @@ class FileFilters:
         places = [
             filter_place(offset or 0, header, size) for offset, header in zip(offsets, headers, strict=True)
         ]
-        found = tuple(place for place in places if place is not None)
-        return FileFilter(uri, leaf.parquet, found) if len(found) == len(places) else None
+        filters = tuple(place for place in places if place is not None)
+        return FileFilter(uri, leaf.parquet, filters) if len(filters) == len(places) else None
 
     def _is_absent(self, wanted: Mapping[ParquetType, _Wanted], file: FileFilter) -> bool:
         """Tell whether a file holds none of the values that are looked for."""
@@ -241,9 +241,9 @@ class _Wanted:
 
     def __init__(self, values: Sequence[StorageValue], parquet: ParquetType) -> None:
         form = _format(parquet) or ""
-        plain = _packed(values, form) if form else [each for each in values if isinstance(each, bytes)]
-        hashes = [xxhash.xxh64_intdigest(each) for each in plain]
-        self.uppers = [each >> 32 for each in hashes]
+        plain = _packed(values, form) if form else [value for value in values if isinstance(value, bytes)]
+        hashes = [xxhash.xxh64_intdigest(value) for value in plain]
+        self.uppers = [digest >> 32 for digest in hashes]
         self.masks = masks_of(np.array(hashes, np.uint64))
 
 
@@ -264,7 +264,7 @@ def _packed(values: Sequence[StorageValue], form: str) -> list[bytes]:
     """Numbers as a file has them; those beyond its type are in no file."""
     bound = 1 << (8 * struct.calcsize(form) - 1)
     return [
-        struct.pack(form, int(each))
-        for each in values
-        if not isinstance(each, bytes) and -bound <= each < bound
+        struct.pack(form, int(value))
+        for value in values
+        if not isinstance(value, bytes) and -bound <= value < bound
     ]

@@ -204,11 +204,11 @@ def _ask(
         answer = loaded.evidence.possible(leaf, outcome, semantics, slices)
         return np.ones(len(slices), np.bool_) if answer is None else answer
     at = loaded.positions[slices]
-    found = np.flatnonzero(at >= 0)
+    present = np.flatnonzero(at >= 0)
     result = np.ones(len(slices), np.bool_)
-    answer = loaded.evidence.possible(leaf, outcome, semantics, at[found].astype(np.intp))
+    answer = loaded.evidence.possible(leaf, outcome, semantics, at[present].astype(np.intp))
     if answer is not None:
-        result[found] = answer
+        result[present] = answer
     return result
 
 

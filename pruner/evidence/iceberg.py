@@ -67,12 +67,12 @@ class IcebergMetrics(FollowingStatistics):
         super().__init__(NAME, snapshot)
         self._state = state
 
-    def add(self, about: Field, found: Sources) -> None:
+    def add(self, about: Field, sources: Sources) -> None:
         """Add what is known of a column; its buckets also where an index covers it: see `OwnIndexes`."""
-        super().add(about, found)
+        super().add(about, sources)
         if about.expression is None and about.in_file and about.conflict is None:
             for number, buckets in self._buckets(about).items():
-                found.usable.append(of_records(NAME, _BUCKETS, BucketEvidence(about, buckets, number)))
+                sources.usable.append(of_records(NAME, _BUCKETS, BucketEvidence(about, buckets, number)))
 
     def _buckets(self, about: Field) -> dict[int, NDArray[np.int32]]:
         """The bucket of each file by the number of buckets; negative where it is not known.
@@ -100,13 +100,13 @@ class IcebergMetrics(FollowingStatistics):
         if not any(places.values()):
             return {}
         joined = self._state.joined
-        found: dict[int, NDArray[np.int32]] = {}
+        buckets: dict[int, NDArray[np.int32]] = {}
         for at, (spec_id, values) in enumerate(joined.partitions):
             for place, number in places[spec_id]:
                 if values[place] is not None:
                     none = np.full(len(joined.partitions), -1, np.int32)
-                    found.setdefault(number, none)[at] = values[place]
-        return {number: of_partitions[joined.codes] for number, of_partitions in found.items()}
+                    buckets.setdefault(number, none)[at] = values[place]
+        return {number: of_partitions[joined.codes] for number, of_partitions in buckets.items()}
 
     def records(self, about: Field, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
         """Make records of what manifests say: see `LoggedStatistics.records`."""

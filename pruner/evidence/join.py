@@ -114,10 +114,10 @@ class Placement:
         records = as_recorded(records, kind, entry)
         if ordinals is None:
             ordinals = self._of_batch(entry)
-        found = placed(local, ordinals, entry)
-        usable = found >= 0
-        usable[usable] = self._snapshot.coverable[found[usable]]
-        return SegmentRecords(entry, with_slices(records, found)).only(usable)
+        placement = placed(local, ordinals, entry)
+        usable = placement >= 0
+        usable[usable] = self._snapshot.coverable[placement[usable]]
+        return SegmentRecords(entry, with_slices(records, placement)).only(usable)
 
     def locate(self, entries: Iterable[SegmentEntry]) -> None:
         """Join the batches of some segments at once; those that cannot be read are left to `part` to report."""
@@ -131,8 +131,8 @@ class Placement:
                 except (FormatError, StorageError):
                     continue
         if keys:
-            found = locate_all(self._snapshot.keys, list(keys.values()))
-            self._located.update(zip(keys, found, strict=True))
+            ordinals = locate_all(self._snapshot.keys, list(keys.values()))
+            self._located.update(zip(keys, ordinals, strict=True))
 
     def _to_locate(self, entries: Iterable[SegmentEntry]) -> list[SegmentEntry]:
         """The batches of some segments that are not joined yet, each once."""
@@ -179,23 +179,23 @@ class Placement:
             report: is told, in one sentence each, what could not be read; the slices stay without a record.
         """
         groups = {entry.id: self._groups(entry, kind, report) for entry in entries}
-        runs = self._runs([each for each in groups.values() if each is not None])
-        located = {entry_id: next(runs) if each is not None else None for entry_id, each in groups.items()}
+        runs = self._runs([group for group in groups.values() if group is not None])
+        located = {entry_id: next(runs) if group is not None else None for entry_id, group in groups.items()}
         self.locate(e for e in entries if (starts := located[e.id]) is None or (starts < 0).any())
-        found: list[SegmentPlacement] = []
+        placements: list[SegmentPlacement] = []
         for entry in entries:
             try:
-                found.append(self._place(entry, groups[entry.id], located[entry.id]))
+                placements.append(self._place(entry, groups[entry.id], located[entry.id]))
             except (FormatError, StorageError) as error:
                 report(str(error))
         seen = np.zeros(len(self._snapshot), np.bool_)
-        for place in reversed(found):
+        for place in reversed(placements):
             ordinals = place.ordinals
             known = ordinals >= 0
             known[known] = self._snapshot.coverable[ordinals[known]] & ~seen[ordinals[known]]
             ordinals[~known] = -1
             seen[ordinals[known]] = True
-        return found
+        return placements
 
     def _groups(self, entry: SegmentEntry, kind: IndexType, report: Callable[[str], None]) -> Groups | None:
         of = entry.partition_stats
@@ -215,11 +215,11 @@ class Placement:
             return iter(())
         starts = locate_runs(
             self._snapshot.keys,
-            pa.concat_arrays([each.first_keys for each in groups]),
-            np.concatenate([each.counts for each in groups]),
-            [digest for each in groups for digest in each.digests],
+            pa.concat_arrays([group.first_keys for group in groups]),
+            np.concatenate([group.counts for group in groups]),
+            [digest for group in groups for digest in group.digests],
         )
-        return iter(np.split(starts, np.cumsum([len(each.counts) for each in groups])[:-1]))
+        return iter(np.split(starts, np.cumsum([len(group.counts) for group in groups])[:-1]))
 
     def _place(
         self, entry: SegmentEntry, groups: Groups | None, starts: NDArray[np.int64] | None
@@ -248,10 +248,10 @@ def as_recorded(records: pa.Table, kind: IndexType, entry: SegmentEntry) -> pa.T
     if not isinstance(kind, RowIndexType):
         return records
     columns: dict[str, Any] = {}
-    schema, found = cast("tuple[Any, Any]", (kind.record_schema, records))
+    schema, parts = cast("tuple[Any, Any]", (kind.record_schema, records))
     for field in schema:
         times = records.column_names.count(field.name)
-        column = found.column(field.name) if times == 1 else arrow.nulls(records.num_rows, field.type)
+        column = parts.column(field.name) if times == 1 else arrow.nulls(records.num_rows, field.type)
         if times > 1 or column.type != field.type or (column.null_count and not field.nullable):
             raise FormatError(
                 f"segment {entry.path} has no column {field.name} of a {kind.name} index: "

@@ -129,12 +129,12 @@ class _CutRecords(_Pages):
         self.lasts = keys.take(positions(ends - 1))
 
     def _stored(self, page: int, names: Sequence[str] | None) -> pa.Table:
-        found = self._records if names is None else self._records.select(list(names))
-        return found.slice(int(self._starts[page]), int(self.records[page]))
+        records = self._records if names is None else self._records.select(list(names))
+        return records.slice(int(self._starts[page]), int(self.records[page]))
 
     def read_deferred(self, page: int) -> pa.Table:
-        found = self._segments.read(self._entry, only=self._deferred)
-        return found.slice(int(self._starts[page]), int(self.records[page]))
+        records = self._segments.read(self._entry, only=self._deferred)
+        return records.slice(int(self._starts[page]), int(self.records[page]))
 
 
 def _pages_of(place: SegmentPlacement, segments: SegmentCache, kind: PagedIndexType) -> RecordPages | None:
@@ -166,7 +166,7 @@ def paged_evidence(
         return None
     if all(entry.pages is None for entry in entries):
         return None
-    found: list[RecordPages] = []
+    all_pages: list[RecordPages] = []
     for place in placement.places(entries, kind, report):
         try:
             pages = _pages_of(place, segments, kind)
@@ -175,8 +175,8 @@ def paged_evidence(
             continue
         if pages is None:
             return None
-        found.append(pages)
-    return kind.load_paged(found, count, about, segments.limit_bytes) if found else None
+        all_pages.append(pages)
+    return kind.load_paged(all_pages, count, about, segments.limit_bytes) if all_pages else None
 
 
 class IndexLoader:
@@ -190,47 +190,47 @@ class IndexLoader:
 
     def sources(self, definition: IndexDefinition, about: Field) -> Sources:
         """What an index says of a field, or why its records cannot be used."""
-        found = Sources()
+        sources = Sources()
         kind = usable_type(definition)
         if isinstance(kind, str):
-            found.fallbacks.append(kind)
+            sources.fallbacks.append(kind)
         elif is_built_in(kind):
-            self._add(definition, kind, about, found)
+            self._add(definition, kind, about, sources)
         else:
-            self._add_foreign(definition, kind, about, found)
-        return found
+            self._add_foreign(definition, kind, about, sources)
+        return sources
 
     def _add_foreign(
-        self, definition: IndexDefinition, kind: IndexType, about: Field, found: Sources
+        self, definition: IndexDefinition, kind: IndexType, about: Field, sources: Sources
     ) -> None:
         """The same for an index type of another distribution, whose errors are not those of the plan."""
         try:
-            self._add(definition, kind, about, found)
+            self._add(definition, kind, about, sources)
         except PrunerError:
             raise
         except Exception as error:
-            found.fallbacks.append(f"index {definition.name}: {failure_of(definition.using, error)}")
+            sources.fallbacks.append(f"index {definition.name}: {failure_of(definition.using, error)}")
 
-    def _add(self, definition: IndexDefinition, kind: IndexType, about: Field, found: Sources) -> None:
+    def _add(self, definition: IndexDefinition, kind: IndexType, about: Field, sources: Sources) -> None:
         assert self._state is not None
         entries = [entry for entry in self._state.segments_of(definition) if entry.field == about.recorded]
         if any(entry.partition_stats is not None for entry in entries):
-            grouped = self._grouped(definition, entries, kind, about, found)
+            grouped = self._grouped(definition, entries, kind, about, sources)
             if grouped is not None:
-                found.usable.append(of_groups(definition.name, definition.using, grouped))
+                sources.usable.append(of_groups(definition.name, definition.using, grouped))
                 return
-        if self._add_paged(definition, entries, kind, about, found):
+        if self._add_paged(definition, entries, kind, about, sources):
             return
-        evidence = self.whole(definition, entries, kind, about, found)
+        evidence = self.whole(definition, entries, kind, about, sources)
         if evidence is None:
             return
         if len(self._snapshot) >= MANY_RECORDS:
             # Not where records are moved or read page by page: those needed little for a moment.
             give_back_memory()
         if isinstance(evidence, NotingEvidence):
-            found.fallbacks += [f"index {definition.name}: {note}" for note in evidence.notes]
+            sources.fallbacks += [f"index {definition.name}: {note}" for note in evidence.notes]
         checked = None if is_built_in(kind) else len(self._snapshot)
-        found.usable.append(of_records(definition.name, definition.using, evidence, checked))
+        sources.usable.append(of_records(definition.name, definition.using, evidence, checked))
 
     def _add_paged(
         self,
@@ -238,23 +238,23 @@ class IndexLoader:
         entries: list[SegmentEntry],
         kind: IndexType,
         about: Field,
-        found: Sources,
+        sources: Sources,
     ) -> bool:
         """Add evidence that is read page by page; returns False where the records are to be read whole."""
 
         def report(reason: str) -> None:
-            found.fallbacks.append(f"index {definition.name}: {reason}")
+            sources.fallbacks.append(f"index {definition.name}: {reason}")
 
         def whole() -> ListedEvidence | None:
             evidence = self.whole(definition, entries, kind, about, Sources())
             return evidence if isinstance(evidence, ListedEvidence) else None
 
-        count, known = len(self._snapshot), len(found.fallbacks)
+        count, known = len(self._snapshot), len(sources.fallbacks)
         paged = paged_evidence(entries, kind, about, self._placement, self._segments, count, report)
         if paged is None:
-            return len(found.fallbacks) > known
-        found.fallbacks += [f"index {definition.name}: {note}" for note in paged.notes]
-        found.usable.append(of_pages(definition.name, definition.using, paged, whole))
+            return len(sources.fallbacks) > known
+        sources.fallbacks += [f"index {definition.name}: {note}" for note in paged.notes]
+        sources.usable.append(of_pages(definition.name, definition.using, paged, whole))
         return True
 
     def whole(
@@ -263,10 +263,10 @@ class IndexLoader:
         entries: list[SegmentEntry],
         kind: IndexType,
         about: Field,
-        found: Sources,
+        sources: Sources,
     ) -> Evidence | None:
         """Evidence of all records together; None where there are none."""
-        parts = self.parts(definition, entries, kind, found)
+        parts = self.parts(definition, entries, kind, sources)
         if not parts:
             return None
         records = pa.concat_tables([part.records for part in parts], promote_options="permissive")
@@ -278,7 +278,7 @@ class IndexLoader:
         return kind.load(records, len(self._snapshot), about)
 
     def parts(
-        self, definition: IndexDefinition, entries: list[SegmentEntry], kind: IndexType, found: Sources
+        self, definition: IndexDefinition, entries: list[SegmentEntry], kind: IndexType, sources: Sources
     ) -> list[SegmentRecords]:
         """The records of an index, of each slice the newest; what cannot be read is among the fallbacks."""
         deferred = kind.deferred if isinstance(kind, DeferringIndexType) else ()
@@ -289,7 +289,7 @@ class IndexLoader:
                 only = self._resident(entry, kind) if isinstance(kind, SelectiveIndexType) else None
                 parts.append(self._placement.part(entry, kind, deferred, only=only))
             except (FormatError, StorageError) as error:
-                found.fallbacks.append(f"index {definition.name}: {error}")
+                sources.fallbacks.append(f"index {definition.name}: {error}")
         return newest_of_each_slice(parts, len(self._snapshot))
 
     def _resident(self, entry: SegmentEntry, kind: SelectiveIndexType) -> list[str]:
@@ -305,12 +305,12 @@ class IndexLoader:
         entries: list[SegmentEntry],
         kind: IndexType,
         about: Field,
-        found: Sources,
+        sources: Sources,
     ) -> GroupedEvidence | None:
         """Evidence that begins with groups; None where no segment has any that could be used."""
 
         def report(reason: str) -> None:
-            found.fallbacks.append(f"index {definition.name}: {reason}")
+            sources.fallbacks.append(f"index {definition.name}: {reason}")
 
         places = self._placement.places(entries, kind, report)
         grouped = [place for place in places if place.groups is not None]

@@ -84,9 +84,9 @@ class LoggedStatistics(ABC):
         """Say that they are used: see `OwnIndexes`."""
         return dict.fromkeys(self.names, "used")
 
-    def add(self, about: Field, found: Sources) -> None:
+    def add(self, about: Field, sources: Sources) -> None:
         """Add what is known of a column, unless an index of pruner's covers it in every file: see `OwnIndexes`."""
-        if about.expression is not None or not about.in_file or any(map(self._covers_all, found.usable)):
+        if about.expression is not None or not about.in_file or any(map(self._covers_all, sources.usable)):
             return
         kind = index_type(_USING)
         assert isinstance(kind, RowIndexType)
@@ -94,12 +94,12 @@ class LoggedStatistics(ABC):
             kind.check(about, {})
         except IndexDefinitionError:
             return
-        source = self._source(about, kind, found)
+        source = self._source(about, kind, sources)
         if source is not None:
-            found.usable.append(source)
+            sources.usable.append(source)
         for name, records in self.further(about, kind.record_schema):
             if records.num_rows:
-                found.usable.append(self._made(name, kind, records, len(self._snapshot), about))
+                sources.usable.append(self._made(name, kind, records, len(self._snapshot), about))
 
     def further(self, about: Field, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:
         """Yield what else is known of a column, as `records_of` makes it, each with what reports call it."""
@@ -123,23 +123,23 @@ class LoggedStatistics(ABC):
         return uncovered is None or not (uncovered & self._snapshot.coverable).any()
 
 
-def records_of(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table:
+def records_of(statistics: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table:
     """Records of a `column_stats` index, of the files that say anything of the column: `__slice` tells which.
 
     No bound is known to be a value, for writers cut and round them; two that are equal may be: see `FileStatistics`.
     """
-    rows, rows_known = _counts(found.rows)
-    null_counts, nulls_known = _counts(found.nulls)
-    nan_counts, nans_known = _counts(found.nans)
+    rows, rows_known = _counts(statistics.rows)
+    null_counts, nulls_known = _counts(statistics.nulls)
+    nan_counts, nans_known = _counts(statistics.nans)
     rows = np.where(rows_known, rows, _UNKNOWN_ROWS)
-    low, high = _known(found.low), _known(found.high)
+    low, high = _known(statistics.low), _known(statistics.high)
     told = np.flatnonzero(nulls_known | low | high)
     kind = _kind_of(about.type)
     layout: Any = schema  # whose stubs leave types open
     count = len(told)
     equal = np.zeros(len(low), np.bool_)
-    if found.equal_is_value:
-        pairs = zip(found.low, found.high, strict=True)
+    if statistics.equal_is_value:
+        pairs = zip(statistics.low, statistics.high, strict=True)
         equal = np.array([one is not None and one == other for one, other in pairs], np.bool_)
     exact = truth_array(equal[told])
     no, yes = truth_array(np.zeros(count, np.bool_)), truth_array(np.ones(count, np.bool_))
@@ -156,9 +156,9 @@ def records_of(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Tab
         "from_data": no,
         "in_range": yes,
         "partly_absent": no,
-        "parquet": _repeated(found.parquet and found.parquet.text, count),
+        "parquet": _repeated(statistics.parquet and statistics.parquet.text, count),
     }
-    for name, ends in (("min", found.low), ("max", found.high)):
+    for name, ends in (("min", statistics.low), ("max", statistics.high)):
         column = f"{name}_{kind}"
         some = list(ends) if count == len(ends) else [ends[at] for at in told.tolist()]
         columns[column] = _column(some, layout.field(column).type)

@@ -109,10 +109,10 @@ class SnapshotEvidence:
     def sources(self, about: Field) -> Sources:
         """Everything that is known of one field; partition values first, then indexes in the order of creation."""
         with self._lock:
-            found = self._loaded.get(about)
-            if found is None:
-                found = self._loaded[about] = self._load(about)
-            return found
+            sources = self._loaded.get(about)
+            if sources is None:
+                sources = self._loaded[about] = self._load(about)
+            return sources
 
     def whole(self, about: Field, using: str) -> Iterator[tuple[str, Evidence]]:
         """The evidence about one field of each index of a type, by its name, from all records read at once."""
@@ -148,22 +148,22 @@ class SnapshotEvidence:
     def indexed_paths(self) -> tuple[tuple[str, ...], ...]:
         """The paths of the columns that some index is over, each once, as the table has them now."""
         definitions = () if self._state is None else self._state.definitions
-        of_columns = (each.fields for each in definitions if each.form is None)
+        of_columns = (definition.fields for definition in definitions if definition.form is None)
         return tuple(dict.fromkeys(binding.path for fields in of_columns for binding in fields))
 
     def _load(self, about: Field) -> Sources:
-        found = Sources()
+        sources = Sources()
         for definition in self._state.definitions if self._state else ():
             if self._is_about(definition, about):
                 of_index = self._of_index(definition, about)
-                found.usable += of_index.usable
-                found.fallbacks += of_index.fallbacks
+                sources.usable += of_index.usable
+                sources.fallbacks += of_index.fallbacks
         if self._own is not None:
-            self._own.add(about, found)
+            self._own.add(about, sources)
         if about.partition:
-            self._add_partition(about, found)
-        self._leave_out_earlier(about, found)
-        return found
+            self._add_partition(about, sources)
+        self._leave_out_earlier(about, sources)
+        return sources
 
     def _of_index(self, definition: IndexDefinition, about: Field) -> Sources:
         """What one index says of a field, of whatever the engine makes of the field."""
@@ -194,15 +194,15 @@ class SnapshotEvidence:
         later = IndexLoader(part_of(self._snapshot, rows), came, self._segments)
         return joined.with_later(rows, later.sources(definition, about))
 
-    def _leave_out_earlier(self, about: Field, found: Sources) -> None:
+    def _leave_out_earlier(self, about: Field, sources: Sources) -> None:
         """Ask nothing about files from before a change of the schema that gave the column its name."""
         earlier = from_before(self._snapshot, about)
         if earlier is not None and about.since is not None:
             count = int(np.count_nonzero(earlier))
-            found.fallbacks.append(
+            sources.fallbacks.append(
                 f"column {about.name}: {counted(count, self._snapshot.noun)} kept: {about.since.reason}"
             )
-            found.usable = [since_schema_change(source, earlier) for source in found.usable]
+            sources.usable = [since_schema_change(source, earlier) for source in sources.usable]
 
     def _is_about(self, definition: IndexDefinition, about: Field) -> bool:
         """Tell whether an index is over a field: one on all columns takes in those that the table gains later."""
@@ -214,22 +214,22 @@ class SnapshotEvidence:
             return False
         return any(entry.field == about.recorded for entry in self._state.segments_of(definition))
 
-    def _add_partition(self, about: Field, found: Sources) -> None:
+    def _add_partition(self, about: Field, sources: Sources) -> None:
         evidence = partition_evidence(self._snapshot, about)
         if evidence is None:
-            found.fallbacks.append(f"partition column {about.name}: values in the path cannot be used")
+            sources.fallbacks.append(f"partition column {about.name}: values in the path cannot be used")
         partitions = self._snapshot.partitions
         path_decides = not about.in_file or about.path in partitions.trusted
         if evidence is None or not (path_decides or about.path in partitions.shared):
             # Some engines read the path instead of the file, and what they make of it is not known.
-            found.usable = [self._limited(source, Origin.FILE) for source in found.usable]
+            sources.usable = [self._limited(source, Origin.FILE) for source in sources.usable]
             return
         in_path = of_paths(PARTITION_SOURCE, "partition_values", evidence)
         if path_decides:
-            found.usable = [in_path, *(found.usable if about.in_file else ())]
+            sources.usable = [in_path, *(sources.usable if about.in_file else ())]
             return
-        of_either = [either(source, in_path) for source in found.usable]
-        found.usable = [self._limited(in_path, Origin.PATH), *of_either]
+        of_either = [either(source, in_path) for source in sources.usable]
+        sources.usable = [self._limited(in_path, Origin.PATH), *of_either]
 
     def _limited(self, source: Source, origin: Origin) -> Source:
         return limited(source, origin, by_engine=self._snapshot.partitions.origin_by_engine)

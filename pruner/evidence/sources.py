@@ -299,14 +299,14 @@ class _CheckedRecords(_Records):
         return answer | (self.uncovered if at is None else self.uncovered[at])
 
 
-def _require_mask(what: str, found: Any, count: int) -> None:
-    if isinstance(found, np.ndarray):
-        mask = cast("NDArray[Any]", found)
+def _require_mask(what: str, answer: Any, count: int) -> None:
+    if isinstance(answer, np.ndarray):
+        mask = cast("NDArray[Any]", answer)
         if mask.dtype == np.bool_ and mask.shape == (count,):
             return
         shown = f"{mask.dtype} of shape {mask.shape}"
     else:
-        shown = f"a {type(found).__name__}"
+        shown = f"a {type(answer).__name__}"
     raise BrokenRuleError(f"{what} is not a mask of {count} slices, but {shown}")
 
 
@@ -348,7 +348,7 @@ class Sources:
 
     def focused(self, leaves: Sequence[Leaf]) -> Sources:
         """The same for one predicate: see `Source.focused`."""
-        return Sources([each.focused(leaves) for each in self.usable], self.fallbacks)
+        return Sources([source.focused(leaves) for source in self.usable], self.fallbacks)
 
 
 class KnowsFields(Protocol):
@@ -372,7 +372,7 @@ class OwnIndexes(Protocol):
         """Names and forms of the expressions that indexes are over and that plans can ask."""
         ...
 
-    def add(self, about: Field, found: Sources) -> None:
+    def add(self, about: Field, sources: Sources) -> None:
         """Add what is known of a field to its sources, or why it cannot be used."""
         ...
 

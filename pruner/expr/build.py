@@ -21,7 +21,7 @@ def any_of(operands: tuple[Expr, ...]) -> Expr:
     """OR of any number of operands; comparisons of one value for equality become one IN."""
     match operands:
         case [Compare(Operator.EQ, first, Literal()), _, *_]:
-            options = [_equal_to(first, each) for each in operands]
+            options = [_equal_to(first, operand) for operand in operands]
             literals = tuple(option for option in options if option is not None)
             if len(literals) == len(operands):
                 return In(first, literals)

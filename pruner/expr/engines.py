@@ -346,8 +346,8 @@ def traits_of(engine: str) -> Traits:
     Raises:
         PredicateError: there is no such engine.
     """
-    found = ENGINES.get(engine)
-    return _traits_of_adapter(engine) if found is None else found
+    traits = ENGINES.get(engine)
+    return _traits_of_adapter(engine) if traits is None else traits
 
 
 def _traits_of_adapter(name: str) -> Traits:
@@ -357,7 +357,7 @@ def _traits_of_adapter(name: str) -> Traits:
         adapter: Any = load_plugin(Group.ADAPTERS, name)
     except MissingPluginError as error:
         with_sql = [engine.value for engine in SqlEngine]
-        others = ", ".join(each for each in ENGINES if each not in with_sql)
+        others = ", ".join(known for known in ENGINES if known not in with_sql)
         raise PredicateError(
             f"unknown engine {name!r}: use one of {', '.join(with_sql)} (for predicates that are expressions also "
             f"{others}), or install its adapter"

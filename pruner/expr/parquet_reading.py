@@ -116,8 +116,8 @@ def as_read(field: Field, semantics: Semantics) -> Field:
 
 @lru_cache(maxsize=4096)
 def _as_read(field: Field, traits: Traits) -> Field:
-    readings = {each: type_read(each, traits) for each in field.parquet or ()}
-    types = {each for each in readings.values() if each is not None}
+    readings = {type_: type_read(type_, traits) for type_ in field.parquet or ()}
+    types = {reading for reading in readings.values() if reading is not None}
     if not types:
         if not _must_be_known(field.type):
             return field

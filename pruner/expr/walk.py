@@ -50,13 +50,13 @@ def _below(node: Expr) -> tuple[Expr, ...]:
 
 def columns_of(expression: Expr) -> tuple[Column, ...]:
     """Return the columns that an expression names, each once; an opaque part names those it was told."""
-    found: dict[Column, None] = {}
+    columns: dict[Column, None] = {}
     for node in nodes_of(expression):
         if isinstance(node, Column):
-            found[node] = None
+            columns[node] = None
         elif isinstance(node, Opaque):
-            found.update(dict.fromkeys(node.columns))
-    return tuple(found)
+            columns.update(dict.fromkeys(node.columns))
+    return tuple(columns)
 
 
 def without_columns(expression: Expr, unknown: Callable[[Column], bool], reason: str) -> Expr:
@@ -69,9 +69,9 @@ def without_columns(expression: Expr, unknown: Callable[[Column], bool], reason:
     """
     match expression:
         case And(operands):
-            return conjunction(tuple(without_columns(each, unknown, reason) for each in operands))
+            return conjunction(tuple(without_columns(operand, unknown, reason) for operand in operands))
         case Or(operands):
-            return disjunction(tuple(without_columns(each, unknown, reason) for each in operands))
+            return disjunction(tuple(without_columns(operand, unknown, reason) for operand in operands))
         case Not(operand):
             return Not(without_columns(operand, unknown, reason))
         case _:

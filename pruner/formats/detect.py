@@ -52,13 +52,13 @@ def open_table_source(
     wanted = None if format is None else table_format(format)
     roots = [normalize_uri(uri) for uri in uris]
     _check_apart(roots, feed)
-    format_of_roots, found = _recognized(roots, storage_options, wanted)
+    format_of_roots, recognized = _recognized(roots, storage_options, wanted)
     if len(roots) > 1 and not format_of_roots.several_roots:
         raise TableError(
-            f"{found[0]} is {format_of_roots.title}, which has one root: open it without the others"
+            f"{recognized[0]} is {format_of_roots.title}, which has one root: open it without the others"
         )
     if wanted is not None and wanted.name != format_of_roots.name:
-        return _opened_as(wanted, format_of_roots, found, storage_options)
+        return _opened_as(wanted, format_of_roots, recognized, storage_options)
     return _opened(format_of_roots, roots, storage_options, immutable=immutable, feed=feed)
 
 
@@ -74,11 +74,15 @@ def _recognized(
     if named:
         return table_format("iceberg"), named
     *others, last = map(table_format, format_names())
-    claims = [(each, found) for each in others if (found := _roots_of(each, roots, storage_options))]
-    if {each.name for each, _ in claims} == _KEPT_TOGETHER:
+    claims = [
+        (format_, recognized)
+        for format_ in others
+        if (recognized := _roots_of(format_, roots, storage_options))
+    ]
+    if {format_.name for format_, _ in claims} == _KEPT_TOGETHER:
         return next((claim for claim in claims if claim[0] is wanted), claims[0])
     if len(claims) > 1:
-        titles = " and ".join(each.title for each, _ in claims)
+        titles = " and ".join(format_.title for format_, _ in claims)
         raise TableError(f"{claims[0][1][0]} looks like {titles}: keep tables of several formats apart")
     return claims[0] if claims else (last, _roots_of(last, roots, storage_options))
 
@@ -137,9 +141,11 @@ def _opened(
 
 
 def _opened_as(
-    wanted: TableFormat, found: TableFormat, roots: list[str], storage_options: Mapping[str, str] | None
+    wanted: TableFormat, format_name: TableFormat, roots: list[str], storage_options: Mapping[str, str] | None
 ) -> TableSource:
     """Open a table as what it does not look like, which its format refuses by what is missing."""
     if wanted.several_roots:
-        raise TableError(f"{roots[0]} is {found.title}, whose Parquet files are not all part of the data")
+        raise TableError(
+            f"{roots[0]} is {format_name.title}, whose Parquet files are not all part of the data"
+        )
     return _opened(wanted, roots, storage_options, immutable=False, feed=None)

@@ -109,9 +109,9 @@ def table_format(name: str) -> TableFormat:
         TableError: there is none of that name.
         BrokenPluginError: the distribution that registers it cannot be used.
     """
-    found = _BUILT_IN.get(name)
-    if found is not None:
-        return found
+    format_name = _BUILT_IN.get(name)
+    if format_name is not None:
+        return format_name
     if name not in format_names():
         raise TableError(f"unknown format {name!r}: use one of {', '.join(sorted(format_names()))}")
     return cast("TableFormat", load_plugin(Group.FORMATS, name))

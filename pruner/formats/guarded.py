@@ -119,15 +119,15 @@ class GuardedIndexes:
             self.expressions = [(str(name), str(form)) for name, form in own.expressions]
             _ = own.add, own.implied, own.described
 
-    def add(self, about: Field, found: Sources) -> None:
+    def add(self, about: Field, sources: Sources) -> None:
         """Add what is known of a field, or why the format's code does not say it: see `OwnIndexes`."""
-        usable = list(found.usable)
+        usable = list(sources.usable)
         try:
             with self._blamed():
-                self._own.add(about, found)
+                self._own.add(about, sources)
         except BrokenPluginError as error:
-            found.usable[:] = usable
-            found.fallbacks.append(str(error))
+            sources.usable[:] = usable
+            sources.fallbacks.append(str(error))
 
     def implied(
         self, predicate: BoundExpr, semantics: Semantics

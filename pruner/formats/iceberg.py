@@ -40,12 +40,12 @@ class IcebergFormat:
         if root.startswith("/"):
             try:
                 with os.scandir(f"{root}/{_METADATA}") as entries:
-                    return any(is_of_iceberg(each.name) for each in entries)
+                    return any(is_of_iceberg(entry.name) for entry in entries)
             except (FileNotFoundError, NotADirectoryError):
                 return False
         try:
-            found = open_store(root, storage_options).some(_METADATA)
-            return any(is_of_iceberg(each.path.rpartition("/")[2]) for each in found)
+            files = open_store(root, storage_options).some(_METADATA)
+            return any(is_of_iceberg(info.path.rpartition("/")[2]) for info in files)
         except StorageError:
             # Who may not ask for metadata may list the table: a listing that meets metadata is refused.
             return False
@@ -65,8 +65,8 @@ class IcebergFormat:
             from pruner.tables.iceberg.catalogs import CatalogTable
 
             named = CatalogTable(roots[0], storage_options)
-            found = named.look()
-            source = IcebergSource(found.root, found.options, named)
+            pointed = named.look()
+            source = IcebergSource(pointed.root, pointed.options, named)
         else:
             source = IcebergSource(roots[0], storage_options)
         source.check()

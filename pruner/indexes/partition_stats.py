@@ -123,11 +123,11 @@ def _aggregated(kind: AggregatingIndexType, records: pa.Table, batch: SliceBatch
     locals_ = records.column(SLICE_COLUMN).to_numpy().astype(np.int64)
     if len(locals_) < LEAST_SLICES or not (locals_[1:] > locals_[:-1]).all():
         return None
-    found = kind.aggregate(records, _parts(locals_, batch))
-    if found is None or len(found.starts) * LEAST_PER_GROUP > len(locals_):
+    aggregates = kind.aggregate(records, _parts(locals_, batch))
+    if aggregates is None or len(aggregates.starts) * LEAST_PER_GROUP > len(locals_):
         return None
-    counts = np.diff(np.append(found.starts, len(locals_)))
-    firsts = locals_[found.starts]
+    counts = np.diff(np.append(aggregates.starts, len(locals_)))
+    firsts = locals_[aggregates.starts]
     at = pa.array(firsts, pa.int64())
     keys = slice_keys(batch.slices)
     columns: list[Any] = [
@@ -138,8 +138,8 @@ def _aggregated(kind: AggregatingIndexType, records: pa.Table, batch: SliceBatch
         batch.slices.column("partition_path").take(at).combine_chunks(),
     ]
     described = pa.Table.from_arrays(columns, schema=GROUP_COLUMNS)
-    schema: Any = found.records.schema  # whose stubs leave types open
-    for field, column in zip(schema, found.records.columns, strict=True):
+    schema: Any = aggregates.records.schema  # whose stubs leave types open
+    for field, column in zip(schema, aggregates.records.columns, strict=True):
         described = described.append_column(field, column)
     return described
 

@@ -69,17 +69,17 @@ def decode_many(slices: Iterable[int], blobs: Iterable[bytes], cardinality: int)
     keyed = list(chain.from_iterable(zip(map(_KEY.pack, slices), blobs, strict=True)))
     keyed.insert(0, _COUNT.pack(len(keyed) // 2))
     try:
-        found = BitMap64.deserialize(b"".join(keyed))
+        bitmap = BitMap64.deserialize(b"".join(keyed))
     except (ValueError, IndexError):
         return None
-    return found if len(found) == cardinality else None
+    return bitmap if len(bitmap) == cardinality else None
 
 
 def all_rows(slices: NDArray[np.intp], counts: NDArray[np.int64]) -> BitMap64:
     """Every row of some ascending slices with these numbers of rows."""
-    found = decode_many(slices.tolist(), map(_all_of, counts.tolist()), int(counts.sum()))
-    assert found is not None
-    return found
+    bitmaps = decode_many(slices.tolist(), map(_all_of, counts.tolist()), int(counts.sum()))
+    assert bitmaps is not None
+    return bitmaps
 
 
 @lru_cache(maxsize=4096)

@@ -53,15 +53,15 @@ def fields_of(keys: pa.Schema, schema: TableSchema) -> list[Field]:
     taken = sorted({*LOCATION.names, NUMBER} & set(keys.names))
     if taken:
         raise SchemaError(f"keys have a column {taken[0]!r}, which the result needs: rename it")
-    found = [schema.find((name,)) for name in keys.names]
-    for field in found:
+    fields = [schema.find((name,)) for name in keys.names]
+    for field in fields:
         if field.dispute is not None:
             raise SchemaError(f"column {field.name!r} cannot be a key: {field.dispute}")
         if pa.types.is_nested(field.type) or pa.types.is_floating(field.type):
             raise SchemaError(f"column {field.name!r} of type {field.type_name} cannot be a key")
         if field.partition and field.in_file:
             raise SchemaError(f"column {field.name!r} is in both paths and files: it cannot be a key")
-    return found
+    return fields
 
 
 def typed(keys: pa.Table, fields: Sequence[Field]) -> pa.Table:
@@ -82,7 +82,7 @@ def as_type(column: Any, field: Field, what: str) -> Any:
     Raises:
         SchemaError: it has values that this type does not have, or counts moments by another clock.
     """
-    types, zones = pa.types, [getattr(each, "tz", None) is None for each in (column.type, field.type)]
+    types, zones = pa.types, [getattr(side, "tz", None) is None for side in (column.type, field.type)]
     clocks = types.is_timestamp(column.type) and types.is_timestamp(field.type) and zones[0] is not zones[1]
     try:
         if clocks:
@@ -180,8 +180,8 @@ class KeyReader:
             for start, end in zip(starts.tolist(), behind.tolist(), strict=True)
         ]
         with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
-            found = pool.map(partial(self._confirmed, keys), *zip(*tasks, strict=True))
-            return joined([NO_PAIRS, *found])
+            pairs = pool.map(partial(self._confirmed, keys), *zip(*tasks, strict=True))
+            return joined([NO_PAIRS, *pairs])
 
     def _confirmed(self, keys: pa.Table, ordinal: int, which: Integers, positions: Integers) -> Pairs:
         distinct, turn = np.unique(positions, return_inverse=True)
@@ -246,7 +246,7 @@ class KeyReader:
                 group = group.take(arrow.array(within))
             rows = file.metadata.row_group(number).num_rows if within is None else len(within)
             columns = [self._column(field, group, rows, ordinal, uri) for field in self._fields]
-            yield arrow.table(columns, names=[str(each) for each in range(len(columns))])
+            yield arrow.table(columns, names=[str(number) for number in range(len(columns))])
 
     def _left(self, ordinal: int, rows: int) -> Integers:
         """The positions in a base file of the rows that are not deleted."""
@@ -294,7 +294,7 @@ class KeyReader:
                 self._column(field, group, batch.num_rows, ordinal, f"file group {entry.file_id}")
                 for field in self._fields
             ]
-            yield arrow.table(columns, names=[str(each) for each in range(len(columns))])
+            yield arrow.table(columns, names=[str(number) for number in range(len(columns))])
 
     def _empty(self, rows: int) -> Any:
         columns = [arrow.nulls(rows, field.type) for field in self._fields]
@@ -306,13 +306,13 @@ def _matching(tables: Sequence[pa.Table], keys: pa.Table) -> Pairs:
         return NO_PAIRS
     names = [name for name in keys.column_names if name != NUMBER]
     rows = pa.concat_tables(tables)
-    found = rows.join(keys, keys=names, join_type="inner")
-    return Pairs(*(found.column(name).to_numpy().astype(np.int64) for name in (NUMBER, _SLICE)))
+    pairs = rows.join(keys, keys=names, join_type="inner")
+    return Pairs(*(pairs.column(name).to_numpy().astype(np.int64) for name in (NUMBER, _SLICE)))
 
 
 def joined(parts: Sequence[Pairs]) -> Pairs:
     """All pairs, each once, ordered by key and slice."""
-    keys, slices = (np.concatenate(each) for each in zip(*parts, strict=True))
+    keys, slices = (np.concatenate(part) for part in zip(*parts, strict=True))
     if not len(keys):
         return NO_PAIRS
     # One number for each pair, sorted: `np.unique` takes ten times as long for these, and twenty for rows of two.

@@ -63,20 +63,20 @@ class Candidates(NamedTuple):
 
 def candidates(pinned: PinnedSnapshot, fields: Sequence[Field], keys: pa.Table) -> Candidates:
     """Ask the indexes about different keys (see `pruner.locating.reading.distinct`)."""
-    found: Located | None = None
+    located: Located | None = None
     certain = False
     for number, field in enumerate(fields):
         evidence = pinned.locating(field)
         if evidence is not None:
-            found = evidence.locate(keys.column(str(number)).combine_chunks())
+            located = evidence.locate(keys.column(str(number)).combine_chunks())
             certain = len(fields) == 1 and evidence.tells_all_apart
             break
-    unknown = np.ones(len(pinned.data), np.bool_) if found is None else found.unknown
+    unknown = np.ones(len(pinned.data), np.bool_) if located is None else located.unknown
     if not unknown.any() or not keys.num_rows:
-        return Candidates(found, certain, np.empty(0, np.intp))
+        return Candidates(located, certain, np.empty(0, np.intp))
     parts = [_about(field, keys.column(str(number))) for number, field in enumerate(fields)]
     plan = pinned.plan(parts[0] if len(parts) == 1 else And(tuple(parts)))
-    return Candidates(found, certain, np.flatnonzero(plan.kept_mask & unknown))
+    return Candidates(located, certain, np.flatnonzero(plan.kept_mask & unknown))
 
 
 def _about(field: Field, values: Any) -> Expr:
@@ -112,8 +112,8 @@ def locate(pinned: PinnedSnapshot, keys: pa.Table, storage_options: Mapping[str,
         located = located.only(~merged)
     parts = [reader.found(to_read, wanted)]
     if located is not None:
-        found = Pairs(located.which, located.slices)
-        parts.append(found if asked.certain else reader.confirmed(located, wanted))
+        pairs = Pairs(located.which, located.slices)
+        parts.append(pairs if asked.certain else reader.confirmed(located, wanted))
     return _told(keys, numbers, joined(parts), pinned.data)
 
 
@@ -134,7 +134,7 @@ def _told(keys: pa.Table, numbers: NDArray[np.int64], pairs: Pairs, snapshot: Sn
     paths = snapshot.partitions.paths.take(columns.column("partition").take(ordinals).combine_chunks())
     for name, column in zip(
         LOCATION.names,
-        (paths, *(columns.column(each).take(ordinals) for each in LOCATION.names[1:])),
+        (paths, *(columns.column(name).take(ordinals) for name in LOCATION.names[1:])),
         strict=True,
     ):
         told = told.append_column(name, column)

@@ -193,9 +193,9 @@ class Indexing:
         known = self._metadata.state().definition(name) is not None
         if not force and not known and _is_judged(snapshot):
             taken = self._taken(snapshot, where)
-            found = self._estimated(snapshot, taken, name, fields, kind, options, seconds_count=False)
-            if found is not None and found.refused is not None:
-                raise IndexDefinitionError(found.refused)
+            cost = self._estimated(snapshot, taken, name, fields, kind, options, seconds_count=False)
+            if cost is not None and cost.refused is not None:
+                raise IndexDefinitionError(cost.refused)
         definition = define(
             name,
             kind.name,
@@ -231,9 +231,9 @@ class Indexing:
         snapshot = self._snapshot()
         fields, _ = chosen(snapshot.schema, on, kind, options, dialect)
         taken = self._taken(snapshot, where)
-        found = self._estimated(snapshot, taken, name, fields, kind, options, seconds_count=True)
-        if found is not None and not _is_judged(snapshot):
-            found = replace(found, refused=None)
+        cost = self._estimated(snapshot, taken, name, fields, kind, options, seconds_count=True)
+        if cost is not None and not _is_judged(snapshot):
+            cost = replace(cost, refused=None)
         return RefreshResult(
             indexed=int(np.count_nonzero(taken)),
             already=0,
@@ -242,7 +242,7 @@ class Indexing:
             bytes=int(snapshot.sizes[taken].sum()),
             dry_run=True,
             problems=dict(snapshot.problems),
-            estimate=found,
+            estimate=cost,
         )
 
     def _taken(self, snapshot: Snapshot, where: str | None) -> NDArray[np.bool_]:
@@ -307,11 +307,11 @@ class Indexing:
         gone_columns: dict[str, tuple[str, ...]] = {}
         for definition in _chosen_definitions(state, only, self._source.root):
             try:
-                found = self._targets(state, definition, snapshot, in_scope)
-                targets += found
-                if not found and (names := _named_columns(definition)):
+                outdated = self._targets(state, definition, snapshot, in_scope)
+                targets += outdated
+                if not outdated and (names := _named_columns(definition)):
                     gone_columns[definition.name] = names
-                fields = [each.target.request.field for each in found if each.missing.any()]
+                fields = [target.target.request.field for target in outdated if target.missing.any()]
                 if names := gained(definition, state.segments_of(definition), fields):
                     new_columns[definition.name] = names
             except IndexDefinitionError as error:
@@ -470,7 +470,7 @@ def in_partitions(snapshot: Snapshot, wanted: Sequence[str]) -> NDArray[np.bool_
         path = text.strip("/")
         matching = np.array([each == path or each.startswith(path + "/") for each in paths], np.bool_)
         if not matching.any():
-            known = ", ".join(repr(each) for each in paths[:5]) + (", …" if len(paths) > 5 else "")
+            known = ", ".join(repr(path) for path in paths[:5]) + (", …" if len(paths) > 5 else "")
             raise TableError(
                 f"{snapshot.root} has no partition {text!r}: its partitions are {known or 'none'}"
             )

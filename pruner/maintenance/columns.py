@@ -75,15 +75,15 @@ def fields_of(definition: IndexDefinition, schema: TableSchema, kind: IndexType)
     if definition.form is not None:
         derived = field_of(definition, schema)
         return [] if derived is None else [derived]
-    found: list[Field] = []
+    fields: list[Field] = []
     for binding in definition.fields:
         try:
             about = schema.of_records(binding.recorded)
         except SchemaError:
             continue
         if about.conflict is None:
-            found.append(about)
-    return found
+            fields.append(about)
+    return fields
 
 
 def gained(
@@ -99,7 +99,7 @@ def gained(
     recorded = {entry.field for entry in entries}
     if not definition.all_columns or not recorded:
         return ()
-    return tuple(render_column_path(each.path) for each in fields if each.recorded not in recorded)
+    return tuple(render_column_path(field.path) for field in fields if field.recorded not in recorded)
 
 
 def gone(
@@ -113,10 +113,10 @@ def gone(
         schema: that of the table as it is now.
     """
     named = [binding.recorded for binding in definition.fields]
-    found = dict.fromkeys([*named, *(entry.field for entry in entries if entry.field)])
+    fields = dict.fromkeys([*named, *(entry.field for entry in entries if entry.field)])
     if definition.form is not None:
-        return () if field_of(definition, schema) is not None or why_outdated(definition) else tuple(found)
-    return tuple(path for path in found if not schema.has_records_of(path))
+        return () if field_of(definition, schema) is not None or why_outdated(definition) else tuple(fields)
+    return tuple(path for path in fields if not schema.has_records_of(path))
 
 
 def recorded_field(definition: IndexDefinition, path: tuple[str, ...], schema: TableSchema) -> Field:
@@ -141,13 +141,13 @@ def left_out(schema: TableSchema, kind: IndexType, options: Mapping[str, str]) -
     Columns that stand in paths alone need no index, and a struct is no column besides its fields.
     """
     parents = {field.path[:depth] for field in schema for depth in range(1, len(field.path))}
-    found: dict[tuple[str, ...], str] = {}
+    reasons: dict[tuple[str, ...], str] = {}
     for candidate in schema:
         if candidate.in_file and candidate.path not in parents:
             reason = _why_not(candidate, kind, options)
             if reason is not None:
-                found[candidate.path] = reason
-    return found
+                reasons[candidate.path] = reason
+    return reasons
 
 
 def _supported(schema: TableSchema, kind: IndexType, options: Mapping[str, str]) -> list[Field]:

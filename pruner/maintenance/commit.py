@@ -53,10 +53,10 @@ class Publisher:
 
         Nothing is committed. A batch that does not serve any more is not counted.
         """
-        found = receipts.receipts(self._metadata.store)
-        used = [each for each in found if self._additions(state, [each], snapshot, _NOTHING)]
+        waiting = receipts.receipts(self._metadata.store)
+        used = [receipt for receipt in waiting if self._additions(state, [receipt], snapshot, _NOTHING)]
         with_them = state.with_segments(self._additions(state, used, snapshot, _NOTHING))
-        return with_them, sum(each.indexed for each in used)
+        return with_them, sum(used_one.indexed for used_one in used)
 
     def take_up(self, snapshot: Snapshot) -> int:
         """Commit the batches that another build left behind; returns for how many slices those have records.
@@ -65,17 +65,17 @@ class Publisher:
             ConflictError: other writers kept changing the metadata table.
             StorageError: it cannot be written.
         """
-        found = receipts.receipts(self._metadata.store)
-        if not found:
+        waiting = receipts.receipts(self._metadata.store)
+        if not waiting:
             return 0
         state = self.of_this_table(self._metadata.state())
         # Nobody looked after them whether a file that was touched held something else while it was read.
         now = self._source.look_again(snapshot, {})
-        settled = [self._settled(each, state, now) for each in found]
-        used = [each for each in settled if self._additions(state, [each], snapshot, _NOTHING)]
+        settled = [self._settled(receipt, state, now) for receipt in waiting]
+        used = [receipt for receipt in settled if self._additions(state, [receipt], snapshot, _NOTHING)]
         self._commit(used, snapshot, _NOTHING)
-        receipts.discard(self._metadata.store, found)
-        return sum(each.indexed for each in used)
+        receipts.discard(self._metadata.store, waiting)
+        return sum(used_one.indexed for used_one in used)
 
     def publish(
         self, built: Sequence[Receipt], base: State, snapshot: Snapshot, now: Snapshot
@@ -92,15 +92,15 @@ class Publisher:
             ConflictError: other writers kept changing the metadata table, or a segment is gone.
             StorageError: it cannot be written.
         """
-        settled = built if now is snapshot else [self._settled(each, base, now) for each in built]
+        settled = built if now is snapshot else [self._settled(receipt, base, now) for receipt in built]
         disjoint = {entry.id for entry in base.segments}
-        disjoint.update(entry.id for each in settled for entry in each.records)
+        disjoint.update(entry.id for receipt in settled for entry in receipt.records)
         saved = self._last_snapshot.written(self.of_this_table(self._metadata.state()))
         state = self._commit(settled, snapshot, disjoint, saved)
         receipts.discard(self._metadata.store, built)
         alive = {definition.uuid for definition in state.definitions}
         return (
-            frozenset(entry.definition for each in built for entry in each.records if entry.definition)
+            frozenset(entry.definition for receipt in built for entry in receipt.records if entry.definition)
             - alive
         )
 
@@ -192,7 +192,9 @@ class Publisher:
     def _without(
         self, entry: SegmentEntry, receipt: Receipt, state: State, same: NDArray[np.bool_]
     ) -> SegmentEntry | None:
-        definition = next((each for each in state.definitions if each.uuid == entry.definition), None)
+        definition = next(
+            (definition for definition in state.definitions if definition.uuid == entry.definition), None
+        )
         records = self._segments.read(entry)
         kept = records.filter(pa.array(same[records.column(SLICE_COLUMN).to_numpy()]))
         if definition is None or not kept.num_rows:

@@ -183,7 +183,9 @@ def _groups(state: State) -> Iterator[_Group]:
     Full batches are merged among themselves, and what was made of several of them is not merged again. So a record is
     written anew a bounded number of times, however many refreshes follow.
     """
-    foreign = {each.uuid for each in state.definitions if isinstance(usable_type(each), str)}
+    foreign = {
+        definition.uuid for definition in state.definitions if isinstance(usable_type(definition), str)
+    }
     users: dict[str, list[SegmentEntry]] = {}
     for entry in state.segments:
         if entry.batch is not None:
@@ -224,10 +226,10 @@ def _by_index(group: _Group, state: State) -> Iterator[tuple[IndexDefinition, li
     """The segments of each field of each index, oldest first."""
     definitions = {definition.uuid: definition for definition in state.definitions}
     order = {entry.id: position for position, entry in enumerate(state.segments)}
-    found: dict[tuple[str, tuple[str, ...]], list[SegmentEntry]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[SegmentEntry]] = {}
     for entry in sorted(group.records, key=lambda entry: order[entry.id]):
-        found.setdefault((entry.definition or "", entry.field or ()), []).append(entry)
-    for (uuid, _), entries in found.items():
+        groups.setdefault((entry.definition or "", entry.field or ()), []).append(entry)
+    for (uuid, _), entries in groups.items():
         yield definitions[uuid], entries
 
 
@@ -277,7 +279,9 @@ def _problem(
     metadata: MetadataTable, state: State, entry: SegmentEntry, of: SegmentEntry, kind: IndexType
 ) -> str | None:
     try:
-        batch = metadata.read_segment(next(each for each in state.segments if each.id == entry.batch))
+        batch = metadata.read_segment(
+            next(segment for segment in state.segments if segment.id == entry.batch)
+        )
         recorded = metadata.read_segment(entry)
         table = metadata.read_segment(of)
     except (FormatError, StorageError):
@@ -289,11 +293,13 @@ def _problem(
         return str(error)
     if not _names_its_slices(groups, batch, recorded):
         return f"the segment {of.path} names other slices than {entry.path}: {REMEDY}"
-    found = kind.aggregate(records, _parts(groups)) if isinstance(kind, AggregatingIndexType) else None
-    if found is None:
+    aggregates = kind.aggregate(records, _parts(groups)) if isinstance(kind, AggregatingIndexType) else None
+    if aggregates is None:
         return None
     starts = np.cumsum(groups.counts) - groups.counts
-    same = np.array_equal(found.starts, starts) and summed.equals(found.records.select(summed.column_names))
+    same = np.array_equal(aggregates.starts, starts) and summed.equals(
+        aggregates.records.select(summed.column_names)
+    )
     if same:
         return None
     return f"the segment {of.path} is not what the records of {entry.path} add up to: {REMEDY}"

@@ -88,17 +88,17 @@ def examine(
 
 def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> Iterator[Finding]:
     """Tell of the listing that a snapshot took, and of slices that no index may cover."""
-    found = (
+    finding = (
         f"{source.format} table, {counted(len(snapshot), snapshot.noun)}, {snapshot.sizes.sum() / 1e6:,.2f} MB, "
         f"listed in {seconds * 1e3:,.0f} ms"
     )
     if len(snapshot):
-        yield Finding("list", Level.OK, found)
+        yield Finding("list", Level.OK, finding)
     else:
-        yield Finding("list", Level.WARNING, f"{found}: it is empty", "check that this is the table's root")
+        yield Finding("list", Level.WARNING, f"{finding}: it is empty", "check that this is the table's root")
     for reason, count in snapshot.uncoverable_because.items():
-        found = f"every plan keeps {counted(count, snapshot.noun)}, because of {reason}"
-        yield Finding("list", Level.WARNING, found, "see pruner status")
+        finding = f"every plan keeps {counted(count, snapshot.noun)}, because of {reason}"
+        yield Finding("list", Level.WARNING, finding, "see pruner status")
     for place, sentence in islice(snapshot.problems.items(), 1):
         more = (
             f" ({len(snapshot.problems) - 1:,} more are in pruner status)"
@@ -114,24 +114,24 @@ def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
     """Tell of files about which an engine and pruner's rule differ: only one of them takes them for the table's."""
     taken = set(snapshot.columns.column("base_file").to_pylist())
     try:
-        found = other_files(source.roots, source.storage_options, taken)
+        others = other_files(source.roots, source.storage_options, taken)
     except PrunerError as error:
         yield Finding(
             "files", Level.WARNING, f"what else lies beside the table's files is not known: {error}"
         )
         return
-    if found.hidden:
+    if others.hidden:
         told = (
-            f"{_named(found.hidden)} left out, as in Spark and Trino, for a name of file or folder that begins with _ "
+            f"{_named(others.hidden)} left out, as in Spark and Trino, for a name of file or folder that begins with _ "
             "or .; DuckDB's own glob **/*.parquet reads such files"
         )
         yield Finding("files", Level.WARNING, told, "rename data files, or move other files")
-    if found.foreign:
-        told = f"{_named(found.foreign)} ignored for not being Parquet inside; Spark and Trino fail on such files"
+    if others.foreign:
+        told = f"{_named(others.foreign)} ignored for not being Parquet inside; Spark and Trino fail on such files"
         yield Finding("files", Level.WARNING, told, "move it away from the data")
-    if found.named_otherwise:
+    if others.named_otherwise:
         told = (
-            f"{_named(found.named_otherwise)} part of the table, as in Spark and Trino, without a name that ends in "
+            f"{_named(others.named_otherwise)} part of the table, as in Spark and Trino, without a name that ends in "
             ".parquet; DuckDB's own glob **/*.parquet leaves such files out"
         )
         yield Finding("files", Level.OK, told)
@@ -139,9 +139,9 @@ def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
 
 def probe_folders(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
     """Tell of folders that could be tables of their own."""
-    found = least_alike(snapshot) if len(source.roots) == 1 else None
-    if found is not None:
-        one, other, common = found
+    unlike = least_alike(snapshot) if len(source.roots) == 1 else None
+    if unlike is not None:
+        one, other, common = unlike
         shared = ", ".join(sorted(common)) or "none"
         places = " and in ".join(f"{source.root.rstrip('/')}/{folder}".rstrip("/") for folder in (one, other))
         told = f"files in {places} have few columns in common ({shared}), and are read as one table"
@@ -251,17 +251,17 @@ def _index(index: IndexStatus, status: TableStatus) -> Finding:
     if not index.usable:
         return Finding(probe, Level.FAILURE, index.note or "plans cannot use it: drop it and create it anew")
     if index.is_without_columns:
-        found = f"{index.using} serves no query: {no_more(index.gone)}"
-        return Finding(probe, Level.WARNING, found, drop_command(index.name, status.uri))
+        finding = f"{index.using} serves no query: {no_more(index.gone)}"
+        return Finding(probe, Level.WARNING, finding, drop_command(index.name, status.uri))
     covered = f"{index.using} covers {index.covered:,} of {counted(index.coverable, noun)}"
     if index.gone:
         covered += f" for the columns that are left; {no_more(index.gone)}"
     refused = sum(index.refused.values())
     others = {why: count for why, count in index.uncovered.items() if why != REFUSED}
     if others:
-        why = ", ".join(f"{count:,} {REASONS[each]}" for each, count in others.items())
-        found = f"{covered}; the others stay in every plan: {why}"
-        return Finding(probe, Level.WARNING, found, "run pruner refresh")
+        why = ", ".join(f"{count:,} {REASONS[reason]}" for reason, count in others.items())
+        finding = f"{covered}; the others stay in every plan: {why}"
+        return Finding(probe, Level.WARNING, finding, "run pruner refresh")
     if index.where is not None:
         return Finding(probe, Level.OK, f"{covered}, in partitions with {index.where} alone")
     if refused:
@@ -276,21 +276,21 @@ def probe_installation(variables: Iterable[str] = ()) -> Iterator[Finding]:
     """Compare the installed versions with those that this pruner asks for; name the `variables` that are set."""
     for name in variables:
         if os.environ.get(name):
-            found = f"the environment variable {name} is set: nothing is pruned in this environment"
-            yield Finding("environment", Level.WARNING, found, f"unset {name}")
+            finding = f"the environment variable {name} is set: nothing is pruned in this environment"
+            yield Finding("environment", Level.WARNING, finding, f"unset {name}")
     try:
         wanted = distributions.requires(DISTRIBUTION) or []
     except distributions.PackageNotFoundError:
-        found = f"the distribution {DISTRIBUTION} is not installed, so that versions cannot be compared"
+        finding = f"the distribution {DISTRIBUTION} is not installed, so that versions cannot be compared"
         yield Finding(
-            "packages", Level.WARNING, found, f"install {DISTRIBUTION} (in a checkout: pip install .)"
+            "packages", Level.WARNING, finding, f"install {DISTRIBUTION} (in a checkout: pip install .)"
         )
         return
-    findings = [found for text in wanted if (found := _package(text)) is not None]
-    fitting = ", ".join(each.found for each in findings if each.level is Level.OK)
+    findings = [finding for text in wanted if (finding := _package(text)) is not None]
+    fitting = ", ".join(finding.found for finding in findings if finding.level is Level.OK)
     if fitting:
         yield Finding("packages", Level.OK, fitting)
-    yield from (each for each in findings if each.level is not Level.OK)
+    yield from (finding for finding in findings if finding.level is not Level.OK)
 
 
 def _package(text: str) -> Finding | None:
@@ -305,12 +305,12 @@ def _package(text: str) -> Finding | None:
     try:
         version = distributions.version(requirement.name)
     except distributions.PackageNotFoundError:
-        found = f"{requirement.name} is not installed"
-        return None if optional else Finding("packages", Level.FAILURE, found, advice)
+        problem = f"{requirement.name} is not installed"
+        return None if optional else Finding("packages", Level.FAILURE, problem, advice)
     if requirement.specifier.contains(version, prereleases=True):
         return Finding("packages", Level.OK, f"{requirement.name} {version}")
-    found = f"{requirement.name} {version} is installed, and {requirement.specifier} was tested"
-    return Finding("packages", Level.WARNING, found, advice)
+    problem = f"{requirement.name} {version} is installed, and {requirement.specifier} was tested"
+    return Finding("packages", Level.WARNING, problem, advice)
 
 
 def _applies(marker: Marker) -> bool:

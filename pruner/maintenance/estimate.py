@@ -87,9 +87,9 @@ def estimate(
     ordinals = _sample(snapshot, np.flatnonzero(taken))
     if not len(ordinals):
         return None
-    found, seconds = _timed(Chunk(0, snapshot.to_read(ordinals)), storage_options, requests, seconds_count)
+    result, seconds = _timed(Chunk(0, snapshot.to_read(ordinals)), storage_options, requests, seconds_count)
     tables = [
-        (request, table) for request, table in zip(requests, found.tables, strict=True) if table is not None
+        (request, table) for request, table in zip(requests, result.tables, strict=True) if table is not None
     ]
     if not tables:
         return None
@@ -119,13 +119,13 @@ def _timed(
 ) -> tuple[ChunkResult, float]:
     """The records of a chunk, and the processor time that they take: a machine may be busy, and a store slow."""
     before = time.process_time()
-    found = run_chunk(chunk, storage_options, requests)
+    result = run_chunk(chunk, storage_options, requests)
     first = time.process_time() - before
     if first > SHORT_SECONDS or not seconds_count:
-        return found, first
+        return result, first
     before = time.process_time()
     run_chunk(chunk, storage_options, requests)
-    return found, min(first, time.process_time() - before)
+    return result, min(first, time.process_time() - before)
 
 
 def _sample(snapshot: Snapshot, taken: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -161,22 +161,22 @@ def _stored(request: BuildRequest, table: pa.Table) -> int:
     return packed_size(kind.arrange(table, request.field) if isinstance(kind, ArrangingIndexType) else table)
 
 
-def _judged(found: IndexEstimate, request: BuildRequest) -> IndexEstimate:
+def _judged(cost: IndexEstimate, request: BuildRequest) -> IndexEstimate:
     """The estimate with what follows from it."""
-    counted = [(count, name) for name, count in found.values_per_file.items() if count is not None]
+    counted = [(count, name) for name, count in cost.values_per_file.items() if count is not None]
     most, column = max(counted, default=(0, ""))
-    unique = found.rows_per_file > 0 and most >= NEARLY_UNIQUE * found.rows_per_file
+    unique = cost.rows_per_file > 0 and most >= NEARLY_UNIQUE * cost.rows_per_file
     better = _for_keys(column) if unique else None
-    share = found.bytes / max(found.table_bytes, 1)
+    share = cost.bytes / max(cost.table_bytes, 1)
     if share <= MOST_OF_TABLE:
-        return replace(found, better=better)
-    why = f" ({most:,} values in {found.rows_per_file:,} rows of a file)" if counted else ""
+        return replace(cost, better=better)
+    why = f" ({most:,} values in {cost.rows_per_file:,} rows of a file)" if counted else ""
     refused = (
-        f"index {request.name!r} would take about {_megabytes(found.bytes)}, {share:.0%} of the "
-        f"{_megabytes(found.table_bytes)} of the files{why}: {better + ', or ' if better else ''}force it "
+        f"index {request.name!r} would take about {_megabytes(cost.bytes)}, {share:.0%} of the "
+        f"{_megabytes(cost.table_bytes)} of the files{why}: {better + ', or ' if better else ''}force it "
         "(force=True, --force, OPTIONS (force = true))"
     )
-    return replace(found, better=better, refused=refused)
+    return replace(cost, better=better, refused=refused)
 
 
 def _for_keys(column: str) -> str:

@@ -63,9 +63,9 @@ def understood(text: str, dialect: str | None, schema: TableSchema) -> tuple[Fie
     try:
         semantics = Semantics(engine=engine, zone=_ZONE, nan_order=Semantics.of(engine).nan_order)
         finder = _finder(schema, semantics)
-        found = canonical(parse_predicate(text, semantics), finder, engine)
+        form = canonical(parse_predicate(text, semantics), finder, engine)
         # Plans know the index by this form alone, in which an instant is no clock of UTC any more.
-        canonical(found.expression, finder, None)
+        canonical(form.expression, finder, None)
     except PredicateError as error:
         about = str(error).replace("the predicate", "the expression", 1)
         raise IndexDefinitionError(f"an index cannot be over {shown!r}: {about}") from error
@@ -74,7 +74,7 @@ def understood(text: str, dialect: str | None, schema: TableSchema) -> tuple[Fie
             f"an index cannot be over {shown!r}: {reason}{_place(text, reason.name)} "
             "(docs/expressions.md lists the functions)"
         ) from None
-    return derived_field(found), Over(shown, engine, found.text, REGISTRY_VERSION, evaluator())
+    return derived_field(form), Over(shown, engine, form.text, REGISTRY_VERSION, evaluator())
 
 
 def _place(text: str, name: str) -> str:
@@ -103,9 +103,9 @@ def fields_by_name(
 ) -> Iterator[tuple[str, Field]]:
     """The indexes over expressions, by their names in small letters, with the fields of their expressions."""
     for definition in definitions:
-        found = field_of(definition, schema)
-        if found is not None:
-            yield definition.name.casefold(), found
+        field = field_of(definition, schema)
+        if field is not None:
+            yield definition.name.casefold(), field
 
 
 def why_outdated(definition: IndexDefinition) -> str | None:
@@ -127,10 +127,10 @@ def why_outdated(definition: IndexDefinition) -> str | None:
 def _finder(schema: TableSchema, semantics: Semantics) -> FindColumn:
     def find(column: Column) -> Field | str:
         try:
-            found = as_read(schema.find(column.path), semantics)
+            field = as_read(schema.find(column.path), semantics)
         except SchemaError as error:
             return str(error)
-        return found if found.conflict is None else f"column {found.name!r}: {found.conflict}"
+        return field if field.conflict is None else f"column {field.name!r}: {field.conflict}"
 
     return find
 

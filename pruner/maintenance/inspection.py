@@ -205,5 +205,5 @@ def _positions(
         return None
     chosen = np.zeros(evidence.entry_count, np.bool_)
     chosen[entry] = True
-    found = evidence.rows(chosen, np.array([ordinal]))
-    return None if len(found.broken) else tuple(rows_of(found.rows, ordinal)[:most].tolist())
+    rows = evidence.rows(chosen, np.array([ordinal]))
+    return None if len(rows.broken) else tuple(rows_of(rows.rows, ordinal)[:most].tolist())

@@ -170,7 +170,7 @@ class Cartographer:
         """
         schema = self._snapshot.schema
         fields = [schema.find(parse_column_path(text)) for text in columns] or list(self._ranged_fields())
-        found: list[ColumnMap] = []
+        held_columns: list[ColumnMap] = []
         refused: list[IndexDefinitionError] = []
         for field in fields:
             try:
@@ -178,7 +178,7 @@ class Cartographer:
             except IndexDefinitionError as error:
                 refused.append(error)
             else:
-                found += [] if mapped is None else [mapped]
+                held_columns += [] if mapped is None else [mapped]
         if refused and len(refused) == len(fields):
             raise refused[0]
         return TableMap(
@@ -186,7 +186,7 @@ class Cartographer:
             len(self._snapshot),
             int(self._snapshot.sizes.sum()),
             tuple(self._coverage()),
-            tuple(found),
+            tuple(held_columns),
             undrawn=tuple(map(str, refused)),
             noun=self._snapshot.noun,
         )
@@ -206,8 +206,10 @@ class Cartographer:
     def _ranged_fields(self) -> Iterator[Field]:
         """The columns that indexes of ranges are on, in the order of the schema."""
         definitions = self._state.definitions if self._state else ()
-        ranged = [each for each in definitions if each.using == RANGES and each.form is None]
-        named = {binding.recorded for each in ranged for binding in each.fields}
+        ranged = [
+            definition for definition in definitions if definition.using == RANGES and definition.form is None
+        ]
+        named = {binding.recorded for definition in ranged for binding in definition.fields}
         for field in self._snapshot.schema.fields:
             if field.recorded in named and field.since is None:  # older files hold other values by that name
                 yield field
@@ -231,7 +233,7 @@ class Cartographer:
         places[ranges.slices] = np.arange(len(ranges.slices))
         of_slices = places[self._snapshot.partition_ordinals]
         known = np.flatnonzero(of_slices >= 0)
-        low, high = (each[of_slices[known]] for each in (ranges.low, ranges.high))
+        low, high = (bound[of_slices[known]] for bound in (ranges.low, ranges.high))
         return self._drawn(field, ranges._replace(slices=known, low=low, high=high), "the names of folders")
 
     def _from_footers(self, field: Field) -> ColumnMap | None:
@@ -323,56 +325,60 @@ _WIDTH = 20
 """Signs of a bar of coverage."""
 
 
-def map_page(found: TableMap) -> str:
+def map_page(table_map: TableMap) -> str:
     """A map as HTML that stands for itself."""
     facts = [
-        ("Table", found.uri),
-        (f"{found.noun.capitalize()}s", f"{found.slices:,}"),
-        ("Bytes", f"{found.bytes:,}"),
+        ("Table", table_map.uri),
+        (f"{table_map.noun.capitalize()}s", f"{table_map.slices:,}"),
+        ("Bytes", f"{table_map.bytes:,}"),
     ]
-    undrawn = listed("Columns that are not drawn", found.undrawn)
-    parts = (_coverage(found), *_over_time(found), *map(_column, found.columns), undrawn)
+    undrawn = listed("Columns that are not drawn", table_map.undrawn)
+    parts = (_coverage(table_map), *_over_time(table_map), *map(_column, table_map.columns), undrawn)
     return document("Map of a table", described(facts), *parts)
 
 
-def _coverage(found: TableMap) -> Markup:
-    if not found.indexes:
+def _coverage(table_map: TableMap) -> Markup:
+    if not table_map.indexes:
         return section("Indexes", element("p", f"The table has no index: {_WITHOUT_INDEXES}."))
     parts: list[Content] = [element("p", _LEGEND)]
-    for each in found.indexes:
-        parts.append(element("h3", f"{each.name} ({each.using})"))
+    for index in table_map.indexes:
+        parts.append(element("h3", f"{index.name} ({index.using})"))
         parts.append(
-            element("p", each.problem) if each.problem else drawn(each.cells, f"Coverage of {each.name}")
+            element("p", index.problem) if index.problem else drawn(index.cells, f"Coverage of {index.name}")
         )
     return section("Indexes", *parts)
 
 
-def _over_time(found: TableMap) -> Iterator[Markup]:
+def _over_time(table_map: TableMap) -> Iterator[Markup]:
     """A table of the commits for each index, with a bar that says no more than its numbers."""
-    for name in dict.fromkeys(name for each in found.history for name in each.covered):
+    for name in dict.fromkeys(name for coverage in table_map.history for name in coverage.covered):
         rows = [
             (
-                _moment(each),
+                _moment(change),
                 covered,
-                each.slices - covered,
-                element("span", _share(covered, each.slices), class_="bars", aria_hidden="true"),
+                change.slices - covered,
+                element("span", _share(covered, change.slices), class_="bars", aria_hidden="true"),
             )
-            for each, covered in _changes(found, name)
+            for change, covered in _changes(table_map, name)
         ]
         header = ("Commit", "Covered", "Not covered", "Share")
         title = f"Coverage of {name} over time"
         yield section(title, table("Slices after each commit that changed these numbers", header, rows))
 
 
-def _changes(found: TableMap, name: str) -> list[tuple[CoverageAt, int]]:
+def _changes(table_map: TableMap, name: str) -> list[tuple[CoverageAt, int]]:
     """Where coverage of an index begins, each commit after which it is another one, and how it stands now."""
-    known = [(each, covered) for each in found.history if (covered := each.covered.get(name)) is not None]
+    known = [
+        (coverage, covered)
+        for coverage in table_map.history
+        if (covered := coverage.covered.get(name)) is not None
+    ]
     return [
-        (each, covered)
-        for at, (each, covered) in enumerate(known)
+        (coverage, covered)
+        for at, (coverage, covered) in enumerate(known)
         if at == 0
-        or each.version is None
-        or (each.slices, covered) != (known[at - 1][0].slices, known[at - 1][1])
+        or coverage.version is None
+        or (coverage.slices, covered) != (known[at - 1][0].slices, known[at - 1][1])
     ]
 
 
@@ -415,41 +421,41 @@ def _bar(each: DrawnRange, places: int) -> str:
     return NO_BAR * each.first + BAR * (each.last - each.first + 1) + NO_BAR * (places - each.last - 1)
 
 
-def map_lines(found: TableMap) -> Iterator[str]:
+def map_lines(table_map: TableMap) -> Iterator[str]:
     """A map as text."""
-    yield f"table    {found.uri}"
-    yield f"{found.noun + 's':<8} {found.slices:,}, {found.bytes / 1e6:,.2f} MB"
-    if not found.indexes:
+    yield f"table    {table_map.uri}"
+    yield f"{table_map.noun + 's':<8} {table_map.slices:,}, {table_map.bytes / 1e6:,.2f} MB"
+    if not table_map.indexes:
         yield f"indexes  none: {_WITHOUT_INDEXES}"
-    for each in found.indexes:
+    for each in table_map.indexes:
         yield ""
         yield f"index {each.name} ({each.using}): {each.problem or summary(each.cells)}"
         yield f"  {letters(each.cells)}"
-    if found.indexes:
+    if table_map.indexes:
         yield _LEGEND
-    yield from _history_lines(found)
-    for column in found.columns:
+    yield from _history_lines(table_map)
+    for column in table_map.columns:
         yield ""
         yield f"column {column.column}: {column.verdict}"
         yield f"  from {column.source}; at most {column.deepest:,}"
         yield f"  {_profile(column.overlaps)}  files that reach into each part of the values"
         for each in column.drawn:
             yield f"  {_bar(each, len(column.overlaps))}  {each.low} to {each.high}  {each.file}"
-    if found.undrawn:
+    if table_map.undrawn:
         yield ""
-        yield from found.undrawn
+        yield from table_map.undrawn
 
 
-def _history_lines(found: TableMap) -> Iterator[str]:
-    for name in dict.fromkeys(name for each in found.history for name in each.covered):
+def _history_lines(table_map: TableMap) -> Iterator[str]:
+    for name in dict.fromkeys(name for coverage in table_map.history for name in coverage.covered):
         yield ""
-        changes = _changes(found, name)
+        changes = _changes(table_map, name)
         begin = changes[0][0].version
         since = "" if begin is None else f" from {begin} on, the first that is known"
         yield f"coverage of {name} after each commit that changed these numbers{since}"
-        for each, covered in changes:
-            bar = _share(covered, each.slices)
-            yield f"  {_moment(each):<28}  {bar}  {covered:,} of {counted(each.slices, found.noun)} covered"
+        for change, covered in changes:
+            bar = _share(covered, change.slices)
+            yield f"  {_moment(change):<28}  {bar}  {covered:,} of {counted(change.slices, table_map.noun)} covered"
 
 
 def _profile(overlaps: tuple[int, ...]) -> str:

@@ -81,7 +81,9 @@ def why_uncovered(
     Raises:
         FormatError, StorageError: a batch cannot be read.
     """
-    batches = [segments.entry(state, each) for each in dict.fromkeys(entry.batch or "" for entry in entries)]
+    batches = [
+        segments.entry(state, batch) for batch in dict.fromkeys(entry.batch or "" for entry in entries)
+    ]
     tried = np.zeros(len(snapshot), np.bool_)
     for batch in batches:
         located = segments.located_in(batch, snapshot)
@@ -201,7 +203,7 @@ def table_status(
     indexes = (
         ()
         if state is None
-        else (_index_status(each, state, snapshot, segments) for each in state.definitions)
+        else (_index_status(definition, state, snapshot, segments) for definition in state.definitions)
     )
     return TableStatus(
         uri=roots[0],
@@ -211,7 +213,7 @@ def table_status(
         slices=len(snapshot),
         coverable=int(snapshot.coverable.sum()),
         uncoverable=dict(snapshot.uncoverable_because),
-        indexes=tuple(_measured(each, view, usage) for each in indexes),
+        indexes=tuple(_measured(index, view, usage) for index in indexes),
         problems=dict(snapshot.problems),
         fallbacks=view.unusable,
         hudi_indexes=view.own_indexes(),
@@ -302,8 +304,8 @@ def _gained(
 def _left_out(definition: IndexDefinition, snapshot: Snapshot, kind: IndexType | str) -> dict[str, str]:
     if not definition.all_columns or isinstance(kind, str):
         return {}
-    found = left_out(snapshot.schema, kind, definition.options)
-    return {render_column_path(path): sentence for path, sentence in found.items()}
+    reasons = left_out(snapshot.schema, kind, definition.options)
+    return {render_column_path(path): sentence for path, sentence in reasons.items()}
 
 
 def covered_slices(
@@ -347,12 +349,12 @@ def answering_slices(
     Raises:
         FormatError, StorageError: records cannot be read.
     """
-    found = covered_slices(definition, state, snapshot, segments)
+    mask = covered_slices(definition, state, snapshot, segments)
     kind = usable_type(definition)
     if isinstance(kind, RefusingIndexType):
         entries = state.segments_of(definition)
-        found &= ~_refused(kind, entries, state, snapshot, segments, Counter())
-    return found
+        mask &= ~_refused(kind, entries, state, snapshot, segments, Counter())
+    return mask
 
 
 def _refused(
@@ -365,15 +367,15 @@ def _refused(
 ) -> NDArray[np.bool_]:
     """Slices of which some record says that they could not be indexed; counts them by reason."""
     usable, reason = kind.refusal
-    found = np.zeros(len(snapshot), np.bool_)
+    mask = np.zeros(len(snapshot), np.bool_)
     for entry in entries:
         records: Any = segments.leading(entry, (SLICE_COLUMN, usable, reason))
         refused = records.filter(compute.equal(records.column(usable), False))
         ordinals = segments.located(state, entry, snapshot)[refused.column(SLICE_COLUMN).to_numpy()]
         here = (ordinals >= 0) & snapshot.coverable[ordinals]
-        found[ordinals[here]] = True
+        mask[ordinals[here]] = True
         reasons.update(text for text in refused.filter(pa.array(here)).column(reason).to_pylist() if text)
-    return found
+    return mask
 
 
 COMMITS = 24
@@ -415,7 +417,7 @@ def coverage_over_time(
     Raises:
         FormatError, StorageError: the log cannot be listed.
     """
-    found: list[CoverageAt] = []
+    history: list[CoverageAt] = []
     for version, _ in log.entries(metadata.store)[-COMMITS:]:
         try:
             committed, _ = log.read(metadata.store, version)
@@ -423,9 +425,9 @@ def coverage_over_time(
         except (FormatError, StorageError):
             continue  # damaged, or out of use for so long that a vacuum took it
         if at is not None:
-            found.append(at)
+            history.append(at)
     slices = _Slices(snapshot.keys.filter(pa.array(snapshot.coverable)))
-    return (*found, CoverageAt(None, None, len(slices.keys), _covered(state, slices, segments)))
+    return (*history, CoverageAt(None, None, len(slices.keys), _covered(state, slices, segments)))
 
 
 def _after(state: State, metadata: MetadataTable, segments: SegmentCache) -> CoverageAt | None:
@@ -441,6 +443,6 @@ def _after(state: State, metadata: MetadataTable, segments: SegmentCache) -> Cov
 
 def _covered(state: State, slices: _Slices, segments: SegmentCache) -> dict[str, int]:
     return {
-        each.name: int(np.count_nonzero(recorded_slices(each, state, slices, segments)))
-        for each in state.definitions
+        definition.name: int(np.count_nonzero(recorded_slices(definition, state, slices, segments)))
+        for definition in state.definitions
     }

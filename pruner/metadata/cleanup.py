@@ -153,8 +153,8 @@ def _segment_problems(store: Store, state: State) -> list[str]:
     for entry in sorted(state.segments, key=lambda entry: entry.partition != FILES):
         looks = [partial(_check_segment, store, entry, batch_rows)]
         looks += [partial(segments.read_segment, store, attached) for attached in entry.attached()]
-        found = (_problem(look, segments.REMEDY) for look in looks)
-        problems += [f"{state.about(entry)}: {problem}" for problem in found if problem]
+        found_problems = (_problem(look, segments.REMEDY) for look in looks)
+        problems += [f"{state.about(entry)}: {problem}" for problem in found_problems if problem]
     return problems
 
 

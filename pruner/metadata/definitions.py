@@ -193,7 +193,7 @@ def locate_all(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) -
     if ordinals is None:
         ordinals = _joined(snapshot_keys, together)
     ends = np.cumsum([len(batch) for batch in batches])[:-1]
-    return [_first_only(each, len(snapshot_keys)) for each in np.split(ordinals, ends)]
+    return [_first_only(run, len(snapshot_keys)) for run in np.split(ordinals, ends)]
 
 
 _FEW: Final = 16
@@ -276,8 +276,8 @@ def locate_runs(
     elsewhere = [run for run in range(len(counts)) if not place(run, int(expected[run]))]
     if elsewhere:
         wanted = first_keys.take(positions(elsewhere))
-        found = np.flatnonzero(as_numpy(compute.is_in(snapshot_keys, value_set=wanted)))
-        begins = dict(zip(snapshot_keys.take(positions(found)).to_pylist(), found.tolist(), strict=True))
+        rows = np.flatnonzero(as_numpy(compute.is_in(snapshot_keys, value_set=wanted)))
+        begins = dict(zip(snapshot_keys.take(positions(rows)).to_pylist(), rows.tolist(), strict=True))
         for run, first_key in zip(elsewhere, wanted.to_pylist(), strict=True):
             place(run, begins.get(first_key, total))
     return starts

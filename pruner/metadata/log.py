@@ -51,16 +51,16 @@ def entries(store: Store, *, after: int = -1) -> list[tuple[int, ObjectInfo]]:
     A folder that is listed while files come may show a later file and not an earlier one, and the log has no gap but
     for what a vacuum leaves. So a gap is listed again: what the first listing shows was there before the second one.
     """
-    found = _listed(store, after)
-    if not found or found[-1][0] - found[0][0] < len(found):
-        return found
+    listed = _listed(store, after)
+    if not listed or listed[-1][0] - listed[0][0] < len(listed):
+        return listed
     again = _listed(store, after)
-    return [entry for entry in again if entry[0] <= found[-1][0]] or again
+    return [entry for entry in again if entry[0] <= listed[-1][0]] or again
 
 
 def _listed(store: Store, after: int) -> list[tuple[int, ObjectInfo]]:
-    found = store.list(FOLDER, after=entry_path(after) if after >= 0 else None)
-    numbered = ((version_of(info.path), info) for info in found)
+    listed = store.list(FOLDER, after=entry_path(after) if after >= 0 else None)
+    numbered = ((version_of(info.path), info) for info in listed)
     return sorted((version, info) for version, info in numbered if version is not None)
 
 

@@ -72,11 +72,11 @@ class PartialFile(io.RawIOBase):
         """Read what is within one piece."""
         number = bisect_right(self._starts, self._at) - 1
         start = self._at - self._starts[number] if number >= 0 else 0
-        found = self._pieces[number][start : start + size] if number >= 0 and size >= 0 else b""
-        if len(found) != size:
+        data = self._pieces[number][start : start + size] if number >= 0 and size >= 0 else b""
+        if len(data) != size:
             raise OSError("these bytes were not read")
         self._at += size
-        return found
+        return data
 
 
 PAGES = "pages"
@@ -153,7 +153,7 @@ def _directory(data: bytes, table: pa.Table, layout: PageLayout, ends: Integers,
         "__footer": [data[-length:], *[None] * (len(ranges) - 1)],
     }
     for number, prefix in enumerate(("__", "__deferred_")):
-        starts, sizes = zip(*(each[number] for each in ranges), strict=True)
+        starts, sizes = zip(*(span[number] for span in ranges), strict=True)
         columns[f"{prefix}start"], columns[f"{prefix}bytes"] = starts, sizes
         columns[f"{prefix}checksum"] = [
             _checksum(view[start : start + size]) for start, size in zip(starts, sizes, strict=True)

@@ -99,11 +99,11 @@ class RangedSegment:
         for low, high in ranges:
             numbers.update(range((start + low) // PIECE_BYTES, -(-(start + high) // PIECE_BYTES)))
         part = self._read_pieces(sorted(numbers))
-        found: list[bytes] = []
+        data: list[bytes] = []
         for low, high in ranges:
             part.seek(start + low)
-            found.append(part.read(high - low))
-        return found
+            data.append(part.read(high - low))
+        return data
 
     def _parts(self, names: Sequence[str]) -> PartialFile:
         """The bytes of some columns, verified."""

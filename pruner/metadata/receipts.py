@@ -119,15 +119,15 @@ def receipts(store: Store) -> list[Receipt]:
     Raises:
         StorageError: the store refuses to be read.
     """
-    found: list[Receipt] = []
+    waiting: list[Receipt] = []
     for info in store.list(FOLDER):
         if is_too_old(store, info.mtime_ns):
             continue  # its slices are read again
         try:
-            found.append(_decode(store.get(info.path, LOG_ENTRY_BYTES)))
+            waiting.append(_decode(store.get(info.path, LOG_ENTRY_BYTES)))
         except (FormatError, NotFoundError):
             continue  # damaged, of a newer pruner, or just committed by somebody else: its slices are read again
-    return found
+    return waiting
 
 
 def discard(store: Store, done: Iterable[Receipt]) -> None:

@@ -110,8 +110,8 @@ class SegmentCache:
         cached = self._cache.get(key)
         return self._keep(key, load()) if cached is None else cached
 
-    def _keep(self, key: tuple[object, ...], found: _SizedT) -> _SizedT:
-        return self._cache.put(key, found, found.nbytes)
+    def _keep(self, key: tuple[object, ...], value: _SizedT) -> _SizedT:
+        return self._cache.put(key, value, value.nbytes)
 
     def held_bytes(self, entries: Iterable[SegmentEntry]) -> int:
         """Bytes that are held of some segments."""
@@ -154,13 +154,13 @@ class SegmentCache:
         if entry.tail is None:
             value = first_value(self.read(entry).column(name))
             return [value[start:end] for start, end in ranges]
-        keys = [(entry.id, name, *each) for each in ranges]
-        found: list[memoryview | None] = [self._cache.get(key) for key in keys]
-        missing = [each for each, held in zip(ranges, found, strict=True) if held is None]
+        keys = [(entry.id, name, *span) for span in ranges]
+        data: list[memoryview | None] = [self._cache.get(key) for key in keys]
+        missing = [span for span, held in zip(ranges, data, strict=True) if held is None]
         read = iter(self._ranged(entry).value_bytes(name, size, missing) if missing else ())
         return [
             self._keep(key, memoryview(next(read))) if held is None else held
-            for key, held in zip(keys, found, strict=True)
+            for key, held in zip(keys, data, strict=True)
         ]
 
     def _ranged(self, entry: SegmentEntry) -> RangedSegment:

@@ -80,7 +80,7 @@ def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
     """Return the slice batch of some slices of a snapshot: local ordinal i is the slice `ordinals[i]`."""
     at = pa.array(ordinals, type=pa.int64())
     columns = snapshot.columns.take(at)
-    found: dict[str, Any] = {
+    held_columns: dict[str, Any] = {
         "slice_key": snapshot.keys.take(at),
         "partition_path": snapshot.partitions.paths.take(columns.column("partition").combine_chunks()),
         "file_id": columns.column("file_id"),
@@ -89,7 +89,7 @@ def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
         "base_version": columns.column("base_version"),
         "base_instant": columns.column("base_instant"),
     }
-    return pa.table(found, schema=BATCH_SCHEMA)
+    return pa.table(held_columns, schema=BATCH_SCHEMA)
 
 
 def relative_files(uris: pa.ChunkedArray[Any], root: str) -> Any:
@@ -291,16 +291,16 @@ def _get(store: Store, entry: SegmentEntry, where: str, remedy: str) -> bytes:
     try:
         data = store.get(entry.path, entry.size)
     except LargerError:
-        found = f"more than {entry.size}"
+        size = f"more than {entry.size}"
     else:
         if len(data) == entry.size:
             return data
-        found = str(len(data))
-    raise FormatError(f"the segment {where} has {found} bytes where {entry.size} were written: {remedy}")
+        size = str(len(data))
+    raise FormatError(f"the segment {where} has {size} bytes where {entry.size} were written: {remedy}")
 
 
 def _check_batch(table: pa.Table, where: str) -> None:
     columns = list(zip(BATCH_SCHEMA.names, BATCH_SCHEMA.types, strict=True))
-    found = list(zip(table.schema.names, table.schema.types, strict=True))[: len(columns)]
-    if found != columns or table.num_rows > SEGMENT_SLICES:
+    held_columns = list(zip(table.schema.names, table.schema.types, strict=True))[: len(columns)]
+    if held_columns != columns or table.num_rows > SEGMENT_SLICES:
         raise FormatError(f"the slice batch {where} does not have the columns of one")

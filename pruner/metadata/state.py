@@ -75,7 +75,7 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     def attached(self) -> tuple[SegmentEntry, ...]:
         """The files that live and go with this entry: the aggregates, and the directory of its pages."""
-        return tuple(each for each in (self.partition_stats, self.pages) if each is not None)
+        return tuple(reference for reference in (self.partition_stats, self.pages) if reference is not None)
 
     def files(self) -> tuple[SegmentEntry, ...]:
         """What is stored for this entry: its own file, and what is attached to it."""

@@ -96,14 +96,14 @@ class MetadataTable:
         # More than once only when a vacuum or another writer comes between the listing and the reading.
         for _ in range(COMMIT_ATTEMPTS):
             # Entries from the known one on name the newest as well as the whole log does, which may be long.
-            found = [] if known.info is None else log.entries(self.store, after=known.state.version - 1)
-            if found and found[-1] == (known.state.version, known.info):
+            entries = [] if known.info is None else log.entries(self.store, after=known.state.version - 1)
+            if entries and entries[-1] == (known.state.version, known.info):
                 return known
-            found = found or log.entries(self.store)
-            if not found:
+            entries = entries or log.entries(self.store)
+            if not entries:
                 self._newest = _NOTHING
                 return _NOTHING
-            version, info = found[-1]
+            version, info = entries[-1]
             try:
                 state, checksum = log.read(self.store, version)
             except NotFoundError:
@@ -239,19 +239,19 @@ class MetadataTable:
             StorageError: the log went on so far that this cannot be seen any more.
         """
         for _ in range(COMMIT_ATTEMPTS):
-            found = dict(log.entries(self.store, after=max(state.version - 2, 0)))
-            info = found.get(state.version)
-            newest = max(found, default=0)
+            entries = dict(log.entries(self.store, after=max(state.version - 2, 0)))
+            info = entries.get(state.version)
+            newest = max(entries, default=0)
             if info is None and newest > state.version:
                 raise StorageError(f"the log of {self.store.uri} went on to version {newest} meanwhile")
             if info is None:
                 return False
             if newest == state.version:
-                if found.get(state.version - 1) != base.info or not self._is_ours_if_first(state):
+                if entries.get(state.version - 1) != base.info or not self._is_ours_if_first(state):
                     return False
                 self._newest = _Newest(state, log.checksum_of_state(state), info)
                 return True
-            if state.version + 1 not in found:
+            if state.version + 1 not in entries:
                 return False
             try:
                 successor, _ = log.read(self.store, state.version + 1)

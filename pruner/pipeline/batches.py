@@ -210,7 +210,7 @@ class _Batch:
     def _slice_batch(self) -> tuple[pa.Table, NDArray[np.int64]]:
         """The slice batch, and where its slices stand in the snapshot."""
         work = self._job.work.select([*BATCH_SCHEMA.names, _ORDINAL])
-        joined = pa.concat_tables([work.slice(each.start, each.slices) for each in self._results])
+        joined = pa.concat_tables([work.slice(result.start, result.slices) for result in self._results])
         return joined.select(BATCH_SCHEMA.names).cast(BATCH_SCHEMA), joined.column(_ORDINAL).to_numpy()
 
     def _records(self, number: int, failures: list[Failure]) -> pa.Table | None:
@@ -239,7 +239,7 @@ class _Batch:
 
     def _broken(self, number: int, records: pa.Table, why: str) -> list[Failure]:
         """A failure for each slice of records that cannot be kept."""
-        files = [uri for each in self._results for uri in self._files_of(each)]
+        files = [uri for result in self._results for uri in self._files_of(result)]
         request = self._job.targets[number].request
         at: list[int] = np.unique(records.column(SLICE_COLUMN).to_numpy()).tolist()
         return [broken_rule(files[position], request, why) for position in at]

@@ -164,7 +164,8 @@ class _Query:
         source = _Rows(rows)
         name = f"pruner_rows_{self._number}"
         asked = [
-            f"{each} AS d{number}" for number, each in enumerate(dict.fromkeys(self.conditions.values()))
+            f"{condition} AS d{number}"
+            for number, condition in enumerate(dict.fromkeys(self.conditions.values()))
         ]
         self._connection.register(name, source)
         selected = ", ".join([f"TRY({self._value}) AS value", *asked])
@@ -188,7 +189,7 @@ def _query(expression: Expr, types: Mapping[tuple[str, ...], pa.DataType]) -> _Q
 def _conditions(written: _Written) -> dict[SqlEngine, str]:
     """What must hold of a row for each engine that was compared with every function."""
     return {
-        asking: " AND ".join(f"coalesce({each}, true)" for each in dict.fromkeys(parts)) or ANYWHERE
+        asking: " AND ".join(f"coalesce({part}, true)" for part in dict.fromkeys(parts)) or ANYWHERE
         for asking, parts in written.domains.items()
     }
 
@@ -196,10 +197,10 @@ def _conditions(written: _Written) -> dict[SqlEngine, str]:
 def _agreed(table: Any, conditions: Mapping[SqlEngine, str]) -> tuple[str, ...]:
     """The engines whose condition holds of every row."""
     holds = {
-        each: compute.all(table.column(f"d{number}")).as_py() is not False
-        for number, each in enumerate(dict.fromkeys(conditions.values()))
+        condition: compute.all(table.column(f"d{number}")).as_py() is not False
+        for number, condition in enumerate(dict.fromkeys(conditions.values()))
     }
-    return tuple(sorted(str(asking) for asking, each in conditions.items() if holds[each]))
+    return tuple(sorted(str(asking) for asking, condition in conditions.items() if holds[condition]))
 
 
 def _prepared(values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
@@ -255,28 +256,28 @@ class _Writer:
             case Literal(value, type_):
                 return _Written(_constant(value), Argument(type_, value), _everywhere(), _NARROWEST)
             case Call(name, arguments):
-                return self._call(name, [self.written(each) for each in arguments])
+                return self._call(name, [self.written(argument) for argument in arguments])
             case _:
                 raise ValueError(f"{node} cannot be part of an expression")
 
     def _call(self, name: str, arguments: Sequence[_Written]) -> _Written:
-        judged = [each.argument for each in arguments]
+        judged = [argument.argument for argument in arguments]
         row = row_for(name, judged)
         if row is None:
-            types = ", ".join(str(each.type) for each in judged)
+            types = ", ".join(str(argument.type) for argument in judged)
             raise ValueError(f"the function {name} of {types} in the file is not in the registry")
-        bits = max((each.bits for each in arguments), key=lambda type_: type_.bit_width)
+        bits = max((argument.bits for argument in arguments), key=lambda type_: type_.bit_width)
         # An argument that fails lies outside its own domain, which is asked for, too.
-        safe = [f"TRY({each.sql})" if "(" in each.sql else each.sql for each in arguments]
+        safe = [f"TRY({argument.sql})" if "(" in argument.sql else argument.sql for argument in arguments]
         condition = _condition(row, safe, judged, bits)
         domains = {
-            asking: [*(part for each in arguments for part in each.domains[asking]), condition]
+            asking: [*(part for argument in arguments for part in argument.domains[asking]), condition]
             for asking in map(SqlEngine, row.compared)
-            if all(asking in each.domains for each in arguments)
+            if all(asking in argument.domains for argument in arguments)
         }
         for asking, parts in domains.items():
             parts.extend(_rounding(row, asking, safe, judged))
-        sql = row.sql.format(*(each.sql for each in arguments))
+        sql = row.sql.format(*(argument.sql for argument in arguments))
         return _Written(sql, Argument(row.result(judged)), domains, bits)
 
 
@@ -284,7 +285,7 @@ def _condition(
     row: Evaluation, arguments: Sequence[str], judged: Sequence[Argument], bits: pa.DataType
 ) -> str:
     least, greatest = integer_range(bits)
-    moment = next((each.type for each in judged if not each.is_constant), pa.null())
+    moment = next((argument.type for argument in judged if not argument.is_constant), pa.null())
     first, last = _ENDS["date" if pa.types.is_date(moment) else "timestamp"]
     places = {"least": least, "greatest": greatest, "first": first, "last": last}
     return f"({row.domain.format(*arguments, wide=row.wide.format(*arguments), **places)})"
@@ -296,7 +297,9 @@ def _rounding(
     """Trino's `date_format` rounds to milliseconds: 23:59:59.999999 is the next day there, and outside the domain."""
     if asking is not SqlEngine.TRINO or not row.reads_clock:
         return []
-    stamps = [text for text, each in zip(arguments, judged, strict=True) if pa.types.is_timestamp(each.type)]
+    stamps = [
+        text for text, argument in zip(arguments, judged, strict=True) if pa.types.is_timestamp(argument.type)
+    ]
     return [f"((epoch_us({text}) % 1000000 + 1000000) % 1000000 < 999500)" for text in stamps]
 
 
@@ -338,10 +341,10 @@ class DerivedReader:
 
     def batches(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
         """The values of the expression: see `pruner.indexes.base.SliceReader`."""
-        found = self.evaluated.values
-        if found is None:
+        values = self.evaluated.values
+        if values is None:
             raise UndecodableError(self.evaluated.reason)
-        yield found
+        yield values
 
     def encoded(self, leaf: LeafColumn) -> Iterator[Any]:
         """The values of `batches`, dictionary-encoded."""
@@ -415,13 +418,13 @@ class DerivedFooter:
         leaves = [self._footer.leaf(source.recorded) for source in self._field.sources]
         if all(leaf is None for leaf in leaves) and not self._alike():
             return None
-        found = self._reader.evaluated
-        values, made = found.values, found.made
+        evaluated = self._reader.evaluated
+        values, made = evaluated.values, evaluated.made
         return LeafColumn(
             path=path,
             position=-1,
             type=None if values is None else values.type,
-            type_text=found.reason if values is None else str(values.type),
+            type_text=evaluated.reason if values is None else str(values.type),
             field_id=None,
             repeated=False,
             partly_absent=any(leaf is not None and leaf.partly_absent for leaf in leaves),

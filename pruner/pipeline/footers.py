@@ -98,7 +98,7 @@ def parse_header(data: bytes) -> DictionaryPage | None:
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    found: dict[int, Any] = {}
+    struct: dict[int, Any] = {}
     field = 0
     while data[at]:
         kind, step = data[at] & 15, data[at] >> 4
@@ -108,14 +108,14 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
         else:
             field, at = _integer(data, at)
         if kind in _BOOLEANS:
-            found[field] = kind == _BOOLEANS[0]
+            struct[field] = kind == _BOOLEANS[0]
         elif kind == _I32:
-            found[field], at = _integer(data, at)
+            struct[field], at = _integer(data, at)
         elif kind == _STRUCT and depth == 0:
-            found[field], at = _struct(data, at, depth + 1)
+            struct[field], at = _struct(data, at, depth + 1)
         else:
             raise ValueError(f"a page header has no field of type {kind}")
-    return found, at + 1
+    return struct, at + 1
 
 
 def _integer(data: bytes, at: int) -> tuple[int, int]:
@@ -179,11 +179,11 @@ def leaf_columns(schema: pq.ParquetSchema, columns: Sequence[ParquetColumn]) -> 
     Raises:
         ValueError: the Arrow form of the schema does not have the same leaves (a broken footer).
     """
-    found = list(_leaves((), list(schema.to_arrow_schema()), repeated=False))
+    leaves = list(_leaves((), list(schema.to_arrow_schema()), repeated=False))
     types = [leaf.type for column in columns for leaf in column.leaves()]
-    if not len(found) == len(types) == len(schema):
-        raise ValueError(f"its schema has {len(schema)} columns, in Arrow's form {len(found)}")
-    return [_leaf(schema.column(i), i, types[i], *found[i]) for i in range(len(found))]
+    if not len(leaves) == len(types) == len(schema):
+        raise ValueError(f"its schema has {len(schema)} columns, in Arrow's form {len(leaves)}")
+    return [_leaf(schema.column(i), i, types[i], *leaves[i]) for i in range(len(leaves))]
 
 
 def _leaf(
@@ -287,12 +287,12 @@ class _Leaves:
             return next(iter(self.by_id.get(wanted, ())), None)
         if mapped is None:
             raise ValueError("its columns have no field ids, by which the table finds them")
-        found = [leaf for each in mapped for leaf in self.by_path.get(each, ())]
-        if len(found) > 1:
-            raise ValueError(f"by the table's name mapping it has the column {len(found)} times")
-        if not found and any(each in self.by_stem_as_written for each in mapped):
+        leaves = [leaf for path in mapped for leaf in self.by_path.get(path, ())]
+        if len(leaves) > 1:
+            raise ValueError(f"by the table's name mapping it has the column {len(leaves)} times")
+        if not leaves and any(path in self.by_stem_as_written for path in mapped):
             raise ValueError("it has a struct, list or map in place of the column")
-        return found[0] if found else None
+        return leaves[0] if leaves else None
 
     def others(
         self, path: tuple[str, ...], field_id: int | None, mapped: Mapped | None
@@ -303,12 +303,12 @@ class _Leaves:
         if wanted is not None:
             return tuple(leaf for leaf in self.by_id.get(wanted, ()) if leaf is not this)
         lower = tuple(part.lower() for part in path)
-        found = [*self.by_lower.get(lower, ()), *self.by_stem.get(lower, ())]
+        leaves = [*self.by_lower.get(lower, ()), *self.by_stem.get(lower, ())]
         for length in range(1, len(lower)):
-            found += self.by_lower.get(lower[:length], ())
+            leaves += self.by_lower.get(lower[:length], ())
         if field_id is not None:
-            found += self.by_id.get(field_id, ())
-        return tuple(dict.fromkeys(leaf for leaf in found if leaf is not this))
+            leaves += self.by_id.get(field_id, ())
+        return tuple(dict.fromkeys(leaf for leaf in leaves if leaf is not this))
 
 
 _recent: deque[_Leaves] = deque(maxlen=8)
@@ -514,8 +514,8 @@ class FileReader:
     def _int96(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
         # A decoder given too fine a unit wraps around without a word, so the range is looked at in seconds first.
         for array in self._read(self._reopened("s"), leaf):
-            found = pc.min_max(array.cast(pa.int64()))
-            low, high = found["min"].as_py(), found["max"].as_py()
+            extremes = pc.min_max(array.cast(pa.int64()))
+            low, high = extremes["min"].as_py(), extremes["max"].as_py()
             if low is not None and not -_INT96_SECONDS < low <= high < _INT96_SECONDS:
                 raise UndecodableError(
                     f"INT96 timestamps in {'.'.join(leaf.path)} lie outside 64-bit microseconds"

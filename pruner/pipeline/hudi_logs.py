@@ -123,10 +123,10 @@ def _reader(schema: str) -> _Reader:
 
 def _fields(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     fields = record.get("fields")
-    found = cast("list[Any]", fields) if isinstance(fields, list) else []
-    if not all(isinstance(entry, dict) and "name" in entry and "type" in entry for entry in found):
+    described = cast("list[Any]", fields) if isinstance(fields, list) else []
+    if not all(isinstance(entry, dict) and "name" in entry and "type" in entry for entry in described):
         raise ValueError("the schema of a block has a field without a name or type")
-    return cast("list[dict[str, Any]]", found)
+    return cast("list[dict[str, Any]]", described)
 
 
 def _collect(schema: AvroType, namespace: str, named: dict[str, dict[str, Any] | None], depth: int) -> None:
@@ -203,10 +203,10 @@ def _resolved(schema: AvroType, named: Mapping[str, dict[str, Any] | None]) -> A
                 raise _LeftOutError(f"a union of {len(options)} types")
             schema = options[0]
         elif isinstance(schema, str) and schema in named and schema not in PRIMITIVE_TYPES:
-            found = named[schema]
-            if found is None:
+            known_schema = named[schema]
+            if known_schema is None:
                 raise _LeftOutError(f"a type {schema}, of which there are several,")
-            schema = found
+            schema = known_schema
         elif isinstance(schema, dict) and isinstance(schema.get("type"), (dict, list)):
             schema = schema["type"]
         else:
@@ -220,10 +220,10 @@ def _leaf_type(schema: AvroType) -> tuple[pa.DataType, Change]:
     if logical == "decimal" and name in ("bytes", "fixed"):
         return _decimal(entries)
     if logical is not None:
-        found = _LOGICAL.get((name, str(logical)))
-        if found is None:
+        data_type = _LOGICAL.get((name, str(logical)))
+        if data_type is None:
             raise _LeftOutError(f"{name} {logical}")
-        return found, None
+        return data_type, None
     if name == "fixed":
         return pa.binary(int(entries["size"])), None
     if name not in PRIMITIVE_TYPES:
@@ -275,16 +275,16 @@ def log_rows(
         OSError, StorageError: a file cannot be read.
     """
     finished = _Finished(instants)
-    found: list[LogRows] = []
+    rows: list[LogRows] = []
     read = 0
     for uri in uris:
         data = log_bytes(uri, options)
         read += len(data)
-        found += _rows(uri, [block for block in blocks(data) if finished.counts(block)])
+        rows += _rows(uri, [block for block in blocks(data) if finished.counts(block)])
     if size is not None and read != size:
         raise ValueError(f"its log files have {read} bytes where {size} were listed: refresh the index again")
     finished.check()
-    return found
+    return rows
 
 
 class _Finished:
@@ -323,8 +323,8 @@ def _rows(uri: str, kept: list[LogBlock]) -> Iterator[LogRows]:
             yield LogRows(FileReader(uri, source=pa.BufferReader(bytes(block.content))), {})
         elif block.type not in _WITHOUT_ROWS:
             raise ValueError(f"a log file has a block of type {block.type.name}, which is not read")
-    for schema, found in encoded.items():
-        rows = read_rows(schema, found)
+    for schema, row_set in encoded.items():
+        rows = read_rows(schema, row_set)
         sink = pa.BufferOutputStream()
         parquet: Any = pq  # whose stubs leave types open
         parquet.write_table(rows.table, sink, compression="none")

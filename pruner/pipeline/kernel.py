@@ -103,10 +103,10 @@ def read_slice(
     except Exception as error:
         return [_failure(files.name, request, error) for request in requests]
     with reader:
-        found = kernel(reader, requests)
+        records = kernel(reader, requests)
         if told is not None:
             told(reader.bytes_read + (files.log_size or 0))
-        return found
+        return records
 
 
 def _opened(

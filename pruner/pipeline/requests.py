@@ -71,7 +71,7 @@ def other_columns(records: pa.Table, first: pa.Table) -> str | None:
 def _columns_of(records: pa.Table) -> str:
     """Names and types, without the number of the slice."""
     fields: list[pa.Field[Any]] = list(cast("Any", records.schema))
-    return ", ".join(f"{each.name} {each.type}" for each in fields if each.name != SLICE_COLUMN)
+    return ", ".join(f"{field.name} {field.type}" for field in fields if field.name != SLICE_COLUMN)
 
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -163,8 +163,8 @@ def _field_of(sent: Mapping[str, Any], sources: tuple[Field, ...]) -> Field:
         **sent,
         "path": tuple(sent["path"]),
         "stored": None if sent["stored"] is None else tuple(sent["stored"]),
-        "parquet": None if types is None else frozenset(ParquetType(*each) for each in types),
-        "mapped": None if mapped is None else tuple([tuple(each) for each in mapped]),
+        "parquet": None if types is None else frozenset(ParquetType(*type_name) for type_name in types),
+        "mapped": None if mapped is None else tuple([tuple(path) for path in mapped]),
         "type": schema.field(0).type,
         "sources": sources,
     }

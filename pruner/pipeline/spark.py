@@ -63,8 +63,8 @@ def needed_versions() -> dict[str, str]:
     except PackageNotFoundError:
         return {}
     matches = [_REQUIREMENT.fullmatch(requirement) for requirement in stated]
-    found = {match.group(1): match.group(2) for match in matches if match is not None}
-    return {name: version for name, version in found.items() if name in KERNEL_NEEDS}
+    versions = {match.group(1): match.group(2) for match in matches if match is not None}
+    return {name: version for name, version in versions.items() if name in KERNEL_NEEDS}
 
 
 def check_executors(session: Any, sent: bytes, kinds: dict[str, int]) -> None:
@@ -140,9 +140,9 @@ def _probe(wanted: str, sent: bytes) -> MapInArrow:
         unreachable = None
         for name, oldest in needs["versions"].items():
             try:
-                found = importlib.metadata.version(name)
-                if numbers(found) < numbers(oldest):
-                    missing.append(f"{name} {oldest} (they have {found})")
+                newest = importlib.metadata.version(name)
+                if numbers(newest) < numbers(oldest):
+                    missing.append(f"{name} {oldest} (they have {newest})")
             except importlib.metadata.PackageNotFoundError:
                 missing.append(f"{name} {oldest}")
         try:
@@ -285,7 +285,7 @@ def _parts(slices: pa.Table, cores: int) -> Iterator[tuple[int, int]]:
 
 
 def _left_by(job: BuildJob, parts: Sequence[str]) -> list[Receipt]:
-    return [each for each in receipts.receipts(job.metadata.store) if each.part in parts]
+    return [receipt for receipt in receipts.receipts(job.metadata.store) if receipt.part in parts]
 
 
 def _without(job: BuildJob, receipts: Sequence[Receipt]) -> pa.Table:
@@ -310,7 +310,7 @@ def _watching(
     def watch() -> None:
         while not ended.wait(POLL_SECONDS):
             try:
-                progress(before + sum(each.batch.rows for each in _left_by(job, parts)), total)
+                progress(before + sum(receipt.batch.rows for receipt in _left_by(job, parts)), total)
             except StorageError:
                 continue  # the next look may do better, and the build itself says what is wrong
 

@@ -57,16 +57,16 @@ class UnionFooter:
         """
         if not self._parts:
             return {}
-        found = self._parts[0].reader.footer.key_values
-        return {key: value for key, value in found.items() if key != _SPARK_VERSION}
+        values = self._parts[0].reader.footer.key_values
+        return {key: value for key, value in values.items() if key != _SPARK_VERSION}
 
     def leaf(self, path: Path) -> LeafColumn | None:
         """The leaf column at exactly this path, None where no part has it; without type where the parts disagree."""
-        found = [self._own(part, path) for part in self._parts]
-        present = [leaf for leaf in found if leaf is not None]
+        leaves = [self._own(part, path) for part in self._parts]
+        present = [leaf for leaf in leaves if leaf is not None]
         # Where a struct was left out as a whole, so was what stands inside it.
         above = [path[:length] for length in range(1, len(path) + 1)]
-        left_out = [part.left_out[each] for part in self._parts for each in above if each in part.left_out]
+        left_out = [part.left_out[name] for part in self._parts for name in above if name in part.left_out]
         if not present and not left_out:
             return None
         texts = sorted({leaf.type_text for leaf in present} | set(left_out))
@@ -74,25 +74,25 @@ class UnionFooter:
         field = self._fields.get(path)
         if left_out or widest is None or (field is not None and _of_another_unit(widest, field)):
             return _unusable(path, present, " and ".join(texts))
-        if None in found and not (field is not None and field.absent_is_null):
+        if None in leaves and not (field is not None and field.absent_is_null):
             return _unusable(path, present, f"{widest.type_text}, which some files of the file group lack,")
-        return replace(widest, partly_absent=True) if None in found else widest
+        return replace(widest, partly_absent=True) if None in leaves else widest
 
     def alike(self, path: Path, field_id: int | None) -> tuple[LeafColumn, ...]:
         """Leaf columns of any part that an engine may confuse with this one."""
-        found = [leaf for part in self._parts for leaf in part.reader.footer.alike(path, field_id)]
-        return tuple(dict.fromkeys(found))
+        leaves = [leaf for part in self._parts for leaf in part.reader.footer.alike(path, field_id)]
+        return tuple(dict.fromkeys(leaves))
 
     def chunks(self, leaf: LeafColumn) -> Sequence[ChunkStatistics]:
         """What the footers of all parts say of a leaf column; a part without it holds NULLs."""
-        found: list[ChunkStatistics] = []
+        chunks: list[ChunkStatistics] = []
         for part in self._parts:
             own = self._own(part, leaf.path)
             if own is None:
-                found.append(ChunkStatistics(part.rows, part.rows, part.rows, None, None))
+                chunks.append(ChunkStatistics(part.rows, part.rows, part.rows, None, None))
             else:
-                found += part.reader.footer.chunks(own)
-        return found
+                chunks += part.reader.footer.chunks(own)
+        return chunks
 
     def batches(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
         """The values of all parts, each as the type of `leaf`."""

@@ -143,14 +143,14 @@ class Answering:
     @cached_property
     def _matching(self) -> Integers:
         """The number of matching rows of each slice, exactly; -1 where it is not settled."""
-        found = self._numbers.exact
-        open_ = np.flatnonzero((found < 0) & (self._counts >= 0))
+        exact = self._numbers.exact
+        open_ = np.flatnonzero((exact < 0) & (self._counts >= 0))
         if len(open_) and not any(unknowns(self._predicate)):
             told = self._rows.exact_counts(self._at[open_])
             # Two proofs about the same slice must agree.
             agrees = (told >= self._numbers.least[open_]) & (told <= self._numbers.most[open_])
-            found[open_] = np.where(agrees, told, -1)
-        return found
+            exact[open_] = np.where(agrees, told, -1)
+        return exact
 
     @property
     def _whole(self) -> Mask:
@@ -160,11 +160,11 @@ class Answering:
     def together(self, asked: Sequence[tuple[str, str | None]]) -> tuple[list[Answer], Ordinals]:
         """Several answers that leave the same slices to be read, and these: see `Plan.answers`."""
         answers = [self._one(kind, column) for kind, column in asked]
-        rest = np.unique(np.concatenate([np.empty(0, np.intp), *(each.rest for each in answers)]))
+        rest = np.unique(np.concatenate([np.empty(0, np.intp), *(answer.rest for answer in answers)]))
         # Reading a row twice changes a number of rows, and no extreme.
         again = [
-            kind in ("count", "by") and len(each.rest) < len(rest)
-            for (kind, _), each in zip(asked, answers, strict=True)
+            kind in ("count", "by") and len(answer.rest) < len(rest)
+            for (kind, _), answer in zip(asked, answers, strict=True)
         ]
         return [
             self._one(kind, column, rest) if anew else answer
@@ -186,14 +186,14 @@ class Answering:
         Raises:
             SchemaError: there is no such column.
         """
-        found = self._matching
+        counts = self._matching
         if column is not None:
             facts = self._facts_of(self._field(column))
             nulls = np.full(len(self._at), -1, np.int64) if facts is None else facts.null_counts
             of_whole = np.where(self._whole & (nulls >= 0), self._counts - nulls, -1)
-            found = np.where((nulls == 0) | (found == 0), found, of_whole)
-        proved = (found >= 0) & ~self._among(but)
-        total = int(found[proved].sum())
+            counts = np.where((nulls == 0) | (counts == 0), counts, of_whole)
+        proved = (counts >= 0) & ~self._among(but)
+        total = int(counts[proved].sum())
         return self._answer(total, ~proved, number_array(np.array([total]), pa.int64()))
 
     def extreme(self, column: str, *, greatest: bool) -> Answer:
@@ -208,7 +208,7 @@ class Answering:
         if self._is_shown(about):
             rest = self._extremes_of_facts(about, greatest, rest, candidates)
             rest = self._values_listed(about, rest, candidates)
-        stores: Any = [each.cast(candidates[0].type) for each in candidates]
+        stores: Any = [candidate.cast(candidates[0].type) for candidate in candidates]
         known: Any = pa.concat_arrays(stores).drop_null() if stores else []
         value, stored = _nulls(1, about.type), None
         if len(known):
@@ -281,20 +281,22 @@ class Answering:
             SchemaError: there is no such column.
         """
         abouts = [self._field(each) for each in ((column,) if isinstance(column, str) else column)]
-        found = [self._by_slice(kind, None if name is None else self._field(name)) for kind, name in calls]
+        by_call = [self._by_slice(kind, None if name is None else self._field(name)) for kind, name in calls]
         keys = [self._key(about) for about in abouts]
         names = ["value", *(f"value_{number}" for number in range(1, len(keys)))]
         kinds = [kind for kind, _ in calls]
         gone = self._matching == 0
         of_rows = all(name is None for _, name in calls)
         proved = (self._matching > 0) if of_rows else self._whole & ~gone
-        for known in (*(key.single for key in keys), *(known for known, _, _ in found)):
+        for known in (*(key.single for key in keys), *(known for known, _, _ in by_call)):
             proved = proved & known
         at = positions(np.flatnonzero(proved))
-        parts = [_part([key.values.take(at) for key in keys], [each.take(at) for _, each, _ in found], names)]
+        parts = [
+            _part([key.values.take(at) for key in keys], [each.take(at) for _, each, _ in by_call], names)
+        ]
         if of_rows and len(keys) > 1:
             proved = self._combined(keys, proved | gone, len(calls), names, parts)
-        fields = [*abouts, *(field for _, _, field in found)]
+        fields = [*abouts, *(field for _, _, field in by_call)]
         try:
             table = _grouped(parts, names, kinds, fields)
         except pa.ArrowInvalid:  # bytes that are no text
@@ -413,15 +415,15 @@ class Answering:
         stored: Any = listed.stored_values()
         chosen = np.zeros(len(self._snapshot), np.bool_)
         chosen[self._at[told]] = True
-        null, found = listed.entry_count - 1, np.zeros(listed.entry_count, np.int64)
+        null, counts = listed.entry_count - 1, np.zeros(listed.entry_count, np.int64)
         for entry in np.flatnonzero(entries.mask).tolist():
             holders, sizes = listed.holders(entry)
-            found[entry] = sizes[chosen[holders]].sum()
-        if pa.types.is_floating(stored.type) or found.sum() != self._matching[told].sum():
+            counts[entry] = sizes[chosen[holders]].sum()
+        if pa.types.is_floating(stored.type) or counts.sum() != self._matching[told].sum():
             return rest  # there are two zeros and many NaN; and two proofs about the same slices must agree
-        of_values = np.flatnonzero(found[: len(stored)])
-        values += [stored.take(positions(of_values)), pa.nulls(int(found[null] > 0), stored.type)]
-        rows += [found[of_values], found[null : null + int(found[null] > 0)]]
+        of_values = np.flatnonzero(counts[: len(stored)])
+        values += [stored.take(positions(of_values)), pa.nulls(int(counts[null] > 0), stored.type)]
+        rows += [counts[of_values], counts[null : null + int(counts[null] > 0)]]
         return rest & ~told
 
     def _entries_by(self, about: Field, listed: ValuedEvidence) -> Entries | None:
@@ -429,7 +431,7 @@ class Answering:
         field = only_field(self._predicate)
         if field is None or field.path != about.path:
             return None
-        true, *others = (entries_of(self._predicate, each, listed, self._semantics) for each in Outcome)
+        true, *others = (entries_of(self._predicate, outcome, listed, self._semantics) for outcome in Outcome)
         return None if any((true.mask & other.mask).any() for other in others) else true
 
     def _listed(self, about: Field) -> ValuedEvidence | None:
@@ -466,11 +468,11 @@ class Answering:
         """
         keep, told = np.zeros(len(self._at), np.bool_), list[str]()
         for order in orders:
-            found = self._first(order)
-            if found is None:
+            first = self._first(order)
+            if first is None:
                 return None
-            keep |= found[0]
-            told.append(found[1])
+            keep |= first[0]
+            told.append(first[1])
         return None if keep.all() else FirstRows(self._at[keep], "; ".join(dict.fromkeys(told)))
 
     def first_values(self, order: Order) -> FirstRows | None:
@@ -526,7 +528,7 @@ class Answering:
         over = None if passed is None else passed.null_counts
         if order.within is not None:
             within = (order.within,) if isinstance(order.within, str) else tuple(dict.fromkeys(order.within))
-            keep = self._first_within(facts, order, [self._field(each) for each in within], over)
+            keep = self._first_within(facts, order, [self._field(name) for name in within], over)
             told = f"threshold of the first {counted(order.rows, 'row')} by {order.column} for each {', '.join(within)}"
             return None if keep is None else (keep, told)
         threshold = self._threshold(facts, order, over)
@@ -567,10 +569,10 @@ class Answering:
 
         A slice goes where each of its values has enough rows in others, all of them before any row of this one.
         """
-        found = self._holdings_of(abouts)
-        if found is None:
+        holdings = self._holdings_of(abouts)
+        if holdings is None:
             return None
-        at, codes, sizes, known = found
+        at, codes, sizes, known = holdings
         nulls, least = facts.null_counts, self._numbers.least
         sure = (self._counts >= 0) & (nulls >= 0) & facts.nan_free
         off = self._counts - least + nulls
@@ -593,10 +595,10 @@ class Answering:
         """As `_holdings`, of the combinations of values of columns: where one of them alone has several in a slice."""
         if len(abouts) == 1:
             return self._holdings(abouts[0])
-        found = [self._holdings(about) for about in abouts]
-        if any(each is None for each in found):
+        holdings = [self._holdings(about) for about in abouts]
+        if any(each is None for each in holdings):
             return None
-        each_one = [each for each in found if each is not None]
+        each_one = [each for each in holdings if each is not None]
         several = np.zeros(len(self._at), np.intp)
         at_which = np.zeros(len(self._at), np.intp)
         known = np.ones(len(self._at), np.bool_)
@@ -641,7 +643,7 @@ class Answering:
             values.append(listed.values)
         together, rows = np.concatenate(at), np.concatenate(sizes)
         total = np.bincount(together, rows, len(self._at)).astype(np.int64)
-        encoded: Any = pa.concat_arrays([each.cast(values[0].type) for each in values])
+        encoded: Any = pa.concat_arrays([value.cast(values[0].type) for value in values])
         indices = encoded.dictionary_encode(null_encoding="encode").indices
         return together, as_numpy(indices).astype(np.int64), rows, (total == self._counts) & (total > 0)
 
@@ -651,8 +653,8 @@ class Answering:
         return CombinedEvidence(self._snapshot, focus, self._semantics, self._at).leaf(leaf, Outcome.TRUE)
 
     def _facts_of(self, about: Field) -> Facts | None:
-        found = None if self._facts is None else self._facts.of(about, self._semantics)
-        return None if found is None else found.at(self._at)
+        facts = None if self._facts is None else self._facts.of(about, self._semantics)
+        return None if facts is None else facts.at(self._at)
 
     def _is_read_otherwise(self, about: Field) -> bool:
         """Tell whether the engine orders or shows other values than those that were recorded."""
@@ -687,7 +689,7 @@ def _plain_storage(values: Any, place: int) -> StorageValue:
 
 def _thresholds(codes: Integers, ranks: Integers, rows: Integers, wanted: int) -> Integers:
     """For each code, the greatest rank that so many rows surely reach; below all ranks where none is known."""
-    found = np.full(int(codes.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    thresholds = np.full(int(codes.max(initial=-1)) + 1, np.iinfo(np.int64).min)
     order = np.lexsort((-ranks, codes))
     codes, ranks, rows = codes[order], ranks[order], rows[order]
     sums = np.cumsum(rows)
@@ -695,8 +697,8 @@ def _thresholds(codes: Integers, ranks: Integers, rows: Integers, wanted: int) -
     before = np.repeat((sums - rows)[first], np.diff(first, append=len(codes)))
     reached = np.flatnonzero(sums - before >= wanted)
     codes, firsts = np.unique(codes[reached], return_index=True)
-    found[codes] = ranks[reached[firsts]]
-    return found
+    thresholds[codes] = ranks[reached[firsts]]
+    return thresholds
 
 
 def _summed(values: list[Any], rows: list[Integers], type_: pa.DataType) -> pa.Table:
@@ -731,9 +733,9 @@ def _grouped(
         nothing = [pa.array([], pa.int64() if field is None else field.type) for field in fields]
         return pa.Table.from_arrays(nothing, names=together.column_names)
     grouped: Any = together.group_by(list(names), use_threads=False).aggregate(merging)
-    found = [*names, *(f"{name}_{function}" for name, function in merging)]
+    held_columns = [*names, *(f"{name}_{function}" for name, function in merging)]
     columns: list[Any] = []
-    for name, field in zip(found, fields, strict=True):
+    for name, field in zip(held_columns, fields, strict=True):
         column = grouped.column(name).combine_chunks()
         columns.append(column if field is None else from_storage(column, field.type))
     return pa.Table.from_arrays(columns, names=together.column_names)

@@ -70,7 +70,7 @@ class CombinedEvidence:
     def leaf(self, leaf: Leaf, outcome: Outcome) -> Mask:
         """Tell for each slice whether some row can make `leaf` come to `outcome`, by all sources together."""
         sources = self.at_hand(leaf)
-        answers = [answer for each in sources if (answer := self.ask(each, leaf, outcome)) is not None]
+        answers = [answer for source in sources if (answer := self.ask(source, leaf, outcome)) is not None]
         if not answers:
             self.note_silence(leaf)
             return np.ones(self.count, np.bool_)
@@ -81,18 +81,20 @@ class CombinedEvidence:
 
     def at_hand(self, leaf: Leaf) -> list[Source]:
         """The sources about a leaf's field that are asked now."""
-        found = self.sources(leaf)
+        sources = self.sources(leaf)
         return (
-            found if self._everything else [each for each in found if each.deferred(self._semantics) is None]
+            sources
+            if self._everything
+            else [source for source in sources if source.deferred(self._semantics) is None]
         )
 
     def sources(self, leaf: Leaf) -> list[Source]:
         """The sources about a leaf's field; what is known to be unusable is noted."""
-        found = self._evidence.sources(leaf.field)
-        self.notes.update(dict.fromkeys(found.fallbacks))
+        sources = self._evidence.sources(leaf.field)
+        self.notes.update(dict.fromkeys(sources.fallbacks))
         if isinstance(leaf, ValuesOfRange):
-            return [each for each in found.usable if each.can.longest_range]
-        return found.usable
+            return [source for source in sources.usable if source.can.longest_range]
+        return sources.usable
 
     def ask(self, source: Source, leaf: Leaf, outcome: Outcome) -> Mask | None:
         """One source's answer; None where it has nothing to say about such a leaf, or not to this engine."""

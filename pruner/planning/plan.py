@@ -232,8 +232,8 @@ class Plan:
         files: Any = self.snapshot.columns.column("base_file")
         if self.kept <= FEW_FILES:
             # One by one they are there before Arrow has looked up how to take them.
-            found = (files[ordinal].as_py() for ordinal in self.ordinals.tolist())
-            return text_array([file for file in found if file is not None])
+            file_names = (files[ordinal].as_py() for ordinal in self.ordinals.tolist())
+            return text_array([file for file in file_names if file is not None])
         if self.kept == self.total:
             return self.snapshot.base_files.drop_null()
         return self.snapshot.base_files.take(number_array(self.ordinals, pa.int64())).drop_null()
@@ -328,10 +328,10 @@ class Plan:
         Raises:
             SchemaError: there is no such column.
         """
-        found, rest = self._answering.together(asked)
+        answers, rest = self._answering.together(asked)
         answered = len(self.snapshot) - len(rest)
         told = f"answered from metadata: {answered:,} of {counted(len(self.snapshot), self.snapshot.noun)}"
-        return found, self._narrowed(FirstRows(rest, told), "")
+        return answers, self._narrowed(FirstRows(rest, told), "")
 
     def grouped(
         self, column: str | Sequence[str], calls: Sequence[tuple[str, str | None]]
@@ -348,8 +348,8 @@ class Plan:
         Raises:
             SchemaError: there is no such column.
         """
-        found = self._answering.grouped(column, calls)
-        return found, self.unanswered(found)
+        answer = self._answering.grouped(column, calls)
+        return answer, self.unanswered(answer)
 
     def limited(self, rows: int, *, fewest: bool = False) -> Plan:
         """The plan of the first slices, in their order, that surely hold so many matching rows; itself without any.
@@ -385,9 +385,9 @@ class Plan:
         Raises:
             SchemaError: there is no such column.
         """
-        wanted = [Order(*each) for each in orders]
+        wanted = [Order(*order) for order in orders]
         told = ", ".join(
-            dict.fromkeys(f"the first {counted(each.rows, 'row')} by {each.column}" for each in wanted)
+            dict.fromkeys(f"the first {counted(order.rows, 'row')} by {order.column}" for order in wanted)
         )
         return self._narrowed(self._answering.top(wanted), told)
 
@@ -412,25 +412,25 @@ class Plan:
         if listed[self.ordinals].all():
             return self
         ordinals = self.ordinals[listed[self.ordinals]]
-        found = FirstRows(ordinals, f"the engine lists {counted(len(ordinals), self.snapshot.noun)}")
-        return self._narrowed(found, "what is listed", lambda: self._answering.among(ordinals))
+        rows = FirstRows(ordinals, f"the engine lists {counted(len(ordinals), self.snapshot.noun)}")
+        return self._narrowed(rows, "what is listed", lambda: self._answering.among(ordinals))
 
     def unanswered(self, answer: Answer) -> Plan:
         """The plan of the slices that have to be read for the rest of an answer."""
         return self._narrowed(FirstRows(answer.rest, answer.told), "")
 
     def _narrowed(
-        self, found: FirstRows | None, wanted: str, answering: Callable[[], AnswersRows] | None = None
+        self, rows: FirstRows | None, wanted: str, answering: Callable[[], AnswersRows] | None = None
     ) -> Plan:
-        if found is None:
+        if rows is None:
             return self
         facts, number = self._facts, len(self._facts.steps) + 1
-        dropped = facts.survivors.left - len(found.ordinals)
-        clause = f"{wanted}: {found.why}" if wanted else found.why
+        dropped = facts.survivors.left - len(rows.ordinals)
+        clause = f"{wanted}: {rows.why}" if wanted else rows.why
         step = FunnelStep(clause, ANSWERS, ANSWERS, facts.survivors.left, dropped, 0)
         narrowed = replace(
             facts,
-            survivors=facts.survivors.narrowed(found.ordinals, number),
+            survivors=facts.survivors.narrowed(rows.ordinals, number),
             funnel=lambda: (*facts.steps, step),
             gaps=partial(_gaps_before, facts, number),
         )

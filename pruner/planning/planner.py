@@ -102,10 +102,10 @@ class DeferredSources:
         if isinstance(whole, BoundAnd) and only_field(whole) is None:
             parts = whole.operands
         found = (DeferredQuestion(part, list(self._sources_of(part))) for part in parts)
-        return [each for each in found if each.sources]
+        return [question for question in found if question.sources]
 
-    def _defers(self, found: Sources) -> bool:
-        return any(source.deferred(self._semantics) is not None for source in found.usable)
+    def _defers(self, sources: Sources) -> bool:
+        return any(source.deferred(self._semantics) is not None for source in sources.usable)
 
     def _sources_of(self, part: BoundExpr) -> Iterator[Source]:
         fields = dict.fromkeys(leaf.field for leaf in leaves(part))
@@ -136,11 +136,11 @@ class DeferredSources:
         def part(of: BoundExpr, outcome: Outcome) -> Mask | None:
             if only_field(of) is None or isinstance(of, Constant):
                 return None
-            found = possible(of, outcome, combined.leaf, combined.count)
+            mask = possible(of, outcome, combined.leaf, combined.count)
             for evidence in self._asked(of):
                 entries = entries_of(of, outcome, evidence, self._semantics)
-                found = found & evidence.holding(entries.mask, self._semantics, at)
-            return found | self._contradicted(of, combined)
+                mask = mask & evidence.holding(entries.mask, self._semantics, at)
+            return mask | self._contradicted(of, combined)
 
         return evaluate(question.part, Outcome.TRUE, part, lambda holds: np.full(combined.count, holds))
 
@@ -253,9 +253,9 @@ class Planner:
         """What knows the rows of many values of a field at once; None where no index does."""
         return next(
             (
-                found
-                for each in self._evidence.sources(field).usable
-                if (found := each.can.locating) is not None
+                evidence
+                for source in self._evidence.sources(field).usable
+                if (evidence := source.can.locating) is not None
             ),
             None,
         )
@@ -330,10 +330,12 @@ class Planner:
         None are where an index that knows their order tells all of them apart.
         """
         sources = self._evidence.sources(about).usable
-        longest = max((each.can.longest_range for each in sources), default=0)
-        ordered = (each for each in sources if not each.can.longest_range and each.uncovered is None)
+        longest = max((source.can.longest_range for source in sources), default=0)
+        ordered = (source for source in sources if not source.can.longest_range and source.uncovered is None)
         return (
-            0 if longest and any(_tells_apart(each.focused(()), semantics) for each in ordered) else longest
+            0
+            if longest and any(_tells_apart(source.focused(()), semantics) for source in ordered)
+            else longest
         )
 
     @cached_property
@@ -435,7 +437,7 @@ class Planner:
             if not isinstance(leaf, CompareLeaf | InLeaf):
                 continue
             known = (source for source in evidence.sources(leaf.field).usable if source.uncovered is None)
-            if any(_tells_apart(each, semantics) for each in known):
+            if any(_tells_apart(source, semantics) for source in known):
                 continue
             keep = self._filters.possible(leaf, semantics, progress.survivors.ordinals())
             if keep is not None:

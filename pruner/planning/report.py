@@ -118,8 +118,8 @@ class PlanFacts:
 
     def uncovered_in(self, number: int) -> Mask:
         """Slices of which no index that was asked in a step (numbered from 1) has a usable record."""
-        found = self.gaps(number)
-        return np.zeros(len(self.snapshot), np.bool_) if found is None else found
+        gaps = self.gaps(number)
+        return np.zeros(len(self.snapshot), np.bool_) if gaps is None else gaps
 
     @cached_property
     def bytes_total(self) -> int:

@@ -174,8 +174,8 @@ class RowLevel:
         counts = self.counts(at)
         known = at[counts >= 0]
         for block in self._blocks(known):
-            found = self._rows(block)
-            yield RowBlock(block, found.rows, found.exact)
+            rows = self._rows(block)
+            yield RowBlock(block, rows.rows, rows.exact)
 
     def most_rows(self, at: Ordinals) -> int:
         """How many rows of some slices (ascending) can match at most, judged without reading bitmaps."""
@@ -255,14 +255,14 @@ class RowLevel:
             if only_field(of) is None:
                 return None
             asked = self._part(of, outcome, at, combined)
-            found = RowBounds.of_all(self._possible(asked, at), counts)
+            bounds = RowBounds.of_all(self._possible(asked, at), counts)
             if asked.told is None:
-                return found
+                return bounds
             _, evidence, entries, told = asked.told
             if not isinstance(evidence, RowCountingEvidence):
-                return found.at_least(told, np.zeros(len(at), np.int64))
+                return bounds.at_least(told, np.zeros(len(at), np.int64))
             least = evidence.rows_in(entries.mask, at)
-            return found.at_least(told, counts if least is None else least)
+            return bounds.at_least(told, counts if least is None else least)
 
         def constant(holds: bool) -> RowBounds:
             return RowBounds.of_all(np.full(len(at), holds), counts)
@@ -273,7 +273,7 @@ class RowLevel:
         """What can be said of a part about one field before its rows are looked at."""
         field = only_field(of)
         source = None if field is None else self.sources.get(field.path)
-        left = outcome is Outcome.TRUE and any(of is each for each in self._conjuncts)
+        left = outcome is Outcome.TRUE and any(of is conjunct for conjunct in self._conjuncts)
         can = np.ones(len(at), np.bool_) if left else possible(of, outcome, combined.leaf, len(at))
         if source is None:
             return _Part(can, None, is_settled=True)
@@ -309,13 +309,13 @@ class RowLevel:
 
         Nothing is read where the bitmaps are large beside the files.
         """
-        found = np.full(len(at), -1, np.int64)
+        counts = np.full(len(at), -1, np.int64)
         if not self.sources or not len(at) or not self._may_bring_together(at):
-            return found
+            return counts
         for block in self.blocks(at):
             rows = np.where(block.exact, counts_in(block.rows, block.ordinals), -1)
-            found[np.searchsorted(at, block.ordinals)] = rows
-        return found
+            counts[np.searchsorted(at, block.ordinals)] = rows
+        return counts
 
     def _numbers_of(
         self,
@@ -329,19 +329,19 @@ class RowLevel:
         others = [each for each in Outcome if each is not outcome]
         can = possible(of, outcome, combined.leaf, len(at))
         only = self._of_all_rows(of, outcome, combined)
-        found = RowNumbers(np.where(can & only, counts, 0), np.where(can, counts, 0), counts)
+        numbers = RowNumbers(np.where(can & only, counts, 0), np.where(can, counts, 0), counts)
         field = only_field(of)
         source = None if field is None else self.sources.get(field.path)
         evidence = None if source is None else self._by_row(source)
         if not isinstance(evidence, RowCountingEvidence):
-            return found
+            return numbers
         told = evidence.settled(self._semantics)[at] & (evidence.row_counts[at] == counts)
         told &= ~self._contradicted(of, combined)
         if not told.any():
-            return found
+            return numbers
         wanted = entries_of(of, outcome, evidence, self._semantics).mask
         unwanted = np.logical_or.reduce(
-            [entries_of(of, each, evidence, self._semantics).mask for each in others]
+            [entries_of(of, outcome, evidence, self._semantics).mask for outcome in others]
         )
         asked, total = at[told], counts[told]
 
@@ -353,23 +353,23 @@ class RowLevel:
         least, most = np.zeros_like(counts), counts.copy()
         least[told] = holding(wanted & ~unwanted)
         most[told] = total - holding(~wanted)
-        return found.tightened(least, most)
+        return numbers.tightened(least, most)
 
     def _by_row(self, source: Source) -> RowEvidence:
-        found = source.rows(self._semantics)
-        assert found is not None
-        return found
+        evidence = source.rows(self._semantics)
+        assert evidence is not None
+        return evidence
 
     def _combined(self, at: Ordinals) -> CombinedEvidence:
         return CombinedEvidence(self._snapshot, self._evidence, self._semantics, at)
 
     def _contradicted(self, of: BoundExpr, combined: CombinedEvidence) -> Mask:
-        found = np.zeros(combined.count, np.bool_)
+        mask = np.zeros(combined.count, np.bool_)
         for leaf in leaves(of):
             sources = combined.at_hand(leaf)
             if len(sources) > 1:
-                found |= combined.contradicted(leaf, sources)
-        return found
+                mask |= combined.contradicted(leaf, sources)
+        return mask
 
     def _rows(self, at: Ordinals) -> RowSet:
         """The rows of slices with known numbers of rows on which the predicate can be true."""
@@ -416,11 +416,11 @@ class RowLevel:
 
     def _of_all_rows(self, of: BoundExpr, outcome: Outcome, combined: CombinedEvidence) -> Mask:
         """Tell for each slice whether a predicate is proven to come to the outcome on every row."""
-        found = np.ones(combined.count, np.bool_)
+        mask = np.ones(combined.count, np.bool_)
         for other in Outcome:
             if other is not outcome:
-                found &= ~possible(of, other, combined.leaf, combined.count)
-        return found
+                mask &= ~possible(of, other, combined.leaf, combined.count)
+        return mask
 
 
 def entries_of(of: BoundExpr, outcome: Outcome, evidence: RowEvidence, semantics: Semantics) -> Entries:
@@ -428,9 +428,9 @@ def entries_of(of: BoundExpr, outcome: Outcome, evidence: RowEvidence, semantics
 
     def part(leaf: BoundExpr, wanted: Outcome) -> Entries | None:
         if isinstance(leaf, Same):
-            forms = [entries_of(each, wanted, evidence, semantics) for each in leaf.operands]
+            forms = [entries_of(operand, wanted, evidence, semantics) for operand in leaf.operands]
             # One that has no entry too many has those of the others.
-            return next((each for each in forms if each.exact), None)
+            return next((form for form in forms if form.exact), None)
         if isinstance(leaf, BoundAnd | BoundOr | BoundNot | BoundIsNull | Constant | Unknown):
             return None
         return evidence.entries(leaf, wanted, semantics) or everything(exact=False)

@@ -67,14 +67,14 @@ def read_rows(
 
 
 def _stored(plan: Plan, name: str) -> Field:
-    found = plan.schema.find((name,))
-    if not found.in_file:
-        raise SchemaError(f"column {found.name!r} is only in the paths of the files: take it from there")
-    if any(part.path[0] == found.path[0] and part.stored is not None for part in plan.schema):
+    field = plan.schema.find((name,))
+    if not field.in_file:
+        raise SchemaError(f"column {field.name!r} is only in the paths of the files: take it from there")
+    if any(part.path[0] == field.path[0] and part.stored is not None for part in plan.schema):
         raise SchemaError(
-            f"column {found.name!r} is found by a mapping of columns, which this does not follow: read it by an engine"
+            f"column {field.name!r} is found by a mapping of columns, which this does not follow: read it by an engine"
         )
-    return found
+    return field
 
 
 def _read(plan: Plan, wanted: list[Field] | None, options: Mapping[str, str]) -> Iterator[pa.Table]:

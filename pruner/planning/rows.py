@@ -83,8 +83,8 @@ class RowPositions(Mapping[str, "Positions | None"]):
         if sum(len(block.ordinals) for block in blocks) < len(ordinals):
             return None
         parts = [np.frombuffer(block.rows.to_array(), np.uint64).astype(np.uint32) for block in blocks]
-        found = np.unique(np.concatenate([np.zeros(0, np.uint32), *parts]))
-        return found if len(found) <= most else None
+        row_positions = np.unique(np.concatenate([np.zeros(0, np.uint32), *parts]))
+        return row_positions if len(row_positions) <= most else None
 
     def __len__(self) -> int:
         return len(self._ordinals)

@@ -71,10 +71,15 @@ class Survivors:
 
     def narrowed(self, ordinals: NDArray[np.intp], step: int) -> Survivors:
         """The same with some alone of those that are left (ascending), the others dropped by a further step."""
-        found = Survivors(self.total)
-        found.left, found.at, found._mask, found._cuts = self.left, self.at, self._mask, list(self._cuts)
-        found.keep(found.spread(np.isin(self.ordinals(), ordinals, assume_unique=True)), step)
-        return found
+        narrowed = Survivors(self.total)
+        narrowed.left, narrowed.at, narrowed._mask, narrowed._cuts = (
+            self.left,
+            self.at,
+            self._mask,
+            list(self._cuts),
+        )
+        narrowed.keep(narrowed.spread(np.isin(self.ordinals(), ordinals, assume_unique=True)), step)
+        return narrowed
 
     def count_in(self, chosen: Mask) -> int:
         """How many of those that are left are `chosen` (an entry for each slice)."""

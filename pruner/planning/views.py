@@ -136,8 +136,8 @@ class Views:
         store = self._metadata.store
         if not isinstance(self._source, WatchableSource) or not store.uri.startswith("/"):
             return None
-        found = self._source.watched()
-        return None if found is None else [*found, Watched("folder", f"{store.uri}/{log.FOLDER}")]
+        watched = self._source.watched()
+        return None if watched is None else [*watched, Watched("folder", f"{store.uri}/{log.FOLDER}")]
 
     def keep(self) -> None:
         """Store the last look, so that other processes start from it."""
@@ -181,7 +181,9 @@ class Views:
             snapshot, evidence, options, self.usage, evidence.cost, filters=filters, facts=facts, **implied
         )
         definitions = () if state is None else state.definitions
-        over = [(each.name, each.form) for each in definitions if each.form is not None]
+        over = [
+            (definition.name, definition.form) for definition in definitions if definition.form is not None
+        ]
         over += [] if own is None else own.expressions
         expressions = ExpressionIndexes(over, snapshot.schema)
         return View(snapshot, state, planner, unusable, expressions, described, unread, watched=self._watched)

@@ -258,7 +258,7 @@ class _Service:
 
     def _lately(self) -> Lately:
         told = self._siblings.ask("plans") if self._siblings is not None else ()
-        return self._journal.lately().together(msgspec.msgpack.decode(each, type=Lately) for each in told)
+        return self._journal.lately().together(msgspec.msgpack.decode(item, type=Lately) for item in told)
 
     def route(self, path: str, handler: Handler, method: str) -> Route:
         """A route whose failures become one sentence with a status, counted under the route's pattern."""
@@ -356,10 +356,10 @@ class _Service:
     async def keys(self, request: Request) -> Response:
         """The keys of all slices of a snapshot that was planned on, as bytes."""
         keys_id: str = request.path_params["id"]
-        found = self._keys.known(keys_id) or await self.work.run(lambda: self._keys_elsewhere(keys_id))
-        if found is None:
+        keys = self._keys.known(keys_id) or await self.work.run(lambda: self._keys_elsewhere(keys_id))
+        if keys is None:
             raise RefusedError(404, "no recent plan used that snapshot: plan again")
-        return Response(found, media_type="application/octet-stream")
+        return Response(keys, media_type="application/octet-stream")
 
     async def tables(self, _: Request) -> Response:
         """The tables by name."""

@@ -152,8 +152,8 @@ def _password(credentials: bytes) -> bytes:
 def _patience(scope: Scope, longest: float) -> float:
     """Seconds that a request may wait for its turn: what its client prefers (RFC 7240, 4.3), within the limit."""
     preferred = b",".join(value for name, value in scope["headers"] if name == b"prefer")
-    found = _WAIT.search(preferred)
-    return longest if found is None else min(longest, float(found.group(1)))
+    match = _WAIT.search(preferred)
+    return longest if match is None else min(longest, float(match.group(1)))
 
 
 def _has_two_lengths(scope: Scope) -> bool:

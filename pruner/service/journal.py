@@ -109,13 +109,15 @@ class Entry:
 
     def line(self) -> str:
         """The plan in one line."""
-        found = self.outcome
-        by = "".join(f"; {count} by {index}" for index, count in found.indexes)
-        fallbacks = "".join(f"; {reason}" for reason in found.fallbacks)
-        kept = f"{found.kept} of {counted(found.total, found.noun)} kept in {self.seconds * 1000:.1f} ms"
+        outcome = self.outcome
+        by = "".join(f"; {count} by {index}" for index, count in outcome.indexes)
+        fallbacks = "".join(f"; {reason}" for reason in outcome.fallbacks)
+        kept = (
+            f"{outcome.kept} of {counted(outcome.total, outcome.noun)} kept in {self.seconds * 1000:.1f} ms"
+        )
         again = " again" if self.again else ""
         return _BREAKS.sub(
-            " ", f"table {found.table}: {kept} for {found.engine}{again}: {found.shape}{by}{fallbacks}"
+            " ", f"table {outcome.table}: {kept} for {outcome.engine}{again}: {outcome.shape}{by}{fallbacks}"
         )
 
 
@@ -130,9 +132,9 @@ class Lately:
         """These and those of other workers."""
         every = (self, *others)
         entries = sorted(
-            (entry for each in every for entry in each.entries), key=lambda entry: -entry.made_at
+            (entry for lately in every for entry in lately.entries), key=lambda entry: -entry.made_at
         )
-        return Lately(tuple(entries[:KEPT_ENTRIES]), sum(each.count for each in every))
+        return Lately(tuple(entries[:KEPT_ENTRIES]), sum(lately.count for lately in every))
 
 
 class Journal:
@@ -191,8 +193,8 @@ class Remembered:
         answers = self._tables.get(table)
         if answers is None or not answers.snapshot.plans_as(snapshot):
             return None
-        found = answers.made.get(body)
-        return found[1] if found is not None and self._clock() - found[0] < KEPT_SECONDS else None
+        made = answers.made.get(body)
+        return made[1] if made is not None and self._clock() - made[0] < KEPT_SECONDS else None
 
     def remember(self, table: str, snapshot: PinnedSnapshot, body: bytes, made: PlannedAnswer) -> None:
         """Remember an answer; those about other states of the table are forgotten."""

@@ -187,7 +187,7 @@ def _table(table: TableOverview) -> str:
         if status.indexes:
             parts.append(_indexes(status.indexes))
     if table.advice:
-        parts.append(f'<ul class="do">{"".join(f"<li>{_text(each)}</li>" for each in table.advice)}</ul>')
+        parts.append(f'<ul class="do">{"".join(f"<li>{_text(note)}</li>" for note in table.advice)}</ul>')
     else:
         parts.append('<p class="well">Nothing to do.</p>')
     return "".join(parts)
@@ -220,30 +220,32 @@ def _plans(plans: Iterable[Entry]) -> str:
 
 
 def _plan(plan: Entry) -> str:
-    found = plan.outcome
+    outcome = plan.outcome
     made = datetime.fromtimestamp(plan.made_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    by = ", ".join(f"{index} ({count:,})" for index, count in found.indexes)
-    reasons = "".join(f"<br>{_text(reason)}" for reason in found.fallbacks)
+    by = ", ".join(f"{index} ({count:,})" for index, count in outcome.indexes)
+    reasons = "".join(f"<br>{_text(reason)}" for reason in outcome.fallbacks)
     return (
-        f'<tr><th scope="row"><a href="/v1/plans/{_text(found.plan_id)}">{made}</a></th><td>{_text(found.table)}</td>'
-        f"<td>{_text(found.engine)}</td><td><code>{_text(found.shape)}</code>{reasons}</td><td>{_text(by)}</td>"
-        f'<td class="number">{found.kept:,} of {found.total:,}</td>'
+        f'<tr><th scope="row"><a href="/v1/plans/{_text(outcome.plan_id)}">{made}</a></th>'
+        f"<td>{_text(outcome.table)}</td><td>{_text(outcome.engine)}</td><td><code>{_text(outcome.shape)}</code>{reasons}</td><td>{_text(by)}</td>"
+        f'<td class="number">{outcome.kept:,} of {outcome.total:,}</td>'
         f'<td class="number">{plan.seconds * 1000:.1f}</td></tr>'
     )
 
 
 def _grid(caption: str, head: tuple[tuple[str, ...], tuple[str, ...]], rows: Iterable[str]) -> str:
     texts, numbers = head
-    cells = "".join(f'<th scope="col">{each}</th>' for each in texts)
-    cells += "".join(f'<th scope="col" class="number">{each}</th>' for each in numbers)
+    cells = "".join(f'<th scope="col">{text}</th>' for text in texts)
+    cells += "".join(f'<th scope="col" class="number">{number}</th>' for number in numbers)
     heads = f"<caption>{caption}</caption><thead><tr>{cells}</tr></thead>"
     return f"<table>{heads}<tbody>{''.join(rows)}</tbody></table>"
 
 
 def _row(texts: tuple[str, ...], numbers: tuple[str, ...]) -> str:
     first, *others = texts
-    cells = f'<th scope="row">{_text(first)}</th>' + "".join(f"<td>{_text(each)}</td>" for each in others)
-    cells += "".join(f'<td class="number">{_text(each)}</td>' for each in numbers)
+    cells = f'<th scope="row">{_text(first)}</th>' + "".join(
+        f"<td>{_text(other_name)}</td>" for other_name in others
+    )
+    cells += "".join(f'<td class="number">{_text(number)}</td>' for number in numbers)
     return f"<tr>{cells}</tr>"
 
 

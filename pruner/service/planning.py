@@ -209,10 +209,10 @@ class Planning:
             UnknownTableError: the configuration has no such table.
         """
         asked = request.table
-        found = self._names.get(asked.casefold()) or self._names.get(_place(asked))
-        if found is None:
+        name = self._names.get(asked.casefold()) or self._names.get(_place(asked))
+        if name is None:
             raise UnknownTableError(f"no table {asked[:200]!r} in the service's configuration")
-        return found
+        return name
 
 
 def _settings(config: Config, name: str) -> TableSettings | None:

@@ -76,7 +76,9 @@ class Served:
         catalog = self._catalog.with_config(config)
         planning = Planning(config, catalog)
         before = set(self._config.names())
-        self._standing = {name: found for name, found in self._standing.items() if catalog.is_open(name)}
+        self._standing = {
+            name: standing for name, standing in self._standing.items() if catalog.is_open(name)
+        }
         self._config, self._catalog, self.planning = config, catalog, planning
         gone = sorted(before - set(config.names()))
         fresh = [name for name in config.names() if not catalog.is_open(name)]
@@ -121,7 +123,7 @@ class Served:
         if not self._started:
             return "starting"
         known = list(self._standing.values())
-        return "no table can be read" if all(each.problem is not None for each in known) else None
+        return "no table can be read" if all(standing.problem is not None for standing in known) else None
 
     def table(self, name: str) -> Table:
         """Open a table by its name.

@@ -90,24 +90,24 @@ class Telemetry:
 
     def planned(self, span: Span, entry: Entry) -> None:
         """Say what came of a plan."""
-        found = entry.outcome
+        outcome = entry.outcome
         span.set_attributes(
             {
-                "pruner.plan_id": found.plan_id,
-                "pruner.table": found.table,
-                "pruner.engine": found.engine,
-                "pruner.predicate.shape": found.shape,
-                "pruner.slices.total": found.total,
-                "pruner.slices.kept": found.kept,
-                "pruner.indexes": [index for index, _ in found.indexes],
-                "pruner.fallbacks": len(found.fallbacks),
+                "pruner.plan_id": outcome.plan_id,
+                "pruner.table": outcome.table,
+                "pruner.engine": outcome.engine,
+                "pruner.predicate.shape": outcome.shape,
+                "pruner.slices.total": outcome.total,
+                "pruner.slices.kept": outcome.kept,
+                "pruner.indexes": [index for index, _ in outcome.indexes],
+                "pruner.fallbacks": len(outcome.fallbacks),
                 "pruner.remembered": entry.again,
             }
         )
-        about = {"pruner.table": found.table}
-        self._considered.add(found.total, about)
-        self._dropped.add(found.total - found.kept, about)
-        self._fallbacks.add(len(found.fallbacks), about)
+        about = {"pruner.table": outcome.table}
+        self._considered.add(outcome.total, about)
+        self._dropped.add(outcome.total - outcome.kept, about)
+        self._fallbacks.add(len(outcome.fallbacks), about)
         self._seconds.record(entry.seconds)
 
     def end(self) -> None:

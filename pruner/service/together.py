@@ -49,16 +49,16 @@ class Looks:
             UnreadableError: the table cannot be opened or listed.
         """
         wanted = self.planning.name_of(asked), asked.as_of
-        found = self._found.get(wanted)
-        if found is None:
+        looked = self._found.get(wanted)
+        if looked is None:
             try:
-                found = self.planning.look(asked)
+                looked = self.planning.look(asked)
             except UnreadableError as error:
-                found = error
-            self._found[wanted] = found
-        if isinstance(found, UnreadableError):
-            raise found
-        return found
+                looked = error
+            self._found[wanted] = looked
+        if isinstance(looked, UnreadableError):
+            raise looked
+        return looked
 
 
 class RequestedScan(NamedTuple):
@@ -88,7 +88,7 @@ def scans_of(body: bytes) -> list[bytes]:
         RefusedError: it holds none, or too many.
     """
     try:
-        scans = [bytes(each) for each in decode_requests(body).scans]
+        scans = [bytes(scan) for scan in decode_requests(body).scans]
     except RecursionError:
         raise RefusedError(400, "the request is nested too deep") from None
     except msgspec.MsgspecError as error:

@@ -141,8 +141,8 @@ def run_workers(config: Config, settings: Settings, listening: Sequence[socket.s
                     _log.error("%s ended with %s and is started again", worker.name, worker.exitcode)
                     counters.mark_process_dead(worker.pid, folder)  # pyright: ignore[reportUnknownMemberType]
                     workers[index] = start(index + 1)
-        for each in listening:
-            each.close()
+        for listener in listening:
+            listener.close()
         _end(workers, settings.limits.plan_seconds + END_SECONDS)
 
 

@@ -50,10 +50,10 @@ class LocalStore(Store):
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return some ranges of an object: see `Store.get_ranges`."""
         with self._reading(path) as file:
-            found = [os.pread(file, length, start) for start, length in ranges]
-        if any(len(data) != length for data, (_, length) in zip(found, ranges, strict=True)):
+            content = [os.pread(file, length, start) for start, length in ranges]
+        if any(len(data) != length for data, (_, length) in zip(content, ranges, strict=True)):
             raise StorageError(f"{self.uri}/{path} is shorter than requested")
-        return found
+        return content
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Create an object unless it exists: see `Store.put_if_absent`."""
@@ -100,20 +100,20 @@ class LocalStore(Store):
 
     def infos(self, paths: Iterable[str]) -> dict[str, ObjectInfo]:
         """Look some objects up, each by itself, as no listing is faster: see `Store.infos`."""
-        found = [self.info(path) for path in paths]
-        return {info.path: info for info in found if info is not None}
+        infos = [self.info(path) for path in paths]
+        return {info.path: info for info in infos if info is not None}
 
     def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
         """List a folder: see `Store.list`."""
         folder = self._root / check_path(prefix) if prefix else self._root
         try:
-            found = list(_walk(folder, f"{prefix}/" if prefix else "", after or "", ()))
+            infos = list(_walk(folder, f"{prefix}/" if prefix else "", after or "", ()))
         except OSError as error:
             where = f"{self.uri}/{prefix}" if prefix else self.uri
             if error.errno == errno.ENOTDIR:
                 raise StorageError(f"cannot list {where}: {_NO_FOLDER}") from None
             raise StorageError(f"cannot list {where} completely: {error.strerror}") from None
-        return sorted(found)
+        return sorted(infos)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects: see `Store.delete`."""

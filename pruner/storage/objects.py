@@ -158,9 +158,9 @@ class ObjectStore(Store):
     def get(self, path: str, max_bytes: int) -> bytes:
         """Return the whole object: see `Store.get`."""
         with self._doing("read", path):
-            found = obstore.get(self._store, self._key(path))
-            size = found.meta["size"]
-            data = bytes(found.bytes()) if size <= max_bytes else b""
+            answer = obstore.get(self._store, self._key(path))
+            size = answer.meta["size"]
+            data = bytes(answer.bytes()) if size <= max_bytes else b""
         if size > max_bytes or len(data) > max_bytes:
             raise LargerError(f"{self.uri}/{path} is larger than the {max_bytes} bytes that are allowed")
         return data
@@ -172,8 +172,8 @@ class ObjectStore(Store):
         with self._doing("read", path):
             # The memory store panics on a range behind the end; the others answer with an error.
             inside = not isinstance(self._store, MemoryStore) or self._reaches(key, ranges)
-            found = obstore.get_ranges(self._store, key, starts=starts, lengths=lengths) if inside else []
-            data = [bytes(piece) for piece in found]
+            content = obstore.get_ranges(self._store, key, starts=starts, lengths=lengths) if inside else []
+            data = [bytes(piece) for piece in content]
         if [len(piece) for piece in data] != lengths:
             raise StorageError(f"{self.uri}/{path} is shorter than requested")
         return data

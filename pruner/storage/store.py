@@ -124,14 +124,14 @@ class Store(ABC):
         folders: dict[str, list[str]] = {}
         for path in paths:
             folders.setdefault(path.rpartition("/")[0], []).append(path)
-        found: list[ObjectInfo | None] = []
+        infos: list[ObjectInfo | None] = []
         for folder, asked in folders.items():
             if len(asked) > _LOOKED_UP:
                 wanted = set(asked)
-                found += [info for info in self.list(folder) if info.path in wanted]
+                infos += [info for info in self.list(folder) if info.path in wanted]
             else:
-                found += [self.info(path) for path in asked]
-        return {info.path: info for info in found if info is not None}
+                infos += [self.info(path) for path in asked]
+        return {info.path: info for info in infos if info is not None}
 
     def exists(self, path: str) -> bool:
         """Tell whether there is such an object."""

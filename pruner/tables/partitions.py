@@ -120,7 +120,7 @@ def split_folder(folder: str) -> list[tuple[str, str, Readers]]:
 
     A second, unescaped `=` is one reason for which engines do not.
     """
-    found: list[tuple[str, str, Readers]] = []
+    parts: list[tuple[str, str, Readers]] = []
     for part in folder.split("/"):
         raw_name, equals, raw_value = part.partition("=")
         if not equals or not raw_name:
@@ -133,8 +133,8 @@ def split_folder(folder: str) -> list[tuple[str, str, Readers]]:
             readers = Readers.ALL
         else:
             readers = Readers.UTF_8 if _is_utf8(raw_value) else Readers.NONE
-        found.append((name, value, readers))
-    return found
+        parts.append((name, value, readers))
+    return parts
 
 
 def hive_partitions(folders: list[str]) -> HivePartitions:
@@ -253,8 +253,10 @@ def _is_surely_text(text: str) -> bool:
 def settled_trust(hive: HivePartitions, schemas: Iterable[pa.Schema]) -> Partitions:
     """Take the trust from partition columns that files hold too (N6): which one is read is the engine's."""
     in_files = {name.lower() for schema in schemas for name in schema.names}
-    found = hive.partitions
-    trusted = frozenset(path for path in found.trusted if path[0].lower() not in in_files)
-    padded = frozenset(path for path in found.padded if path[0].lower() not in in_files)
-    escaped = frozenset(path for path in found.escaped if path[0].lower() not in in_files)
-    return replace(found, trusted=trusted, padded=padded, escaped=escaped, shared=found.trusted - trusted)
+    partitions = hive.partitions
+    trusted = frozenset(path for path in partitions.trusted if path[0].lower() not in in_files)
+    padded = frozenset(path for path in partitions.padded if path[0].lower() not in in_files)
+    escaped = frozenset(path for path in partitions.escaped if path[0].lower() not in in_files)
+    return replace(
+        partitions, trusted=trusted, padded=padded, escaped=escaped, shared=partitions.trusted - trusted
+    )

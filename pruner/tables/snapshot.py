@@ -314,12 +314,12 @@ class Snapshot:
     def to_read(self, ordinals: NDArray[np.intp]) -> pa.Table:
         """What is to be read of some slices, in their order: columns as `READ_COLUMNS`."""
         at = positions(ordinals)
-        found = self.columns.select([name for name in READ_COLUMNS if name != LOG_INSTANTS]).take(at)
+        columns = self.columns.select([name for name in READ_COLUMNS if name != LOG_INSTANTS]).take(at)
         # The text is the same for all slices: as a dictionary it is there once.
-        logs: Any = found.column("log_files").combine_chunks()
+        logs: Any = columns.column("log_files").combine_chunks()
         codes: Any = number_array(np.zeros(len(ordinals), np.int32), pa.int32(), as_numpy(logs.is_null()))
         instants = arrow.DictionaryArray.from_arrays(codes, text_array([self.log_instants or ""]))
-        return found.append_column(LOG_INSTANTS, instants)
+        return columns.append_column(LOG_INSTANTS, instants)
 
 
 def key_array(keys: bytes) -> pa.FixedSizeBinaryArray:

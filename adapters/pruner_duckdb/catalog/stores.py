@@ -122,10 +122,10 @@ def _reads(ask: Ask, root: str, file: str | None) -> bool:
         questions.append(("SELECT count(*) > 0 FROM parquet_file_metadata(?)", file))
     for question, place in questions:
         try:
-            (found,) = ask(question, [place])
+            (answer,) = ask(question, [place])
         except duckdb.Error:
             continue
-        if found:
+        if answer:
             return True
     return False
 

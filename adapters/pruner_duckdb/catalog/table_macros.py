@@ -91,22 +91,22 @@ def _call_of(name: str) -> re.Pattern[str]:
 
 def written_call(text: bytes, path: Sequence[str], start: int) -> MacroCall | None:
     """The call of a function that begins at a place of a text; None where it is written in another way."""
-    found = list(tokens(text[start:]))
-    name = [part for token in found[: 2 * len(path) - 1 : 2] for part in [token.identifier]]
+    words = list(tokens(text[start:]))
+    name = [part for token in words[: 2 * len(path) - 1 : 2] for part in [token.identifier]]
     opening = 2 * len(path) - 1
-    if name != [part.lower() for part in path] or [t.text for t in found[opening : opening + 1]] != ["("]:
+    if name != [part.lower() for part in path] or [t.text for t in words[opening : opening + 1]] != ["("]:
         return None
     groups: list[list[Token]] = [[]]
     depth = 0
-    for token in found[opening:]:
+    for token in words[opening:]:
         depth += depth_change(token)
         if depth == 0:
             arguments = tuple(_argument(text[start:], group) for group in groups if group)
-            ordinality = [each.text.lower() for each in found if each.start >= token.stop][:1] == ["with"]
+            ordinality = [each.text.lower() for each in words if each.start >= token.stop][:1] == ["with"]
             return None if ordinality else MacroCall(Span(start, start + token.stop), arguments)
         if depth == 1 and token.text == ",":
             groups.append([])
-        elif token is not found[opening]:
+        elif token is not words[opening]:
             groups[-1].append(token)
     return None
 
@@ -156,7 +156,7 @@ def with_arguments(query: str, values: Mapping[str, str], tree_of: TreeOf) -> st
 def _lambda_hides(node: Any, values: Mapping[str, str]) -> bool:
     """Tell whether a lambda may have a parameter of the name of one of the macro's."""
     named = [*names_of_lambda(node), *(each for each in nodes_below(node["lhs"]) if each.get("column_names"))]
-    return any(str(each["column_names"][0]).lower() in values for each in named)
+    return any(str(node["column_names"][0]).lower() in values for node in named)
 
 
 def is_create_table_macro(text: str) -> bool:
@@ -169,17 +169,20 @@ def forms_created(text: str) -> list[tuple[tuple[str, ...] | None, str]]:
     default values, and the query. Nothing for any other text.
     """
     encoded = text.encode()
-    found = [token for token in tokens(encoded) if token.text != ";"]
-    words = [token.text.lower() for token in found]
+    all_tokens = [token for token in tokens(encoded) if token.text != ";"]
+    words = [token.text.lower() for token in all_tokens]
     kind = next(islice((n for n, word in enumerate(words) if n and word not in _BEFORE_KIND), 1), 0)
     if words[:1] != ["create"] or not kind or words[kind] not in _KINDS:
         return []
-    heads = list(_heads(found, words))
+    heads = list(_heads(all_tokens, words))
     if not heads:
         return []
-    stops = [found[opening - 1].start for opening, _ in heads[1:]] + [found[-1].stop]
+    stops = [all_tokens[opening - 1].start for opening, _ in heads[1:]] + [all_tokens[-1].stop]
     return [
-        (_parameters(found[opening + 1 : closing]), encoded[found[closing + 2].stop : stop].decode())
+        (
+            _parameters(all_tokens[opening + 1 : closing]),
+            encoded[all_tokens[closing + 2].stop : stop].decode(),
+        )
         for (opening, closing), stop in zip(heads, stops, strict=True)
     ]
 
@@ -208,10 +211,10 @@ def require_understood(forms: Sequence[tuple[tuple[str, ...] | None, str]], tree
             )
 
 
-def _heads(found: Sequence[Token], words: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _heads(all_tokens: Sequence[Token], words: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield where lists of parameters begin and end, each in front of AS TABLE."""
     depth, opening = 0, 0
-    for number, token in enumerate(found):
+    for number, token in enumerate(all_tokens):
         depth += depth_change(token)
         if depth_change(token) > 0 and depth == 1:
             opening = number
@@ -219,8 +222,8 @@ def _heads(found: Sequence[Token], words: Sequence[str]) -> Iterator[tuple[int, 
             yield opening, number
 
 
-def _parameters(found: Sequence[Token]) -> tuple[str, ...] | None:
-    names = [token.identifier for token in found[::2]]
-    commas = [token.text for token in found[1::2]]
-    plain = all(commas) and set(commas) <= {","} and (not found or len(names) == len(commas) + 1)
+def _parameters(words: Sequence[Token]) -> tuple[str, ...] | None:
+    names = [token.identifier for token in words[::2]]
+    commas = [token.text for token in words[1::2]]
+    plain = all(commas) and set(commas) <= {","} and (not words or len(names) == len(commas) + 1)
     return tuple(name for name in names if name) if plain and all(names) else None

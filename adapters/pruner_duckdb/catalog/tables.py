@@ -225,7 +225,7 @@ class TableNames:
 
     def read_by(self, select: Select) -> list[TableReference]:
         """References of a statement that bear the name of one of the tables."""
-        return [each for each in select.references if self.of(each) is not None]
+        return [reference for reference in select.references if self.of(reference) is not None]
 
     def of(self, reference: TableReference) -> KnownTable | None:
         """The table that a reference names, perhaps by way of the database and schema that the connection
@@ -245,7 +245,9 @@ class TableNames:
         """
         if not select.qualified:
             return []
-        bare = {self._without_home(lower(each.path)) for each in replaced if each.alias is None}
+        bare = {
+            self._without_home(lower(reference.path)) for reference in replaced if reference.alias is None
+        }
         edits: list[tuple[Span, str]] = []
         for names, span in select.qualified:
             for length in range(len(names) - 1, 1, -1):

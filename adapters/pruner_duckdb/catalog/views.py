@@ -160,10 +160,10 @@ class SessionViews:
         """
         forms = _forms_called(reference, known)
         call = _call(outer, reference) if forms else None
-        if call is None or any(each.parameters is None for each in forms):
+        if call is None or any(form.parameters is None for form in forms):
             return None
         fitting = [
-            (each, values) for each in forms if (values := call.values(each.parameters or ())) is not None
+            (form, values) for form in forms if (values := call.values(form.parameters or ())) is not None
         ]
         if len(fitting) != 1:
             return None
@@ -183,11 +183,11 @@ class SessionViews:
         unread: list[_View | TableMacro] = [*known.views, *known.macros]
         while True:
             lowered = text.lower()
-            read = [each for each in unread if each.name.lower() in lowered]
+            read = [view for view in unread if view.name.lower() in lowered]
             if not read:
                 return text
-            text = "\n".join([text, *(each.query for each in read)])
-            unread = [each for each in unread if each not in read]
+            text = "\n".join([text, *(view.query for view in read)])
+            unread = [view for view in unread if view not in read]
 
     def _select(self, query: str) -> Select | None:
         form = form_of(query, self._shadow.parse)
@@ -216,10 +216,10 @@ class SessionViews:
         if own:
             run("BEGIN TRANSACTION")
         try:
-            made = [each for path, shape in stubs for each in _make_stub(run, ask, path, shape)]
+            made = [statement for path, shape in stubs for statement in _make_stub(run, ask, path, shape)]
             run(with_readable_brackets(text))
-            for each in reversed(made):
-                run(f"DROP {each}")
+            for statement in reversed(made):
+                run(f"DROP {statement}")
             if own:
                 run("COMMIT")
         except duckdb.Error:
@@ -238,8 +238,8 @@ class SessionViews:
         hidden = session_state(ask, self._shadow, paths).known
         tables = [self._tables[path] for path in paths if path not in hidden]
         return [
-            (each.path, self._shadow.with_connection(partial(each.shape, each.snapshot())).relation)
-            for each in tables
+            (table.path, self._shadow.with_connection(partial(table.shape, table.snapshot())).relation)
+            for table in tables
         ]
 
 
@@ -255,11 +255,11 @@ def is_create_view(text: str) -> bool:
 def _created_name(text: str) -> str | None:
     """The last part of the name of the view that a CREATE VIEW makes, in lower case."""
     names = dropwhile(lambda token: token.text.lower() != "view", tokens(text.encode()))
-    found = [token for token in islice(names, 1, 9) if token.text.lower() not in ("if", "not", "exists")]
+    words = [token for token in islice(names, 1, 9) if token.text.lower() not in ("if", "not", "exists")]
     last = 0
-    while last + 2 < len(found) and found[last + 1].text == ".":
+    while last + 2 < len(words) and words[last + 1].text == ".":
         last += 2
-    return found[last].identifier if found else None
+    return words[last].identifier if words else None
 
 
 def _that_read(tables: TableNames, known: _Known) -> tuple[frozenset[str], frozenset[str]]:
@@ -276,13 +276,13 @@ def _that_read(tables: TableNames, known: _Known) -> tuple[frozenset[str], froze
         )
 
     while True:
-        found = (
-            frozenset(each.name.lower() for each in known.views if reads(each.query)),
-            frozenset(each.name.lower() for each in known.macros if reads(each.query)),
+        names = (
+            frozenset(view.name.lower() for view in known.views if reads(view.query)),
+            frozenset(macro.name.lower() for macro in known.macros if reads(macro.query)),
         )
-        if found == (views, macros):
-            return found
-        views, macros = found
+        if names == (views, macros):
+            return names
+        views, macros = names
 
 
 def _list(ask: Ask, *, for_macros: bool) -> _Known:
@@ -311,15 +311,15 @@ def _definition(sql: str) -> tuple[str, str]:
 
 
 def _view_called(reference: TableReference, known: _Known) -> _View | None:
-    found = [view for view in known.views if _is_called(view, reference.path, known.home)]
+    called = [view for view in known.views if _is_called(view, reference.path, known.home)]
     # A temporary one hides others of its name.
-    return min(found, key=lambda view: view.database != "temp", default=None)
+    return min(called, key=lambda view: view.database != "temp", default=None)
 
 
 def _forms_called(reference: TableReference, known: _Known) -> list[TableMacro]:
-    found = [macro for macro in known.macros if _is_called(macro, reference.path, known.home)]
-    temporary = [macro for macro in found if macro.database == "temp"]
-    return temporary or found
+    called = [macro for macro in known.macros if _is_called(macro, reference.path, known.home)]
+    temporary = [macro for macro in called if macro.database == "temp"]
+    return temporary or called
 
 
 def _call(outer: Select, reference: TableReference) -> MacroCall | None:
@@ -364,7 +364,11 @@ def _require_not_hidden(name: str, inner: Select, outer: Select) -> set[str]:
     Raises:
         PrunerError: it has one.
     """
-    bare = {each.path[0].lower() for each in inner.references if len(each.path) == 1 and not each.function}
+    bare = {
+        reference.path[0].lower()
+        for reference in inner.references
+        if len(reference.path) == 1 and not reference.function
+    }
     hidden = sorted(bare & outer.ctes)
     if hidden:
         raise PrunerError(

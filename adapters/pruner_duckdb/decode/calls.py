@@ -286,7 +286,7 @@ def choice(pairs: Sequence[tuple[Expr, Expr]], otherwise: Expr, result: pa.DataT
         UndecodablePart: a condition or value is not understood, as one that must not be evaluated while planning.
     """
     parts = [*(part for pair in pairs for part in pair), otherwise]
-    if any(isinstance(node, Opaque) for each in parts for node in nodes_of(each)):
+    if any(isinstance(node, Opaque) for part in parts for node in nodes_of(part)):
         raise UndecodablePart("CASE, or a function that must not be evaluated while planning")
     match parts:
         case [present, Call(name, (text, *others)), Literal(value=None)] if (
@@ -306,7 +306,7 @@ def _asks_for(condition: Expr, text: Expr) -> bool:
     """Whether a condition says no more than that a text is not NULL."""
     match condition:
         case And(operands):
-            return all(_asks_for(each, text) for each in operands)
+            return all(_asks_for(operand, text) for operand in operands)
         case Constant(value):
             return value is True
         case Not(IsNull(operand)):
@@ -365,7 +365,7 @@ def row_parts(node: Node) -> list[tuple[Node, Node | None]] | None:
     inside, row = node["children"][0], node["return_type"]
     if function_name(inside) != "row" or row.get("id") != "TUPLE" or row_parts(inside) is None:
         return None
-    types = [each["second"] for each in row["type_info"]["child_types"]]
+    types = [child["second"] for child in row["type_info"]["child_types"]]
     return [
         (child, None if child["return_type"] == type_ else {"return_type": type_})
         for child, type_ in zip(inside["children"], types, strict=True)

@@ -158,7 +158,8 @@ class _Decoder:
             raise UndecodablePart(f"a CASE of more than {_MOST_CASES} branches")
         if _result_type(node) != pa.bool_():
             pairs = [
-                (predicate(self.decode(each["when_expr"])), self.decode(each["then_expr"])) for each in checks
+                (predicate(self.decode(check["when_expr"])), self.decode(check["then_expr"]))
+                for check in checks
             ]
             return calls.choice(pairs, self.decode(node["else_expr"]), _result_type(node))
         result = predicate(self.decode(node["else_expr"]))

@@ -32,11 +32,11 @@ def scan_predicates(plans: list[Node], text: str = "") -> dict[str, Expr]:
     Raises:
         UnknownPlanFormat: a scan is not written as expected.
     """
-    found: dict[str, list[Expr]] = {}
+    predicates: dict[str, list[Expr]] = {}
     for scan, conditions in _scans(plans, looks_below=not takes_names(text)):
         name, expression = _scan_predicate(scan, conditions)
-        found.setdefault(name, []).append(expression)
-    return {name: TRUE if TRUE in each else disjunction(tuple(each)) for name, each in found.items()}
+        predicates.setdefault(name, []).append(expression)
+    return {name: TRUE if TRUE in each else disjunction(tuple(each)) for name, each in predicates.items()}
 
 
 _OF_ONE_SCAN = frozenset(
@@ -91,7 +91,7 @@ def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Con
         UnknownPlanFormat: an operator is not written as expected.
     """
     scans: list[Node] = []
-    found: dict[int, list[Conditions]] = {}  # by the identity of the scan
+    by_scan: dict[int, list[Conditions]] = {}  # by the identity of the scan
     try:
         descent = ConditionPushdown(plans, _width) if looks_below else None
         pending: list[tuple[Any, Node | None]] = [(plan, None) for plan in plans]
@@ -100,14 +100,14 @@ def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Con
             conditions = Conditions(parent["expressions"]) if is_node(parent, "LOGICAL_FILTER") else None
             if is_node(node, "LOGICAL_GET"):
                 scans.append(node)
-                found.setdefault(id(node), []).extend([conditions] if conditions else [])
+                by_scan.setdefault(id(node), []).extend([conditions] if conditions else [])
             elif conditions and descent is not None and descent.starts_at(node):
                 for scan, reached in descent.into(node, conditions):
-                    found.setdefault(id(scan), []).append(reached)
+                    by_scan.setdefault(id(scan), []).append(reached)
             pending.extend((child, node) for child in node.get("children", ()))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise UnknownPlanFormat(f"DuckDB's plan is not written as expected ({error!r})") from error
-    return [(scan, found[id(scan)]) for scan in scans]
+    return [(scan, by_scan[id(scan)]) for scan in scans]
 
 
 def _scan_predicate(scan: Node, conditions: list[Conditions]) -> tuple[str, Expr]:
@@ -118,9 +118,9 @@ def _scan_predicate(scan: Node, conditions: list[Conditions]) -> tuple[str, Expr
         columns = _scanned_columns(scan)
         output = _output_columns(scan, columns)
         parts = list(_table_filters(scan, columns))
-        for each in conditions:
-            resolve = _resolver(output, each)
-            parts.extend(decode_expression(expression, resolve) for expression in each.expressions)
+        for condition in conditions:
+            resolve = _resolver(output, condition)
+            parts.extend(decode_expression(expression, resolve) for expression in condition.expressions)
         return data["table"], all_of(parts)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise UnknownPlanFormat(f"a scan in DuckDB's plan is not written as expected ({error!r})") from error

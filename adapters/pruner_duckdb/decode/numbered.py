@@ -55,7 +55,7 @@ class Conditions:
             for part in nodes_below(list(self.expressions))
             if part.get("expression_class") in ("BOUND_REF", "BOUND_COLUMN_REF")
         )
-        return any(self.position(int(each.get("index", -1))) == place for each in references)
+        return any(self.position(int(reference.get("index", -1))) == place for reference in references)
 
 
 def takes_names(text: str) -> bool:
@@ -222,7 +222,7 @@ def _reader_for_join(with_: Node) -> Node | None:
                 place = place["children"][0]
             case _:
                 return None
-    others = [each for each in _readers(with_["children"][1], with_["table_index"]) if each is not place]
+    others = [node for node in _readers(with_["children"][1], with_["table_index"]) if node is not place]
     return place if place["cte_index"] == with_["table_index"] and not others else None
 
 

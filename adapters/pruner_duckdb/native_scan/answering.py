@@ -52,7 +52,7 @@ def static_predicates(columns: Sequence[str | None], filters: Sequence[Any]) -> 
         name = columns[place] if isinstance(place, int) and 0 <= place < len(columns) else None
         return None if name is None else Column((name,))
 
-    return (_predicate(each, column_of) for each in filters)
+    return (_predicate(filter_, column_of) for filter_ in filters)
 
 
 def dynamic_predicates(filters: Sequence[Mapping[str, Any]]) -> Iterable[Expr]:
@@ -168,7 +168,7 @@ class TableAnswers:
     """Answers for the tables of one database; the scans that ran go to `last_plans`."""
 
     def __init__(self, tables: Sequence[KnownTable], shadow: Shadow, last_plans: Newest[Scan]) -> None:
-        self._tables = {each.name: each for each in tables}
+        self._tables = {table.name: table for table in tables}
         self._shadow = shadow
         self._last_plans = last_plans
         self._newest: dict[str, _Bound] = {}
@@ -203,28 +203,28 @@ class TableAnswers:
         # A file that is gone cannot be met by planning again: nobody knows here that the statement failed.
         known.look_again()
         snapshot = known.snapshot()
-        found = self._newest.get(known.name)
-        if found is None or not found.pinned.snapshot.plans_as(snapshot):
-            found = self._newest[known.name] = self._bound_to(known, snapshot)
-        if isinstance(found.told, str):
-            return "sql", found.number, found.told, whole_sql(found.pinned, self._shadow)
-        watched = [f"{each.kind[0]}{each.path}" for each in snapshot.watched() or ()]
-        return "files", found.number, *found.fields, str(len(watched)), *watched, *found.names
+        bound = self._newest.get(known.name)
+        if bound is None or not bound.pinned.snapshot.plans_as(snapshot):
+            bound = self._newest[known.name] = self._bound_to(known, snapshot)
+        if isinstance(bound.told, str):
+            return "sql", bound.number, bound.told, whole_sql(bound.pinned, self._shadow)
+        watched = [f"{folder.kind[0]}{folder.path}" for folder in snapshot.watched() or ()]
+        return "files", bound.number, *bound.fields, str(len(watched)), *watched, *bound.names
 
     def _bound_to(self, known: KnownTable, snapshot: PinnedSnapshot) -> _Bound:
         pinned = pin(known, snapshot, self._shadow)
         key = known.name, snapshot.id
-        found = self._lists.get(key)
-        if found is None:
-            found = self._lists.put(key, (_NUMBERS.next(), serving(pinned, self._shadow)))
-            self._files.put(found[0], snapshot)
-        listed, told = found
+        numbered = self._lists.get(key)
+        if numbered is None:
+            numbered = self._lists.put(key, (_NUMBERS.next(), serving(pinned, self._shadow)))
+            self._files.put(numbered[0], snapshot)
+        listed, told = numbered
         number = _NUMBERS.next()
         self._binds.put(number, pinned)
         if isinstance(told, str):
             return _Bound(number, pinned, told)
         folders = [(path[0], data_type) for _, data_type, path in pinned.shape.columns if path is not None]
-        names = tuple(text for each in (*folders, *told.columns) for text in each)
+        names = tuple(text for column in (*folders, *told.columns) for text in column)
         form = "written" if snapshot.has_expression_indexes else ""
         form += " nan" if snapshot.data.hides_nan and nan_option(pinned.shape.columns) else ""
         return _Bound(number, pinned, told, (listed, str(told.rows), form, str(2 * len(folders))), names)
@@ -264,9 +264,9 @@ class TableAnswers:
         if pinned is not None:
             return pinned
         # The extension remembers a bind for as long as its table does not change, whatever others do.
-        for each in list(self._newest.values()):
-            if each.number == question["bound"]:
-                return each.pinned
+        for bound in list(self._newest.values()):
+            if bound.number == question["bound"]:
+                return bound.pinned
         raise TableError("the statement was bound too many statements ago")
 
     def _other_meaning(self, settings: Mapping[str, str]) -> str | None:

@@ -70,10 +70,10 @@ class _Process:
 
     def _answer(self, question: dict[str, Any]) -> Sequence[str]:
         if question["kind"] == "told":
-            for each in question["messages"]:
+            for message in question["messages"]:
                 # What one database makes of a message is nothing to the others.
                 with contextlib.suppress(Exception):
-                    self._answer(each)
+                    self._answer(message)
             return ()
         if question["kind"] == "gone":
             self.forget(question["database"])
@@ -156,7 +156,7 @@ class NativeConnection:
     def _reads_alone(self, query: Any) -> bool:
         """Whether a text is one statement, which writes nothing."""
         statements = [query] if isinstance(query, duckdb.Statement) else self._inner.extract_statements(query)
-        return [each.type for each in statements] == [duckdb.StatementType.SELECT]
+        return [statement.type for statement in statements] == [duckdb.StatementType.SELECT]
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:
@@ -252,7 +252,7 @@ def attach_native(
             # Whoever uses the connection cannot load another one: DuckDB lets nobody allow them again while it runs.
             con.execute(f"SET {_UNSIGNED} = false")
         unserved = _unserved(con, known, shadow)
-        served = [each for each in known if each.name not in unserved]
+        served = [table for table in known if table.name not in unserved]
         database = str(_value(con, "SELECT system.main.pruner_database()"))
         _shared().serve(library, database, TableAnswers(served, shadow, last_plans))
         try:
@@ -272,7 +272,7 @@ def attach_native(
         LOGGER.info("table %s is read by rewriting statements: %s", name, reason)
     if not unserved:
         return NativeConnection(con, last_plans, {})
-    rest = {each.name: each for each in known if each.name in unserved}
+    rest = {table.name: table for table in known if table.name in unserved}
     return NativeConnection(other_way(con, rest), last_plans, unserved)
 
 
@@ -281,19 +281,19 @@ def _unserved(con: duckdb.DuckDBPyConnection, known: Sequence[KnownTable], shado
         return con.execute(query, values).fetchall()[0]
 
     reasons: dict[str, str] = {}
-    for each in known:
-        if len(each.path) > 2:
-            reasons[each.name] = "the native scan does not serve tables of other catalogs yet"
+    for table in known:
+        if len(table.path) > 2:
+            reasons[table.name] = "the native scan does not serve tables of other catalogs yet"
             continue
         try:
-            reason = not_served(each, shadow)
+            reason = not_served(table, shadow)
             if reason is None:
-                grant_to(ask, each.name, each.table, each.snapshot().data)
+                grant_to(ask, table.name, table.table, table.snapshot().data)
         except PrunerError as error:
             # Told when the table is read, as ever.
             reason = str(error)
         if reason is not None:
-            reasons[each.name] = reason
+            reasons[table.name] = reason
     return reasons
 
 
@@ -304,8 +304,8 @@ def _make_view(con: duckdb.DuckDBPyConnection, known: KnownTable) -> str:
         TableError: the name is taken.
     """
     *schema, name = known.name.split(".")
-    for each in schema:
-        con.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(each)}")
+    for field in schema:
+        con.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(field)}")
     path = ".".join(map(quote, [*schema, name]))
     try:
         con.execute(f"CREATE VIEW {path} AS SELECT * FROM system.main.pruner_scan({quote_text(known.name)})")
@@ -321,8 +321,8 @@ def _require_answers(con: duckdb.DuckDBPyConnection, served: Sequence[KnownTable
         NoExtensionError: it does not.
         duckdb.Error: DuckDB says so.
     """
-    for each in served[:1]:
-        path = ".".join(map(quote, each.name.split(".")))
+    for table in served[:1]:
+        path = ".".join(map(quote, table.name.split(".")))
         if _value(con, f"SELECT count(*) FROM (SELECT * FROM {path} WHERE false)") != 0:
             raise NoExtensionError("the extension returns rows where there are none")
 
@@ -330,15 +330,15 @@ def _require_answers(con: duckdb.DuckDBPyConnection, served: Sequence[KnownTable
 def _warm(served: Sequence[KnownTable], shadow: Shadow) -> None:
     """Let what plans need be imported now: the first statement would wait for it."""
     seen: set[str] = set()
-    for each in served:
-        if is_remote(each.table.uri):
+    for table in served:
+        if is_remote(table.table.uri):
             continue
         with contextlib.suppress(PrunerError):
-            for definition in each.table.indexes():
+            for definition in table.table.indexes():
                 if definition.using not in seen and definition.fields:
                     seen.add(definition.using)
                     column = Column(tuple(definition.fields[0].path))
-                    pin(each, each.snapshot(), shadow).plan(IsNull(column), None, SEMANTICS)
+                    pin(table, table.snapshot(), shadow).plan(IsNull(column), None, SEMANTICS)
 
 
 def _value(con: duckdb.DuckDBPyConnection, query: str) -> Any:

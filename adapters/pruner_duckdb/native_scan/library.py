@@ -113,7 +113,7 @@ def reason_against() -> str | None:
 
 def _built() -> str:
     """What an installation has instead, or how to have one."""
-    built = sorted(each.parent.name for each in (FOLDER / "built").glob(f"*/{NAME}"))
+    built = sorted(path.parent.name for path in (FOLDER / "built").glob(f"*/{NAME}"))
     if built:
         return f"it has {', '.join(built)}"
     return f"it has none: in a checkout `make setup` builds the one for {', '.join(sorted(SERVED_VERSIONS))}"

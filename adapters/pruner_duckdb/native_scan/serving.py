@@ -130,12 +130,13 @@ def _unlike(structs: Sequence[tuple[str, str]], kinds: FileKinds | None) -> str 
     """Why files cannot be read by the names of the table's columns; None where they can."""
     if kinds is None or not (kinds.ordinals >= 0).all():
         return "the schemas of some files are not known"
-    known = [each for each in kinds.columns if each is not None]
-    if any(each.renamed for each in known):
+    known = [column for column in kinds.columns if column is not None]
+    if any(columns.renamed for columns in known):
         return "a file has two columns of one name"
     for name, data_type in structs:
         if any(
-            not _found_by_names(data_type, each.by_name.get(folded(name), ("", None))[1]) for each in known
+            not _found_by_names(data_type, columns.by_name.get(folded(name), ("", None))[1])
+            for columns in known
         ):
             return f"not all files have the struct {name} alike"
     return None

@@ -80,7 +80,7 @@ class MergedRows(ds.InMemoryDataset):
             for entry in self._slices:
                 for batch in self._merger.batches(entry, source):
                     table: Any = pa.table(
-                        [_column(batch, each, names) for each in fields], schema=pa.schema(fields)
+                        [_column(batch, field, names) for field in fields], schema=pa.schema(fields)
                     )
                     if condition is not None:
                         table = table.filter(condition)
@@ -130,13 +130,13 @@ class DeletedRows(ds.InMemoryDataset):
             TableError: it cannot be read.
         """
         assert snapshot.deletes is not None
-        found = snapshot.deletes.positions(ordinals)
+        row_positions = snapshot.deletes.positions(ordinals)
         uris: list[Any] = snapshot.base_files.take(positions(ordinals)).to_pylist()
-        lengths = [len(each) for each in found]
+        lengths = [len(each) for each in row_positions]
         codes = np.repeat(np.arange(len(uris), dtype=np.int32), lengths)
         names = pa.array([uri.removeprefix("file://") for uri in uris], pa.string())
         files = arrow.DictionaryArray.from_arrays(number_array(codes, pa.int32()), names)
-        rows = np.concatenate([np.empty(0, np.uint64), *found]).astype(np.int64)
+        rows = np.concatenate([np.empty(0, np.uint64), *row_positions]).astype(np.int64)
         table = arrow.table({FILE: files, ROW: number_array(rows, pa.int64())})
         super().__init__(table)  # pyright: ignore[reportCallIssue] - the stubs know no arguments
 

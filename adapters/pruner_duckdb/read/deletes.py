@@ -67,16 +67,16 @@ def stored_columns(fields: tuple[Field, ...], *, int96: bool = False) -> Mapping
     With `int96` they have instants as INT96, of which DuckDB makes a wall clock of UTC: cast from that, an instant
     would be another one wherever the session is in another zone.
     """
-    found: dict[str, StoredColumn] = {}
-    for each in fields:
-        held = each.stored_type or each.type
+    stored: dict[str, StoredColumn] = {}
+    for field in fields:
+        held = field.stored_type or field.type
         held = without_zones(held) if int96 else held
-        if each.in_file and (each.stored is not None or not held.equals(each.type)):
-            by_id = id_of_path(each.recorded)
-            name = each.recorded[0] if by_id is None else each.path[0]
-            default = None if each.default is None else text_of(each.default.as_py(), each.type)
-            found[each.path[0]] = StoredColumn(name, by_id, sql_type(held) or "", each.type, held, default)
-    return found
+        if field.in_file and (field.stored is not None or not held.equals(field.type)):
+            by_id = id_of_path(field.recorded)
+            name = field.recorded[0] if by_id is None else field.path[0]
+            default = None if field.default is None else text_of(field.default.as_py(), field.type)
+            stored[field.path[0]] = StoredColumn(name, by_id, sql_type(held) or "", field.type, held, default)
+    return stored
 
 
 def text_of(value: Any, type_: pa.DataType) -> str:
@@ -96,7 +96,7 @@ def without_zones(type_: Any) -> Any:
     if types.is_timestamp(type_):
         return pa.timestamp(type_.unit)
     if types.is_struct(type_):
-        return pa.struct([pa.field(each.name, without_zones(each.type)) for each in list[Any](type_)])
+        return pa.struct([pa.field(child.name, without_zones(child.type)) for child in list[Any](type_)])
     if types.is_map(type_):
         return pa.map_(without_zones(type_.key_type), without_zones(type_.item_type))
     return pa.list_(without_zones(type_.value_type)) if types.is_list(type_) else type_

@@ -214,8 +214,8 @@ def _one_of_each(snapshot: Snapshot) -> list[str]:
     """A base file of each partition that has one, by partition."""
     rows = np.flatnonzero(snapshot.has_base)
     _, first = np.unique(snapshot.partition_ordinals[rows], return_index=True)
-    found: list[Any] = snapshot.base_files.take(positions(rows[first])).to_pylist()
-    return found
+    examples: list[Any] = snapshot.base_files.take(positions(rows[first])).to_pylist()
+    return examples
 
 
 def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bool:
@@ -257,5 +257,5 @@ def _keys(path: str) -> tuple[str, ...]:
 def _is_alike(root: str, folder: str, keys: set[str]) -> bool:
     if any(sign in root for sign in "%?\n") or _FOLDERS.fullmatch(f"{folder}/") is None:
         return False
-    found = _keys(folder)
-    return len(found) == len(keys) and set(found) == keys
+    key_values = _keys(folder)
+    return len(key_values) == len(keys) and set(key_values) == keys

@@ -130,7 +130,7 @@ class _PartitionValues:
     def among(self, texts: Sequence[str | None], data_type: str, own: str, *, likely: bool) -> str:
         """The value of a column that the files lack; `texts` has that of each partition of the snapshot."""
         used, _ = self._used
-        return self._among([texts[each] for each in used.tolist()], data_type, own, likely=likely)
+        return self._among([texts[used_one] for used_one in used.tolist()], data_type, own, likely=likely)
 
     def _among(self, distinct: list[str | None], data_type: str, own: str, *, likely: bool) -> str:
         _, positions = self._used

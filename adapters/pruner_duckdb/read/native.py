@@ -54,8 +54,8 @@ class FileColumns:
     def by_table(self, stored: Mapping[str, str]) -> FileColumns:
         """The columns by the names of the table, which are all keys of `stored`; others are no columns of it."""
         held = dict(self.columns)
-        found = tuple((name, held[other]) for name, other in stored.items() if other in held)
-        return FileColumns(found, self.renamed, stored)
+        renamed = tuple((name, held[other]) for name, other in stored.items() if other in held)
+        return FileColumns(renamed, self.renamed, stored)
 
     @cached_property
     def by_name(self) -> Mapping[str, tuple[str, str | None]]:
@@ -95,15 +95,15 @@ class NativeColumns:
             return ()
         if len(self._known) + len(schemas.distinct) > _KEPT_SCHEMAS:
             self._known = {}
-        found: list[FileColumns | None] = []
+        held_columns: list[FileColumns | None] = []
         for number, schema in enumerate(schemas.distinct):
             known = self._known.get(id(schema))
             columns = known[1] if known is not None else _one_described(snapshot, schemas, number, run)
             if columns is not None:
                 # Kept with its schema, whose identity would be another's otherwise.
                 self._known[id(schema)] = schema, columns
-            found.append(columns)
-        return tuple(found)
+            held_columns.append(columns)
+        return tuple(held_columns)
 
 
 def _one_described(
@@ -160,8 +160,8 @@ def united(
     """
     names: dict[str, str] = {}
     types: dict[str, dict[str | None, None]] = {}
-    for each in files:
-        for key, (name, data_type) in each.by_name.items():
+    for file in files:
+        for key, (name, data_type) in file.by_name.items():
             names.setdefault(key, name)
             types.setdefault(key, {})[data_type] = None
     return tuple((name, _common(list(types[key]), run)) for key, name in names.items())
@@ -178,15 +178,15 @@ def united_plainly(kinds: Sequence[FileColumns | None]) -> FileColumns | None:
     names: dict[str, str] = {}
     types: dict[str, set[str | None]] = {}
     stored: Mapping[str, str] = {}
-    for each in kinds:
-        if each is None or each.renamed:
+    for kind in kinds:
+        if kind is None or kind.renamed:
             return None
-        stored = each.stored
-        for key, (name, data_type) in each.by_name.items():
+        stored = kind.stored
+        for key, (name, data_type) in kind.by_name.items():
             if names.setdefault(key, name) != name:
                 return None
             types.setdefault(key, set()).add(data_type)
-    widest = {key: _widest(found) for key, found in types.items()}
+    widest = {key: _widest(held) for key, held in types.items()}
     if None in widest.values():
         return None
     return FileColumns(tuple((name, widest[key]) for key, name in names.items()), stored=stored)
@@ -202,7 +202,7 @@ def _common(types: list[str | None], run: duckdb.DuckDBPyConnection) -> str | No
     """The type that DuckDB gives a column of files of these types: as to the columns of a UNION."""
     if len(types) == 1 or None in types:
         return types[0] if len(types) == 1 else None
-    typed = " UNION ALL ".join(f"SELECT {_null(cast('str', each))} AS c" for each in types)
+    typed = " UNION ALL ".join(f"SELECT {_null(cast('str', type_name))} AS c" for type_name in types)
     try:
         row: tuple[Any, ...] | None = run.execute(f"DESCRIBE {typed}").fetchone()
     except duckdb.Error:

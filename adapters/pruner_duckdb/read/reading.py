@@ -166,8 +166,8 @@ class PlanReader:
         columns = {name for name, _, _ in shape.columns if wanted.may_read(name)}
         numbers: dict[HeldColumns, int] = {}
         held = snapshot.nested.held(_files(snapshot, files), columns)
-        codes = np.array([numbers.setdefault(each, len(numbers)) for each in held])
-        return [(codes == number, shape.of_files(each, snapshot)) for each, number in numbers.items()]
+        codes = np.array([numbers.setdefault(columns, len(numbers)) for columns in held])
+        return [(codes == number, shape.of_files(columns, snapshot)) for columns, number in numbers.items()]
 
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Tell for each slice to read whether its rows come from hudi-rs."""
@@ -213,9 +213,9 @@ class PlanReader:
             return None
         if is_remote(self._root):
             return None  # a request for each file, which DuckDB makes again
-        found = self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
-        columns = (None if each is None else shape.by_table(each) for each in found.columns)
-        return FileKinds(tuple(columns), found.ordinals)
+        kinds = self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
+        columns = (None if column is None else shape.by_table(column) for column in kinds.columns)
+        return FileKinds(tuple(columns), kinds.ordinals)
 
     def _file_types(self) -> FileTypes:
         with self._lock:

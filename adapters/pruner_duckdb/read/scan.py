@@ -217,7 +217,7 @@ def is_one_scan(snapshot: Snapshot, shape: ScanShape, kinds: FileKinds) -> bool:
 
 
 def _known(kinds: FileKinds) -> list[FileColumns]:
-    return [each for each in kinds.columns if each is not None]
+    return [column for column in kinds.columns if column is not None]
 
 
 def _alone(snapshot: Snapshot, parts: _Parts, shape: ScanShape, reading: Reading) -> _Group | None:
@@ -312,7 +312,10 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
             alike.setdefault(_signature(columns, shape, reading, number), {})[number] = columns
     if len(alike) == 1 and len(next(iter(alike.values()))) == len(different):
         return _Parts([_Group(tuple(next(iter(alike.values())).values()), ordinals)], none)
-    groups = [_Group(tuple(each.values()), ordinals[np.isin(numbers, list(each))]) for each in alike.values()]
+    groups = [
+        _Group(tuple(columns.values()), ordinals[np.isin(numbers, list(columns))])
+        for columns in alike.values()
+    ]
     groups.sort(key=lambda group: -len(group.ordinals))
     groups = sorted(groups[:MOST_SCANS], key=lambda group: int(group.ordinals[0]))
     served = np.concatenate([group.ordinals for group in groups]) if groups else none
@@ -322,7 +325,7 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
 def _signature(columns: FileColumns, shape: ScanShape, reading: Reading, number: int) -> object:
     """What files must have in common for one scan: the types of the columns that are read."""
     held = [columns.by_name.get(folded(name)) for name in _read_of_files(shape, reading)]
-    types = tuple(None if each is None else each[1] or number for each in held)
+    types = tuple(None if column is None else column[1] or number for column in held)
     return types, _POSITION in columns.by_name
 
 
@@ -330,7 +333,7 @@ def _may_fail(columns: FileColumns, shape: ScanShape, reading: Reading) -> bool:
     """Tell whether a column of the files that is read may have values without an image in the table's type."""
     wanted = {folded(name): data_type for name, data_type, path in shape.columns if path is None}
     held = [columns.by_name.get(folded(name)) for name in _read_of_files(shape, reading)]
-    return any(each and each[1] and may_fail(each[1], wanted[folded(each[0])]) for each in held)
+    return any(column and column[1] and may_fail(column[1], wanted[folded(column[0])]) for column in held)
 
 
 def _read_of_files(shape: ScanShape, reading: Reading) -> list[str]:
@@ -352,11 +355,11 @@ def _shows(group: _Group, shape: ScanShape, wanted: Wanted) -> bool:
         in_order = _shown_by(group.kinds[0], shape) == shape.columns
         same = all(_without_keys(kind, shape) == own for kind in group.kinds)
         return same and in_order and (shape.native_folders or not keys) and all(n == k for n, k in keys)
-    read = [each for each in own if wanted.may_read(each[0])]
+    read = [column for column in own if wanted.may_read(column[0])]
     from_paths = [(name, key) for name, key in keys if wanted.may_read(name)]
     if from_paths and not (shape.native_folders and all(name == key for name, key in from_paths)):
         return False
-    return all(kind.by_name.get(folded(each[0])) == each for each in read for kind in group.kinds)
+    return all(kind.by_name.get(folded(column[0])) == column for column in read for kind in group.kinds)
 
 
 def _has_structs(shape: ScanShape) -> bool:
@@ -378,7 +381,7 @@ def _shown_by(
 
 def _without_keys(kind: FileColumns, shape: ScanShape) -> tuple[tuple[str, str | None], ...]:
     keys = _keys(shape)
-    return tuple(each for each in kind.columns if folded(each[0]) not in keys)
+    return tuple(column for column in kind.columns if folded(column[0]) not in keys)
 
 
 def _holds_keys(kinds: Sequence[FileColumns], shape: ScanShape) -> bool:

@@ -58,7 +58,7 @@ class ScanShape:
     @property
     def by_ids(self) -> bool:
         """Whether columns are found in files by field ids, so that nothing follows from the names in a file."""
-        return any(each.field_id is not None for each in self.stored.values())
+        return any(column.field_id is not None for column in self.stored.values())
 
     def by_table(self, files: FileColumns) -> FileColumns:
         """What DuckDB reads of files, by the names of the table."""
@@ -77,7 +77,9 @@ class ScanShape:
         stored = stored_columns(snapshot.schema.columns, int96=True) if held.int96 else self.stored
         if held.names is not None:
             called = dict(held.names)
-            stored = {name: replace(each, name=called[name], field_id=None) for name, each in stored.items()}
+            stored = {
+                name: replace(column, name=called[name], field_id=None) for name, column in stored.items()
+            }
         return replace(self, stored=stored, constants=_constants(held.constants, snapshot))
 
     def reads_paths_of(self, shared: Collection[tuple[str, ...]]) -> bool:
@@ -91,8 +93,8 @@ class ScanShape:
         Never without one of the files' own: where DuckDB is told of none it takes those of the first file, which
         may hide `file_index`.
         """
-        kept = tuple(each for each in self.columns if may_read(each[0]))
-        own = next((each for each in (*kept, *self.columns) if each[2] is None), None)
+        kept = tuple(column for column in self.columns if may_read(column[0]))
+        own = next((column for column in (*kept, *self.columns) if column[2] is None), None)
         columns = kept if own is None or own in kept else (*kept, own)
         return replace(self, columns=columns)
 
@@ -119,13 +121,13 @@ class ScanShape:
 
 
 def _constants(columns: Collection[str], snapshot: Snapshot) -> dict[str, list[str | None]]:
-    found: dict[str, list[str | None]] = {}
+    constants: dict[str, list[str | None]] = {}
     for name in columns:
         assert snapshot.nested is not None
         values = snapshot.nested.constant(name)
         texts = (None if value is None else text_of(value, values.type) for value in values.to_pylist())
-        found[name] = list(texts)
-    return found
+        constants[name] = list(texts)
+    return constants
 
 
 def scan_shape(
@@ -158,7 +160,7 @@ def scan_shape(
 def _parquet_shape(
     snapshot: Snapshot, files: tuple[FileColumns | None, ...], run: duckdb.DuckDBPyConnection, name: str
 ) -> ScanShape:
-    known = [each for each in files if each is not None]
+    known = [file for file in files if file is not None]
     folders = folder_types(snapshot, run)
     from_path = {folded(path[0]): (path, data_type) for path, data_type in folders.items()}
     columns: list[tuple[str, str, tuple[str, ...] | None]] = []
@@ -167,8 +169,8 @@ def _parquet_shape(
         columns.append((shown, given or _table_type(snapshot, shown, name), path))
     # DuckDB sorts by name what it adds.
     columns += [(path[0], data_type, path) for path, data_type in sorted(from_path.values())]
-    renamed = any(each.renamed for each in known)
-    hidden = frozenset(each[0] for each in columns) if renamed else _hidden(snapshot, columns, run)
+    renamed = any(columns.renamed for columns in known)
+    hidden = frozenset(column[0] for column in columns) if renamed else _hidden(snapshot, columns, run)
     alike = parsed_alike(snapshot, folders)
     return ScanShape(tuple(columns), files, native_folders=alike, by_folders=True, hidden=hidden)
 
@@ -247,7 +249,7 @@ def _as_shown(
 
 def _spelled(types: Collection[str], run: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     """Each type as DuckDB writes it."""
-    shown = ", ".join(f"typeof(NULL::{each})" for each in types)
+    shown = ", ".join(f"typeof(NULL::{type_name})" for type_name in types)
     return (run.execute(f"SELECT {shown}").fetchone() or ()) if types else ()
 
 

@@ -97,9 +97,9 @@ class FileTypes:
             if schema is not None and id(schema) not in places:
                 places[id(schema)] = len(columns)
                 columns.append(self._columns_of(schema, snapshot, ordinal, describe))
-        found = np.full(len(snapshot), -1, dtype=np.int32)
-        found[ordinals] = [places.get(id(schema), -1) for schema in schemas]
-        return FileKinds(tuple(columns), found)
+        numbers = np.full(len(snapshot), -1, dtype=np.int32)
+        numbers[ordinals] = [places.get(id(schema), -1) for schema in schemas]
+        return FileKinds(tuple(columns), numbers)
 
     def _columns_of(
         self, schema: pa.Schema, snapshot: Snapshot, ordinal: int, describe: Describe

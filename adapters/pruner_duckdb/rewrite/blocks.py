@@ -144,7 +144,7 @@ def blocks(
         aggregates: names of aggregate functions.
         numbers: the values of its parameters by identifier.
     """
-    by_place = {each.whole.start: each for each in columns if each.whole is not None}
+    by_place = {column.whole.start: column for column in columns if column.whole is not None}
     ranked = dict(_bounded_ranks(root, aggregates))
     asked = {
         id(node["subquery"]["node"])
@@ -158,9 +158,9 @@ def blocks(
         reference = by_place.get(table.get("query_location", -1))
         if reference is not None and not reference.columns and not reference.time_travel:
             reading = _Reading(select, node, reference, columns[reference], aggregates, numbers)
-            found = reading.block(ranked.get(id(node), ()), only_whether=id(node) in asked)
-            if found is not None:
-                yield found
+            block = reading.block(ranked.get(id(node), ()), only_whether=id(node) in asked)
+            if block is not None:
+                yield block
 
 
 class _Reading:
@@ -252,20 +252,22 @@ class _Reading:
         if None in named or (distinct and not named):
             return None
         groups = tuple(dict.fromkeys(each for each in named if each is not None))
-        found: dict[tuple[int, int], Aggregate] = {}
+        calls: dict[tuple[int, int], Aggregate] = {}
         for part in (self._items, node.get("having"), node.get("modifiers")):
-            if not self._take(part, groups, found):
+            if not self._take(part, groups, calls):
                 return None
-        aggregates = tuple(found.values())
+        aggregates = tuple(calls.values())
         if distinct and (aggregates or node.get("having")):
             return None
         if not aggregates and not groups:
             return None
         # A group is there even where none of its rows is one that a FILTER leaves.
-        if groups and any(each.kind == "distinct" or each.only is not None for each in aggregates):
+        if groups and any(
+            aggregate.kind == "distinct" or aggregate.only is not None for aggregate in aggregates
+        ):
             return None
-        if any(each.by is not None for each in aggregates):
-            alone = all(each.kind in _EXTREMES and each.only is None for each in aggregates)
+        if any(aggregate.by is not None for aggregate in aggregates):
+            alone = all(aggregate.kind in _EXTREMES and aggregate.only is None for aggregate in aggregates)
             return Extremes(aggregates, groups) if alone else None
         return Aggregation(aggregates, groups)
 
@@ -291,10 +293,10 @@ class _Reading:
             column = self._column(item) if item is not None and item.get("class") == "COLUMN_REF" else None
         return column
 
-    def _take(self, part: Any, groups: tuple[str, ...], found: dict[tuple[int, int], Aggregate]) -> bool:
+    def _take(self, part: Any, groups: tuple[str, ...], aggregates: dict[tuple[int, int], Aggregate]) -> bool:
         """Gather the aggregates of a part; False where something else in it needs rows."""
         if isinstance(part, list):
-            return all(self._take(each, groups, found) for each in cast("list[Any]", part))
+            return all(self._take(child, groups, aggregates) for child in cast("list[Any]", part))
         if not isinstance(part, dict):
             return True
         node = cast("Node", part)
@@ -303,14 +305,14 @@ class _Reading:
             aggregate = self._aggregate(node)
             if aggregate is None:
                 return False
-            found[aggregate.span.start, aggregate.span.stop] = aggregate
+            aggregates[aggregate.span.start, aggregate.span.stop] = aggregate
             return True
         if kind == "COLUMN_REF" and not self._is_known(node, groups):
             return False
         of_group = kind is None or kind in _EXPRESSIONS or kind == "PARAMETER"
         if not of_group or (kind == "FUNCTION" and not _is_scalar(node)):
             return False
-        return all(self._take(each, groups, found) for each in node.values())
+        return all(self._take(child, groups, aggregates) for child in node.values())
 
     def _is_known(self, node: Node, groups: tuple[str, ...]) -> bool:
         """Tell whether a name outside of aggregates is that of a group, or of an item of the list."""
@@ -339,7 +341,10 @@ class _Reading:
             return None
         span = Span(start, start + length)
         if name in _AT_EXTREMES:
-            named = [self._column(each) if each.get("class") == "COLUMN_REF" else None for each in arguments]
+            named = [
+                self._column(argument) if argument.get("class") == "COLUMN_REF" else None
+                for argument in arguments
+            ]
             if len(named) != 2 or None in named or distinct:
                 return None
             return Aggregate(_AT_EXTREMES[name], named[0], span, named[1], only=only)
@@ -359,7 +364,7 @@ class _Reading:
         """The condition of the FILTER of a call; None where it cannot be told where it stands."""
         if span.start == span.stop or not self._is_about_rows(node["filter"]):
             return None
-        inside = [each for each in tokens(self._text) if span.start <= each.start < span.stop]
+        inside = [token for token in tokens(self._text) if span.start <= token.start < span.stop]
         depth = 0
         for number, token in enumerate(inside):
             sign = token.text.encode()[0] if token.kind == "sign" else 0
@@ -434,21 +439,24 @@ class _Reading:
     def _first_of(self, window: Node, rows: int) -> TopN | None:
         """The first rows of a window. Its names mean columns; none of them may be that of an item besides."""
         partitions: list[Node] = window.get("partitions") or []
-        parts: list[Node] = [*(each["expression"] for each in window["orders"]), *partitions]
+        parts: list[Node] = [*(order["expression"] for order in window["orders"]), *partitions]
         named = (node for node in nodes_below(parts) if node.get("class") == "COLUMN_REF")
         if any(folded(node["column_names"][-1]) in self._aliases for node in named):
             return None
         if not window["orders"] or parts[0].get("class") != "COLUMN_REF" or not self._is_about_rows(parts):
             return None
-        found = self._ordered(window["orders"], rows)
-        if found is None:
+        first_rows = self._ordered(window["orders"], rows)
+        if first_rows is None:
             return None
-        columns = [self._column(each) if each.get("class") == "COLUMN_REF" else None for each in partitions]
-        within = tuple(dict.fromkeys(each for each in columns if each is not None))
+        columns = [
+            self._column(partition) if partition.get("class") == "COLUMN_REF" else None
+            for partition in partitions
+        ]
+        within = tuple(dict.fromkeys(column for column in columns if column is not None))
         of_values = str(window["function_name"]).lower() == "dense_rank"
         if None in columns or (of_values and within):
             return None
-        return replace(found, within=within, of_values=of_values)
+        return replace(first_rows, within=within, of_values=of_values)
 
     def _shows_rows(self, window: Node | None = None) -> bool:
         """Tell whether each row of the table that meets the condition is one row of the result.
@@ -477,7 +485,7 @@ class _Reading:
     def _ordered(self, orders: list[Node], rows: int) -> TopN | None:
         if not orders:
             return TopN(rows)
-        if any(not self._is_ordered_by_row(each["expression"]) for each in orders):
+        if any(not self._is_ordered_by_row(order["expression"]) for order in orders):
             return None
         first = orders[0]
         column = self._order_column(first["expression"])
@@ -532,7 +540,7 @@ def _bounded_ranks(root: Node, aggregates: frozenset[str]) -> Iterator[tuple[int
             condition["children"] if condition["type"] == "CONJUNCTION_AND" else [condition]
         )
         alias = table["alias"] or table.get("table_name", "")
-        bounds = [each for each in demanded if each.get("class") == "COMPARISON" and _names(each, alias)]
+        bounds = [node for node in demanded if node.get("class") == "COMPARISON" and _names(node, alias)]
         if bounds:
             yield id(inner), bounds
 
@@ -554,17 +562,17 @@ def _used_once(root: Node, aggregates: frozenset[str]) -> dict[int, Node]:
         named: Node = node.get("cte_map") or {}
         entries: list[Node] = named.get("map") or []
         queries += [(folded(entry["key"]), entry["value"]) for entry in entries]
-    found: dict[int, Node] = {}
+    scanned: dict[int, Node] = {}
     for name, value in queries:
-        places = [node for each, node in tables if each == name]
-        if len(places) > 1 or [each for each, _ in queries].count(name) > 1:
+        places = [node for table, node in tables if table == name]
+        if len(places) > 1 or [query for query, _ in queries].count(name) > 1:
             continue
         wrapped: Node = value.get("query") or {}
         query: Node | None = value.get("query_node") or wrapped.get("node")
         if query is None or value.get("aliases") or value.get("key_targets"):
             continue
-        found.update({id(each): query for each in places if not each.get("schema_name")})
-    return found
+        scanned.update({id(place): query for place in places if not place.get("schema_name")})
+    return scanned
 
 
 def _names(bound: Node, alias: str) -> bool:
@@ -599,7 +607,7 @@ def _order_and_limit(node: Node) -> tuple[Node | None, Node | None]:
     In brackets, they can be limited first and ordered then: `(FROM t LIMIT 5) ORDER BY x`.
     """
     modifiers: list[Node] = node.get("modifiers") or []
-    kinds = [str(each["type"]) for each in modifiers]
+    kinds = [str(modifier["type"]) for modifier in modifiers]
     if kinds == ["LIMIT_MODIFIER"]:
         return None, modifiers[0]
     if kinds == ["ORDER_MODIFIER", "LIMIT_MODIFIER"]:
@@ -610,7 +618,7 @@ def _order_and_limit(node: Node) -> tuple[Node | None, Node | None]:
 def _is_distinct(node: Node) -> bool:
     """Tell whether each row of a SELECT is shown once, all of its items together."""
     found: list[Node] = node.get("modifiers") or []
-    return any(each["type"] == "DISTINCT_MODIFIER" and not each.get("distinct_on_targets") for each in found)
+    return any(node["type"] == "DISTINCT_MODIFIER" and not node.get("distinct_on_targets") for node in found)
 
 
 def _is_scalar(node: Node) -> bool:
@@ -628,7 +636,7 @@ def _name(node: Node) -> str:
 def _arguments(node: Node) -> list[Node]:
     """The arguments of a call, in the form of any version of DuckDB."""
     if "arguments" in node:
-        return [each["expression"] for each in node["arguments"]]
+        return [argument["expression"] for argument in node["arguments"]]
     return node.get("children") or []
 
 

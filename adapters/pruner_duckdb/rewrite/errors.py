@@ -45,31 +45,31 @@ def restated(
         with_place: whether DuckDB shows the place in such a statement.
     """
     message = _with_suggestion(str(error), tables)
-    found = _PLACE.search(message)
-    if found is not None:
-        message = message[: found.start()] + (_place(found, written) if with_place else "")
+    match = _PLACE.search(message)
+    if match is not None:
+        message = message[: match.start()] + (_place(match, written) if with_place else "")
     return error if message == str(error) else type(error)(message)
 
 
 def _with_suggestion(message: str, tables: Iterable[str]) -> str:
-    found = _MISSING_TABLE.search(message)
-    if found is None:
+    match = _MISSING_TABLE.search(message)
+    if match is None:
         return message
     names = {name.lower(): name for name in tables}
-    missing = found["name"].lower()
+    missing = match["name"].lower()
     last = [name for name in names if name.rpartition(".")[2] == missing.rpartition(".")[2]]
     close = last or difflib.get_close_matches(missing, names, n=1)
     if not close or close[0] == missing:
         return message
-    suggestion = f'{found["said"]}\nDid you mean "{names[close[0]]}"?'
-    return message[: found.start()] + suggestion + message[found.end() :]
+    suggestion = f'{match["said"]}\nDid you mean "{names[close[0]]}"?'
+    return message[: match.start()] + suggestion + message[match.end() :]
 
 
-def _place(found: re.Match[str], written: str) -> str:
+def _place(match: re.Match[str], written: str) -> str:
     """Where the error is in the statement as written; nothing where it is in what was put into it."""
-    line = found["line"]
-    caret = len(found["gap"]) - len(found[0].lstrip("\n").split(":", 1)[0]) - 2
-    sides, width = (line[:caret].removeprefix(_CUT), line[caret:].removesuffix(_CUT)), len(found["mark"])
+    line = match["line"]
+    caret = len(match["gap"]) - len(match[0].lstrip("\n").split(":", 1)[0]) - 2
+    sides, width = (line[:caret].removeprefix(_CUT), line[caret:].removesuffix(_CUT)), len(match["mark"])
     lines = written.splitlines() if len(written) <= _LONGEST else []
     best = _most_alike(lines, *sides, width)
     if "?" in written and _NUMBERED.search(line):
@@ -126,18 +126,18 @@ def read_only(name: str) -> PrunerError:
     return PrunerError(f"table {name} is read-only here: change its files with the engine that writes them")
 
 
-def refusal(name: str, text: str, found: Sequence[Token]) -> PrunerError:
+def refusal(name: str, text: str, all_tokens: Sequence[Token]) -> PrunerError:
     """The refusal of a statement that DuckDB left to its catalog, where no table of pruner stands.
 
     Args:
         name: the table.
         text: the statement.
-        found: its tokens.
+        all_tokens: its tokens.
     """
-    words = [token.text.lower() for token in found[:4] if token.text.lower() != "explain"]
+    words = [token.text.lower() for token in all_tokens[:4] if token.text.lower() != "explain"]
     verb = words[0] if words else ""
     match verb:
-        case _ if (verb in _CHANGES or verb == "copy") and name.rpartition(".")[2] in _target(found):
+        case _ if (verb in _CHANGES or verb == "copy") and name.rpartition(".")[2] in _target(all_tokens):
             return read_only(name)
         case "drop":
             return PrunerError(
@@ -166,9 +166,9 @@ def refusal(name: str, text: str, found: Sequence[Token]) -> PrunerError:
             )
 
 
-def _target(found: Sequence[Token]) -> list[str]:
+def _target(words: Sequence[Token]) -> list[str]:
     """The parts of the first name behind the verb: the table that a statement changes."""
-    rest = list(dropwhile(lambda token: token.text.lower() in _BEFORE_TARGET, found[1:]))
+    rest = list(dropwhile(lambda token: token.text.lower() in _BEFORE_TARGET, words[1:]))
     parts: list[str] = []
     for name, sign in zip_longest(rest[::2], rest[1::2]):
         if name.identifier is None:

@@ -110,17 +110,25 @@ def shortcut(
         return None if narrowed.kept == plan.kept else BlockShortcut(block, narrowed)
     types = {name: data_type for name, data_type, _ in shape.columns}
     if any(
-        each.of_truth is not None and types.get(each.column or "") != "BOOLEAN" for each in asks.aggregates
+        aggregate.of_truth is not None and types.get(aggregate.column or "") != "BOOLEAN"
+        for aggregate in asks.aggregates
     ):
         return None
-    found = None
+    proved = None
     if isinstance(asks, Aggregation):
-        columns = [*asks.groups, *(each.column for each in asks.aggregates if each.kind != "count")]
+        columns = [
+            *asks.groups,
+            *(aggregate.column for aggregate in asks.aggregates if aggregate.kind != "count"),
+        ]
         if all(name is None or _is_shown(name, types, shape) for name in columns):
-            found = _proved_part(asks, plan, only)
-    if found is not None and found[1].kept < plan.kept:
-        return BlockShortcut(block, found[1], found[0])
-    if not asks.aggregates or any(each.kind not in ("min", "max") for each in asks.aggregates) or only:
+            proved = _proved_part(asks, plan, only)
+    if proved is not None and proved[1].kept < plan.kept:
+        return BlockShortcut(block, proved[1], proved[0])
+    if (
+        not asks.aggregates
+        or any(aggregate.kind not in ("min", "max") for aggregate in asks.aggregates)
+        or only
+    ):
         return None
     narrowed = _of_extremes(asks, plan, shape)
     return None if narrowed.kept == plan.kept else BlockShortcut(block, narrowed)
@@ -145,7 +153,7 @@ def _first_rows(asks: TopN, plan: Plan, shape: ScanShape, order: Callable[[], Se
         return plan
     descending, nulls_first = asks.descending, asks.nulls_first
     if descending is None or nulls_first is None:
-        by_default, nulls = (str(each).upper() for each in order())
+        by_default, nulls = (str(key).upper() for key in order())
         descending = by_default.startswith("DESC") if descending is None else descending
         # Some settings depend on the direction: what may come first is taken to do so.
         nulls_first = nulls != "NULLS_LAST" if nulls_first is None else nulls_first
@@ -163,23 +171,28 @@ def _of_extremes(asks: Aggregation | Extremes, plan: Plan, shape: ScanShape) -> 
     """The files with the rows of extremes. Rows without the value that is asked for are passed over."""
     within = tuple(map(quote, asks.groups)) or None
     orders: list[tuple[str, int, bool, bool, str | None, str | tuple[str, ...] | None]] = []
-    for each in asks.aggregates:
-        assert each.column is not None
-        by, value = (each.column, None) if each.by is None else (each.by, quote(each.column))
-        if not shape.hidden.isdisjoint([by, each.column, *asks.groups]):
+    for aggregate in asks.aggregates:
+        assert aggregate.column is not None
+        by, value = (
+            (aggregate.column, None) if aggregate.by is None else (aggregate.by, quote(aggregate.column))
+        )
+        if not shape.hidden.isdisjoint([by, aggregate.column, *asks.groups]):
             return plan
-        orders.append((quote(by), 1, each.kind == "max", False, value, within))
+        orders.append((quote(by), 1, aggregate.kind == "max", False, value, within))
     return plan.first_of(orders)
 
 
 def _whole(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
     """The aggregates of all rows."""
     wanted = [
-        ("by" if each.kind == "distinct" else each.kind, None if each.column is None else quote(each.column))
-        for each in asks.aggregates
+        (
+            "by" if aggregate.kind == "distinct" else aggregate.kind,
+            None if aggregate.column is None else quote(aggregate.column),
+        )
+        for aggregate in asks.aggregates
     ]
     answers, rest = plan.answers(wanted)
-    kinds = [each.kind for each in asks.aggregates]
+    kinds = [aggregate.kind for aggregate in asks.aggregates]
     values: list[Any] = []
     for kind, answer in zip(kinds, answers, strict=True):
         column: Any = answer.proved.column("value")
@@ -187,18 +200,25 @@ def _whole(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
     if "distinct" in kinds and rest.kept and len(kinds) > 1:
         return None
     if "distinct" in kinds and not rest.kept:
-        values = [len(each) if kind == "distinct" else each for kind, each in zip(kinds, values, strict=True)]
+        values = [
+            len(value) if kind == "distinct" else value for kind, value in zip(kinds, values, strict=True)
+        ]
         kinds = ["one" if kind == "distinct" else kind for kind in kinds]
-    if any(kind == "distinct" and len(each) > MOST_GROUPS for kind, each in zip(kinds, values, strict=True)):
+    if any(
+        kind == "distinct" and len(value) > MOST_GROUPS for kind, value in zip(kinds, values, strict=True)
+    ):
         return None
     return Constants(values, kinds), rest
 
 
 def _counted(asks: Aggregation, plan: Plan, only: Sequence[Plan]) -> tuple[Constants, Plan] | None:
     """Numbers of rows of which each has a condition of its own. What one of them leaves is read for all of them."""
-    if any(each.kind != "count" for each in asks.aggregates):
+    if any(aggregate.kind != "count" for aggregate in asks.aggregates):
         return None
-    wanted = [("count", None if each.column is None else quote(each.column)) for each in asks.aggregates]
+    wanted = [
+        ("count", None if aggregate.column is None else quote(aggregate.column))
+        for aggregate in asks.aggregates
+    ]
     rest = np.zeros(plan.total, np.bool_)
     for each, call in zip(only, wanted, strict=True):
         rest |= each.answers([call])[1].kept_mask
@@ -215,15 +235,18 @@ def _counted(asks: Aggregation, plan: Plan, only: Sequence[Plan]) -> tuple[Const
 
 def _grouped(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
     """Aggregates by columns; numbers of rows alone are known by bitmaps, too."""
-    kinds = [each.kind for each in asks.aggregates]
-    if len(asks.groups) > 1 or any(each.column is not None for each in asks.aggregates):
-        calls = [(each.kind, None if each.column is None else quote(each.column)) for each in asks.aggregates]
-        answer, rest = plan.grouped([quote(each) for each in asks.groups], calls)
+    kinds = [aggregate.kind for aggregate in asks.aggregates]
+    if len(asks.groups) > 1 or any(aggregate.column is not None for aggregate in asks.aggregates):
+        calls = [
+            (aggregate.kind, None if aggregate.column is None else quote(aggregate.column))
+            for aggregate in asks.aggregates
+        ]
+        answer, rest = plan.grouped([quote(group) for group in asks.groups], calls)
         values: list[Any] = [
             answer.proved.column(f"call_{number}").combine_chunks() for number in range(len(kinds))
         ]
     else:
-        (answer,), rest = plan.answers([("by", quote(each)) for each in asks.groups])
+        (answer,), rest = plan.answers([("by", quote(group)) for group in asks.groups])
         values = [answer.proved.column("rows").combine_chunks()] * len(kinds)
     names = ["value", *(f"value_{number}" for number in range(1, len(asks.groups)))]
     groups: list[Any] = [answer.proved.column(name).combine_chunks() for name in names]
@@ -231,26 +254,28 @@ def _grouped(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
 
 
 def edits(
-    found: BlockShortcut, select: Select, shape: ScanShape, bind: Bind, source: str | None, marks: Edits
+    shortcut: BlockShortcut, select: Select, shape: ScanShape, bind: Bind, source: str | None, marks: Edits
 ) -> Edits:
     """What stands in a statement in the place of an aggregation.
 
     Args:
-        found: with constants.
+        shortcut: with constants.
         select: the statement.
         shape: how the columns are read.
         bind: takes a value as one more parameter.
         source: what is left to be read; None for nothing.
         marks: edits of the statement's own parameters.
     """
-    block, constants = found.block, found.constants
+    block, constants = shortcut.block, shortcut.constants
     assert constants is not None
     assert isinstance(block.asks, Aggregation)
     inside = [] if block.where is None else _within(block.where, marks)
     types = {name: data_type for name, data_type, _ in shape.columns}
     parts = [_proved(block.asks, constants, types, bind)]
     if source is not None:
-        calls = [_call(each, _only_text(each, select, marks)) for each in block.asks.aggregates]
+        calls = [
+            _call(aggregate, _only_text(aggregate, select, marks)) for aggregate in block.asks.aggregates
+        ]
         parts.append(_rest(block, constants, source, _text(select.text, block.where, inside), calls))
     together = " UNION ALL ".join(f"({part})" for part in parts)
     made: Edits = [(block.clause, f"({together}) AS {quote(block.reference.shown_as)}")]
@@ -260,10 +285,15 @@ def edits(
     return made
 
 
-def calls_of(found: Iterable[BlockShortcut]) -> list[int]:
+def calls_of(shortcuts: Iterable[BlockShortcut]) -> list[int]:
     """Where the aggregates begin that others stand for."""
-    asked = (each.block.asks for each in found if each.constants is not None)
-    return [each.span.start for asks in asked if isinstance(asks, Aggregation) for each in asks.aggregates]
+    asked = (block.block.asks for block in shortcuts if block.constants is not None)
+    return [
+        aggregate.span.start
+        for asks in asked
+        if isinstance(asks, Aggregation)
+        for aggregate in asks.aggregates
+    ]
 
 
 def _own(number: int) -> str:
@@ -291,7 +321,7 @@ def _proved(asks: Aggregation, constants: Constants, types: Mapping[str, str], b
 
 
 def _listed(values: pa.Array[Any], data_type: str, bind: Bind) -> str:
-    plain = [_plain(each) for each in values]
+    plain = [_plain(value) for value in values]
     return f"system.main.unnest({bind(plain)}::{data_type}[])"
 
 
@@ -310,7 +340,7 @@ def _rest(
     """A query of the same aggregates over what is left to be read."""
     asks = block.asks
     assert isinstance(asks, Aggregation)
-    named_groups = [quote(each) for each in asks.groups]
+    named_groups = [quote(group) for group in asks.groups]
     shown = [*named_groups, *(f"{call} AS {_own(number)}" for number, call in enumerate(calls))]
     distinct = "DISTINCT " if "distinct" in constants.kinds else ""
     condition = "" if where is None else f" WHERE ({where}\n)"
@@ -342,7 +372,7 @@ def _text(text: bytes, span: Span | None, inside: Edits) -> str | None:
 
 
 def _within(span: Span, made: Edits) -> Edits:
-    return [each for each in made if span.start <= each[0].start and each[0].stop <= span.stop]
+    return [edit for edit in made if span.start <= edit[0].start and edit[0].stop <= span.stop]
 
 
 def loses_nan(block: SelectBlock, shape: ScanShape) -> bool:
@@ -362,19 +392,21 @@ def conditions_of(block: SelectBlock) -> list[Condition]:
     return [each.only for each in asked if each.only is not None]
 
 
-def loses_parameters(found: BlockShortcut, select: Select) -> bool:
+def loses_parameters(shortcut: BlockShortcut, select: Select) -> bool:
     """Tell whether parameters go with the conditions: DuckDB refuses values for which a statement has no place."""
-    if found.constants is None or found.plan.kept:
+    if shortcut.constants is None or shortcut.plan.kept:
         return False
-    spans = [each.span for each in conditions_of(found.block)]
-    spans += [] if found.block.where is None else [found.block.where]
-    return any(where.start <= each.span.start < where.stop for each in select.parameters for where in spans)
+    spans = [each.span for each in conditions_of(shortcut.block)]
+    spans += [] if shortcut.block.where is None else [shortcut.block.where]
+    return any(
+        where.start <= parameter.span.start < where.stop for parameter in select.parameters for where in spans
+    )
 
 
 def condition_of(select: Select, block: SelectBlock, where: Span | None) -> str:
     """A SELECT of constants with the table and a condition of a part, its parameters by their numbers."""
     assert block.reference.whole is not None
-    marks = [(each.span, f"${each.identifier}") for each in select.parameters]
+    marks = [(parameter.span, f"${parameter.identifier}") for parameter in select.parameters]
     inside = [] if where is None else _within(where, marks)
     told = _text(select.text, where, inside)
     table = select.text[block.reference.whole.start : block.reference.whole.stop].decode()
@@ -389,4 +421,4 @@ def names_columns(shape: ScanShape) -> bool:
 
 def without_covered(made: Edits, covered: Edits) -> Edits:
     """The edits that none of some others takes the place of."""
-    return [each for each in made if not any(span.start <= each[0].start < span.stop for span, _ in covered)]
+    return [edit for edit in made if not any(span.start <= edit[0].start < span.stop for span, _ in covered)]

@@ -31,7 +31,9 @@ class Markers:
         self._literal = literal
         self._named: dict[str, Any] | None = None
         self._numbered: dict[int, Any] = {}
-        numbers = [int(each.identifier) for each in select.parameters if each.identifier.isdecimal()]
+        numbers = [
+            int(parameter.identifier) for parameter in select.parameters if parameter.identifier.isdecimal()
+        ]
         if isinstance(parameters, Mapping):
             self._named = dict(parameters)
         elif parameters or numbers:
@@ -63,9 +65,9 @@ class Markers:
         """Replacements that give each question mark its number."""
         text = self._select.text
         return [
-            (each.span, f"${each.identifier}")
-            for each in self._select.parameters
-            if text[each.span.start : each.span.stop] == b"?"
+            (parameter.span, f"${parameter.identifier}")
+            for parameter in self._select.parameters
+            if text[parameter.span.start : parameter.span.stop] == b"?"
         ]
 
     @property
@@ -91,11 +93,11 @@ def renamed(sql: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any
     Returns:
         None where it is not sure which parts of the text are our markers.
     """
-    found = _OWN.findall(sql)
+    numbers = _OWN.findall(sql)
     own = {name for name in parameters if _OWN.fullmatch(f"${name}")}
-    if len(found) != len(own) or set(found) != own or sql.count("$pruner_") != len(own):
+    if len(numbers) != len(own) or set(numbers) != own or sql.count("$pruner_") != len(own):
         return None
-    names = {name: f"pruner_{next(_numbers)}" for name in found}
+    names = {name: f"pruner_{next(_numbers)}" for name in numbers}
     text = _OWN.sub(lambda marker: f"${names[marker.group(1)]}", sql)
     return text, {names.get(name, name): value for name, value in parameters.items()}
 

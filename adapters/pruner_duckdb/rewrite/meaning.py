@@ -32,7 +32,7 @@ class SessionAgreement:
         known = self._shadow.repeatable | MOMENTS
         return (
             all(use.name in known for use in select.functions)
-            and not any(each.function for each in select.references)
+            and not any(reference.function for reference in select.references)
             and b"->" not in select.text
             and b"lambda" not in select.text.lower()
         )

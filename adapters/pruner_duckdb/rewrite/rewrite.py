@@ -116,10 +116,10 @@ class Rewriter:
             PrunerError: a table cannot be listed completely, or cannot be read in this way.
         """
         key = _key(statement)
-        found = None if key is None else self._remembered.get(key, statement.method, relation_of)
+        remembered = None if key is None else self._remembered.get(key, statement.method, relation_of)
         # A relation runs whenever somebody likes.
-        if found is not None and not (statement.method.lazy and found[0].begins_by is not None):
-            again, seen = found
+        if remembered is not None and not (statement.method.lazy and remembered[0].begins_by is not None):
+            again, seen = remembered
             self._zone = seen.zone
             self._grant(statement.answer, seen)
             for scan in again.scans:
@@ -151,13 +151,13 @@ class Rewriter:
     ) -> Rewritten | None:
         select, parameters = form.select, statement.parameters
         candidates = self.tables.read_by(select)
-        names = sorted({each.path for each in candidates})
+        names = sorted({candidate.path for candidate in candidates})
         is_pristine = statement.method.answers.changes.is_pristine and self.meaning.is_shipped(select)
         comparison = None if is_pristine else self._likely_comparison(select, parameters)
         state = session_state(seen.ask, self._shadow, names, comparison, is_pristine=is_pristine)
         self._zone = seen.zone = state.zone
         seen.is_pristine = state.is_pristine
-        chosen = [each for each in candidates if each.path not in state.known]
+        chosen = [candidate for candidate in candidates if candidate.path not in state.known]
         if not chosen:
             return None
         for each in chosen:
@@ -190,7 +190,7 @@ class Rewriter:
                 form.select, parameters, pinned, expressions, scans, semantics, seen
             )
         rewritten = self._splice(form, markers, pinned, reason, full_scan, scans, shortcuts)
-        named = all(not each.function or _stays(each) for each in select.references)
+        named = all(not reference.function or _stays(reference) for reference in select.references)
         understood = all(
             scan.reason in (None, LEFT_OUT) for scan in rewritten.scans
         ) and self.meaning.is_known(select)
@@ -258,7 +258,9 @@ class Rewriter:
         parameters: Parameters,
     ) -> Draft:
         shortened = self.tables.shortened(select, pruned)
-        known = select.with_columns({each: relation.columns for each, relation in relations.items()})
+        known = select.with_columns(
+            {reference: relation.columns for reference, relation in relations.items()}
+        )
         return Draft(known, relations, tuple(pruned), parameters, tuple(shortened))
 
     def _pin(self, chosen: Sequence[TableReference], seen: Observations) -> dict[tuple[str, ...], Pinned]:
@@ -334,7 +336,7 @@ class Rewriter:
         marks = markers.edits()
         edits = [*marks, *self.tables.shortened(select, chosen)]
         if select.named_by_text and form.is_select:
-            edits += self._shadow.result_names(select.text, [_name_start(each) for each in chosen])
+            edits += self._shadow.result_names(select.text, [_name_start(reference) for reference in chosen])
         answered: list[tuple[Span, str]] = []
         scans: list[Scan] = []
         sources: Sources = {}
@@ -401,10 +403,10 @@ def _planned(
     """The scans of a statement, in the order in which they stand in it."""
     by_reference = of_references(pinned)
     return {
-        each: by_reference[each].plan(expressions.get(each, TRUE), reason, semantics)
+        reference: by_reference[reference].plan(expressions.get(reference, TRUE), reason, semantics)
         if full_scan is None
-        else by_reference[each].plan(None, full_scan.reason, semantics)
-        for each in sorted(by_reference, key=_name_start)
+        else by_reference[reference].plan(None, full_scan.reason, semantics)
+        for reference in sorted(by_reference, key=_name_start)
     }
 
 

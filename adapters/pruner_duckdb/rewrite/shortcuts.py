@@ -67,17 +67,20 @@ class Shortcuts:
         `scans` have been planned by `expressions`. Where a part of these is left to DuckDB nothing is gained, and the
         statement is not looked at any closer.
         """
-        found: dict[TableReference, BlockShortcut] = {}
+        shortcuts: dict[TableReference, BlockShortcut] = {}
         by_reference = {
-            each: table
-            for each, table in of_references(pinned).items()
-            if names_columns(table.shape) and expressions.get(each) is not None and _may_gain(scans[each])
+            reference: table
+            for reference, table in of_references(pinned).items()
+            if names_columns(table.shape)
+            and expressions.get(reference) is not None
+            and _may_gain(scans[reference])
         }
         if not by_reference:
             return {}
         try:
             columns = {
-                each: [name for name, _, _ in table.shape.columns] for each, table in by_reference.items()
+                reference: [name for name, _, _ in table.shape.columns]
+                for reference, table in by_reference.items()
             }
             tree = self._shadow.located_tree(select.text)
             values = named_values(parameters)
@@ -92,11 +95,11 @@ class Shortcuts:
                     continue
                 # A condition from outside may have left less than there is for the part's own.
                 if each.constants is not None or each.plan.kept < scans[block.reference].plan.kept:
-                    found[block.reference] = each
+                    shortcuts[block.reference] = each
         except Exception as error:  # nothing is lost but time
             LOGGER.debug("not answered from metadata: %s", failure(error))
             return {}
-        return found
+        return shortcuts
 
     def _shortcut(
         self,

@@ -125,5 +125,5 @@ class Rewritten:
         """
         if not isinstance(self.parameters, dict):
             return self
-        found = renamed(self.sql, self.parameters)
-        return None if found is None else replace(self, sql=found[0], parameters=found[1])
+        renaming = renamed(self.sql, self.parameters)
+        return None if renaming is None else replace(self, sql=renaming[0], parameters=renaming[1])

@@ -115,11 +115,11 @@ class OwnMacros:
         except duckdb.Error:  # the user's transaction was aborted
             return False
         self._known = _understood(listed or (), self._shadow)
-        found = self.of(names)
-        if found == before or not found.names.issuperset(names):
-            self._in_vain = {each: until for each, until in self._in_vain.items() if until > now}
+        macros = self.of(names)
+        if macros == before or not macros.names.issuperset(names):
+            self._in_vain = {name: until for name, until in self._in_vain.items() if until > now}
             self._in_vain.update(dict.fromkeys(names, now + SECONDS_IN_VAIN))
-        return found != before
+        return macros != before
 
     def may_change(self, text: str) -> None:
         """Look for macros again after a statement that may have created one."""

@@ -61,12 +61,12 @@ class Draft:
         """What does not depend on the tables: parameters, lists, schemas in front of columns."""
         lists = self.select.any_lists
         outside = [
-            each
-            for each in self.select.parameters
-            if not any(one.start <= each.span.start < one.stop for one in lists)
+            parameter
+            for parameter in self.select.parameters
+            if not any(one.start <= parameter.span.start < one.stop for one in lists)
         ]
-        edits = [(each.span, self._literal(each)) for each in outside]
-        return [*edits, *(self._as_in(each) for each in lists), *self.shortened]
+        edits = [(parameter.span, self._literal(parameter)) for parameter in outside]
+        return [*edits, *(self._as_in(list_) for list_ in lists), *self.shortened]
 
     def _as_in(self, compared: AnyOfList) -> tuple[Span, str]:
         value = None if compared.parameter is None else self._value(compared.parameter)
@@ -138,7 +138,7 @@ def comparison_texts(select: Select, text: str) -> tuple[str, ...]:
         select: the statement.
         text: a statement of the same meaning that any session can plan.
     """
-    table_functions = any(each.function for each in select.references)
+    table_functions = any(reference.function for reference in select.references)
     if table_functions or not all(use.name in VALUE_BLIND for use in select.functions):
         return (text,)
     return tuple(dict.fromkeys((with_typical_integers(text), text)))
@@ -228,17 +228,19 @@ class Predicates:
         reason = fault(plans[-1], zone)
         if reason is not None:
             raise Unpruned(reason)
-        passes = [scan_predicates(each, text) for each in plans]
-        return [_both(each.get(names[reference]) for each in passes) for reference in draft.pruned]
+        passes = [scan_predicates(plan, text) for plan in plans]
+        return [
+            _both(conditions.get(names[reference]) for conditions in passes) for reference in draft.pruned
+        ]
 
 
 def _both(expressions: Iterable[Expr | None]) -> Expr | None:
     """AND of what the passes found, each conjunct once; None where no pass found a scan."""
     conjuncts: list[Expr] = []
-    found = [expression for expression in expressions if expression is not None]
-    if not found:
+    both = [expression for expression in expressions if expression is not None]
+    if not both:
         return None
-    for expression in found:
+    for expression in both:
         for part in expression.operands if isinstance(expression, And) else (expression,):
             if part not in conjuncts:
                 conjuncts.append(part)

@@ -109,8 +109,8 @@ def find_problem(shadow: Shadow) -> str | None:
 
 def _conjuncts(shadow: Shadow, sql: str, table: str, *, keep_form: bool) -> Sequence[Expr]:
     plans = shadow.optimized_plans(sql.format(table), "UTC", keep_form=keep_form)
-    found = scan_predicates(plans)[table]
-    return found.operands if isinstance(found, And) else (found,)
+    predicate = scan_predicates(plans)[table]
+    return predicate.operands if isinstance(predicate, And) else (predicate,)
 
 
 def _is_opaque(expression: Expr) -> bool:
@@ -124,7 +124,7 @@ def _parses(shadow: Shadow) -> bool:
         return [_PARSED[span.start : span.stop] for span in spans if span is not None]
 
     select = shadow.parse(_PARSED)
-    tables = [span for each in select.references for span in (each.name, each.whole)]
+    tables = [span for reference in select.references for span in (reference.name, reference.whole)]
     depending = [use.span for use in sorted(select.functions, key=lambda use: use.name, reverse=True)]
-    found = (shown(tables), shown(depending), shown([each.span for each in select.parameters]))
-    return found == _PARTS and not select.plain and shadow.parse("SELECT a FROM t WHERE a > 5").plain
+    parsed = (shown(tables), shown(depending), shown([parameter.span for parameter in select.parameters]))
+    return parsed == _PARTS and not select.plain and shadow.parse("SELECT a FROM t WHERE a > 5").plain

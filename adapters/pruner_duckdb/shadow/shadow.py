@@ -66,10 +66,10 @@ def with_typical_integers(text: str) -> str:
     return _INTEGERS.sub(_typical, text)
 
 
-def _typical(found: re.Match[str]) -> str:
-    digits = found["integer"]
+def _typical(match: re.Match[str]) -> str:
+    digits = match["integer"]
     if digits is None:
-        return found.group()
+        return match.group()
     if len(digits) > _LONGEST_INTEGER:
         return digits
     value = int(digits)
@@ -230,7 +230,7 @@ class Relation:
 
     def narrowed(self, wanted: Callable[[str], bool]) -> Relation:
         """The same with the columns alone whose names are wanted, but never without any column."""
-        return Relation(tuple(each for each in self.columns if wanted(each[0])) or self.columns[:1])
+        return Relation(tuple(column for column in self.columns if wanted(column[0])) or self.columns[:1])
 
     def empty_select(self) -> str:
         """A query of this shape without rows."""
@@ -501,6 +501,6 @@ def readable_json(serialized: str) -> Any:
     return json.loads(_NAN.sub(_as_json, serialized) if "NAN" in serialized else serialized)
 
 
-def _as_json(found: re.Match[str]) -> str:
+def _as_json(match: re.Match[str]) -> str:
     """Python's JSON knows `NaN`, which DuckDB 2.0 writes as `NAN`; texts stay as they are."""
-    return "NaN" if found.group() == "NAN" else found.group()
+    return "NaN" if match.group() == "NAN" else match.group()

@@ -56,19 +56,19 @@ def with_readable_brackets(definition: str) -> str:
     (measured, 1.5.6 and 2.0). `SELECT * FROM (SELECT … LIMIT 5) ORDER BY x LIMIT 3` says the same and is written whole.
     """
     text = definition.encode()
-    found = list(tokens(text))
-    words = [token.text.lower() for token in found]
+    all_tokens = list(tokens(text))
+    words = [token.text.lower() for token in all_tokens]
     places = [
         token.start
-        for number, token in enumerate(found)
-        if _is_bracketed_with_modifiers(found, words, number)
+        for number, token in enumerate(all_tokens)
+        if _is_bracketed_with_modifiers(all_tokens, words, number)
     ]
     for place in reversed(places):
         text = text[:place] + b"SELECT * FROM " + text[place:]
     return text.decode()
 
 
-def _is_bracketed_with_modifiers(found: Sequence[Token], words: Sequence[str], number: int) -> bool:
+def _is_bracketed_with_modifiers(all_tokens: Sequence[Token], words: Sequence[str], number: int) -> bool:
     """Tell whether a whole query in brackets begins at a token, with an order or limit behind the brackets."""
     if words[number] != "(" or not _QUERY_WORDS.intersection(words[number + 1 : number + 2]):
         return False
@@ -80,8 +80,8 @@ def _is_bracketed_with_modifiers(found: Sequence[Token], words: Sequence[str], n
     if not (head in ("as", "table") or (head in ("from", "join") and before < number)):
         return False
     depth = 0
-    for after in range(number, len(found)):
-        depth += depth_change(found[after])
+    for after in range(number, len(all_tokens)):
+        depth += depth_change(all_tokens[after])
         if depth == 0:
             return not _MODIFIERS.isdisjoint(words[after + 1 : after + 2])
     return False

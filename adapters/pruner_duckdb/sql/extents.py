@@ -33,12 +33,12 @@ def add_lengths(root: Node, text: bytes) -> None:
     if with_plain_spaces(shown) != shown:
         return  # DuckDB counted the bytes of another text
     located = [node for node in nodes_below(root) if LOCATION in node]
-    found = _Tokens(text)
+    words = _Tokens(text)
     for node in located:
-        stop = found.end_of(node)
+        stop = words.end_of(node)
         if stop is not None:
             node[LENGTH] = stop - node[LOCATION]
-    _place_parameters([node for node in located if node.get("type") == "VALUE_PARAMETER"], found.markers())
+    _place_parameters([node for node in located if node.get("type") == "VALUE_PARAMETER"], words.markers())
 
 
 def _place_parameters(parameters: Sequence[Node], markers: Sequence[tuple[str, Token]]) -> None:
@@ -86,11 +86,11 @@ class _Tokens:
 
     def markers(self) -> list[tuple[str, Token]]:
         """The parameter markers with the names that DuckDB gives them: question marks are counted."""
-        found: list[tuple[str, Token]] = []
+        markers: list[tuple[str, Token]] = []
         for token in self._all:
             if token.kind == "mark":
-                found.append((token.text[1:] or str(len(found) + 1), token))
-        return found
+                markers.append((token.text[1:] or str(len(markers) + 1), token))
+        return markers
 
     def _stop(self, after: int | None) -> int | None:
         """The byte behind the token before `after`."""

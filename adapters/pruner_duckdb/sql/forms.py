@@ -189,17 +189,25 @@ def spelled_out(text: str) -> str:
 def _with_selects(text: str) -> str:
     """Write out each `TABLE t` that is a query, or a part of one."""
     encoded = text.encode()
-    found = list(tokens(encoded))
-    words = ["", *(token.text.lower() for token in found), ""]
+    all_tokens = list(tokens(encoded))
+    words = ["", *(token.text.lower() for token in all_tokens), ""]
     inserts = words[1] == "insert"  # its table, or what that is called, stands in front of the query
     edits: list[tuple[Span, str]] = []
-    for number, token in enumerate(found):
+    for number, token in enumerate(all_tokens):
         if words[number + 1] != "table" or not (inserts or words[number] in _BEFORE_A_QUERY):
             continue
         behind = number + 1
-        while behind + 2 < len(found) and found[behind].kind == "name" and found[behind + 1].text == ".":
+        while (
+            behind + 2 < len(all_tokens)
+            and all_tokens[behind].kind == "name"
+            and all_tokens[behind + 1].text == "."
+        ):
             behind += 2
-        if behind < len(found) and found[behind].kind == "name" and words[behind + 2] in _BEHIND_A_TABLE:
+        if (
+            behind < len(all_tokens)
+            and all_tokens[behind].kind == "name"
+            and words[behind + 2] in _BEHIND_A_TABLE
+        ):
             edits.append((Span(token.start, token.stop), "SELECT * FROM"))
     return splice(encoded, edits) if edits else text
 
@@ -207,13 +215,13 @@ def _with_selects(text: str) -> str:
 def _written_in_brackets(text: str) -> str:
     """Write out `(DESCRIBE t)` and the like."""
     encoded = text.encode()
-    found = list(tokens(encoded))
+    words = list(tokens(encoded))
     edits: list[tuple[Span, str]] = []
-    for number, opening in enumerate(found):
+    for number, opening in enumerate(words):
         if opening.text != "(":
             continue
-        stop = next((n for n in range(number, len(found)) if found[n].text == ")"), number)
-        inside = Span(opening.stop, found[stop].start)
+        stop = next((n for n in range(number, len(words)) if words[n].text == ")"), number)
+        inside = Span(opening.stop, words[stop].start)
         short = _SHORT.fullmatch(encoded[inside.start : inside.stop].decode())
         if short is not None and short["what"].lower() != "table" and short["name"].lower() not in _LISTED:
             edits.append((inside, f"{_SPELLED_OUT[short['what'].lower()]}SELECT * FROM {short['name']}"))
@@ -313,25 +321,25 @@ def _with_pivots(text: str, parse: Parse) -> StatementProbe | None:
     if "pivot" not in text.lower():
         return None
     encoded = text.encode()
-    found = with_sources(encoded, list(tokens(encoded)))
-    form = None if found is None else form_of(found[0].decode(), parse)
-    if found is None or form is None or form.text != found[0] or form.target is not None:
+    pivoted = with_sources(encoded, list(tokens(encoded)))
+    form = None if pivoted is None else form_of(pivoted[0].decode(), parse)
+    if pivoted is None or form is None or form.text != pivoted[0] or form.target is not None:
         return None
-    pieces = tuple(composed(form.pieces, found[1]))
+    pieces = tuple(composed(form.pieces, pivoted[1]))
     return replace(form, text=encoded, pieces=pieces, literal=True, unpruned=FINDS_VALUES)
 
 
 def with_numbers(text: bytes) -> tuple[bytes, list[Token]]:
     """Give each question mark its number, so that parts may be put together in another order; with the tokens."""
-    found = list(tokens(text))
-    marks = [token for token in found if token.kind == "mark"]
+    words = list(tokens(text))
+    marks = [token for token in words if token.kind == "mark"]
     edits = [
         (Span(token.start, token.stop), f"${number}")
         for number, token in enumerate(marks, 1)
         if token.text == "?"
     ]
     if not edits:
-        return text, found
+        return text, words
     numbered = splice(text, edits).encode()
     return numbered, list(tokens(numbered))
 
@@ -426,7 +434,9 @@ class _Other:
                 continue
             with_ = next((n for n, token in enumerate(before) if token.text.lower() == "with"), len(before))
             hidden = {token.identifier for token in before[with_:]}
-            read = tuple(each for each in form.select.references if each.path[0].lower() not in hidden)
+            read = tuple(
+                reference for reference in form.select.references if reference.path[0].lower() not in hidden
+            )
             return replace(form, select=replace(form.select, references=read))
         return None
 
@@ -537,17 +547,17 @@ class _Other:
 
     def _clauses(self, first: int, names: Sequence[str]) -> dict[str, Span]:
         """The text behind `first` and behind each of the clauses' first words, which stand in this order."""
-        found: list[tuple[str, Token]] = [("", self._top[first])]
+        clauses: list[tuple[str, Token]] = [("", self._top[first])]
         names = list(names)
         for number in range(first + 1, len(self._top)):
             token = self._top[number]
             word = token.text.lower()
             before = self._top[number - 1].text.lower()
             if word in names and not (word == "from" and before == "distinct"):
-                found.append((word, token))
+                clauses.append((word, token))
                 del names[: names.index(word) + 1]
-        stops = [token.start for _, token in found[1:]] + [self._end]
-        return {name: Span(token.stop, stop) for (name, token), stop in zip(found, stops, strict=True)}
+        stops = [token.start for _, token in clauses[1:]] + [self._end]
+        return {name: Span(token.stop, stop) for (name, token), stop in zip(clauses, stops, strict=True)}
 
     def _reading(self, parts: dict[str, Span], names: Sequence[str]) -> Iterable[Span | str]:
         """Those clauses that read tables, as further expressions of the probe."""
@@ -586,11 +596,11 @@ def _depth_change(token: Token) -> int:
 
 
 def _outside_brackets(every: Sequence[Token]) -> list[Token]:
-    found: list[Token] = []
+    outside: list[Token] = []
     depth = 0
     for token in every:
         change = _depth_change(token) if token.kind == "sign" else 0
         if depth == 0 and change >= 0:
-            found.append(token)
+            outside.append(token)
         depth += change
-    return found
+    return outside

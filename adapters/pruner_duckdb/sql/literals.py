@@ -70,15 +70,15 @@ def _list(values: Sequence[object]) -> str:
     """
     if len(values) > MOST_LISTED:
         raise NoLiteral(f"a list of more than {MOST_LISTED:,} values")
-    kinds = {type(each) for each in values}
-    if kinds == {int} and all(-(2**63) <= each < 2**63 for each in cast("Sequence[int]", values)):
+    kinds = {type(value) for value in values}
+    if kinds == {int} and all(-(2**63) <= value < 2**63 for value in cast("Sequence[int]", values)):
         type_ = (
             "BIGINT"
-            if any(_integer_type(each) == "BIGINT" for each in cast("Sequence[int]", values))
+            if any(_integer_type(value) == "BIGINT" for value in cast("Sequence[int]", values))
             else "INTEGER"
         )
-    elif kinds == {str} and not any(_TO_ESCAPE.search(each) for each in cast("Sequence[str]", values)):
-        values, type_ = [f'"{each}"' for each in values], "VARCHAR"
+    elif kinds == {str} and not any(_TO_ESCAPE.search(value) for value in cast("Sequence[str]", values)):
+        values, type_ = [f'"{value}"' for value in values], "VARCHAR"
     elif kinds == {datetime.date}:
         type_ = "DATE"
     else:
@@ -180,13 +180,13 @@ class AnyOfList:
 
 def take_any_lists(root: Node, text: bytes) -> tuple[AnyOfList, ...]:
     """Take such comparisons out of a syntax tree: their lists stay, the subqueries that the parser made of them go."""
-    found: list[AnyOfList] = []
+    lists: list[AnyOfList] = []
     for node in nodes_below(root) if b"any" in text.lower() else ():
         compared = _any_of_list(node, text) if node.get("type") == "SUBQUERY" else None
         if compared is not None:
-            found.append(compared)
+            lists.append(compared)
             node["subquery"] = _list_inside(node)
-    return tuple(found)
+    return tuple(lists)
 
 
 def _any_of_list(node: Node, text: bytes) -> AnyOfList | None:
@@ -197,13 +197,13 @@ def _any_of_list(node: Node, text: bytes) -> AnyOfList | None:
         return None
     start = child.get("query_location", 0)
     end = start + child.get("query_location_length", 0)
-    found = _LISTED.match(text, end)
-    if found is None or not _is_said_of(node, text, start, found.end()):
+    match = _LISTED.match(text, end)
+    if match is None or not _is_said_of(node, text, start, match.end()):
         return None
-    identifier = _parameter(node) if found["parameter"] else None
-    if found["parameter"] and identifier is None:
+    identifier = _parameter(node) if match["parameter"] else None
+    if match["parameter"] and identifier is None:
         return None
-    return AnyOfList(start, found.end(), end, found.span("listed"), identifier)
+    return AnyOfList(start, match.end(), end, match.span("listed"), identifier)
 
 
 def _is_said_of(node: Node, text: bytes, start: int, stop: int) -> bool:
@@ -227,6 +227,6 @@ def _parameter(node: Node) -> str | None:
 
 def _numbers_or_texts(value: object) -> list[object]:
     values = cast("list[object]", value) if isinstance(value, list) else []
-    if {type(each) for each in values} not in ({int}, {str}):
+    if {type(value) for value in values} not in ({int}, {str}):
         raise NoLiteral("a list of other values than numbers or texts")
     return values

@@ -142,7 +142,10 @@ def _behind(query: Node, name: str) -> Iterator[Node | None]:
     """Yield the parts of a query's FROM whose columns are its own by `*`, and None for a column of the name."""
     for item in query["select_list"] if query.get("type") == "SELECT_NODE" else ():
         if item.get("type") == "STAR":
-            excluded = [*item["exclude_list"], *(each["column"] for each in item["qualified_exclude_list"])]
+            excluded = [
+                *item["exclude_list"],
+                *(excluded["column"] for excluded in item["qualified_exclude_list"]),
+            ]
             other = any(item.get(key) for key in ("rename_list", "columns", "expr", "relation_name"))
             if not other and name not in map(str.lower, excluded):
                 yield query["from_table"] or {}

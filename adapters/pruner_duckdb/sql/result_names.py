@@ -53,7 +53,7 @@ def aliases(
     """
     serialized = serialize(text.decode())
     tree = json.loads(serialized)
-    found: list[tuple[Span, str]] = []
+    names: list[tuple[Span, str]] = []
     every = list(tokens(text))
     for item in _unnamed(tree, frozenset(replaced), kinds):
         name = _shown(item, tree, deserialize)
@@ -63,10 +63,10 @@ def aliases(
         for stop in _ends(every, place):
             edit = Span(stop, stop), f" AS {quote(name)}"
             if without_places(json.loads(serialize(splice(text, [edit])))) == wanted:
-                found.append(edit)
+                names.append(edit)
                 break
         item["alias"] = ""
-    return found
+    return names
 
 
 def _unnamed(tree: Node, replaced: frozenset[int], kinds: frozenset[str]) -> Iterator[Node]:
@@ -154,10 +154,10 @@ def _change(token: Token) -> int:
 def without_places(tree: Any) -> Any:
     """A parse tree without the places of its parts in the text."""
     if isinstance(tree, list):
-        return [without_places(each) for each in cast("list[Any]", tree)]
+        return [without_places(child) for child in cast("list[Any]", tree)]
     if isinstance(tree, dict):
         node = cast("Node", tree)
         return {
-            key: without_places(each) for key, each in node.items() if not key.startswith("query_location")
+            key: without_places(child) for key, child in node.items() if not key.startswith("query_location")
         }
     return tree

@@ -48,11 +48,11 @@ def where_spelled(text: str, path: Sequence[str]) -> tuple[int, int] | None:
     """
     further = rf"{_GAP}\.{_GAP}{_IDENTIFIER}" * (len(path) - 1)
     pattern = rf"({_ALIAS_IN_FRONT})?({_IDENTIFIER}{further})"
-    found = re.match(pattern, text, re.DOTALL)
-    if found is None or _unquoted(found.group(2)) != [part.lower() for part in path]:
+    match = re.match(pattern, text, re.DOTALL)
+    if match is None or _unquoted(match.group(2)) != [part.lower() for part in path]:
         return None
-    start = len(text[: found.start(2)].encode())
-    return start, start + len(found.group(2).encode())
+    start = len(text[: match.start(2)].encode())
+    return start, start + len(match.group(2).encode())
 
 
 def _unquoted(name: str) -> list[str]:
@@ -164,7 +164,9 @@ class Select:
         """
 
         def is_column(use: FunctionUse) -> bool:
-            return any(use.name in each.shown(columns.get(each, ())) for each in use.instead_of)
+            return any(
+                use.name in reference.shown(columns.get(reference, ())) for reference in use.instead_of
+            )
 
         if not any(use.instead_of for use in self.functions):
             return self
@@ -265,7 +267,7 @@ class _Walk:
                     stars = shows_table(inner["from_table"], visible)
                 pending.extend((part, visible, stars, within) for part, within in _parts(inner, scope))
         # The name of a table, as a column, means all of its columns.
-        whole_row = any(each.shown_as.lower() in self._last_names for each in self._references)
+        whole_row = any(reference.shown_as.lower() in self._last_names for reference in self._references)
         return Select(
             text=self._text,
             references=tuple(sorted(self._references, key=_position)),
@@ -347,9 +349,9 @@ class _Walk:
 
     def _session_values(self) -> Iterator[FunctionUse]:
         for name, span, scope in self._bare:
-            found = [] if scope is None else [*tables_in_scope(scope, name, self._tables, self._queries)]
-            if None not in found:
-                yield FunctionUse(name, span, frozenset(self._tables[id(each)] for each in found))
+            values = [] if scope is None else [*tables_in_scope(scope, name, self._tables, self._queries)]
+            if None not in values:
+                yield FunctionUse(name, span, frozenset(self._tables[id(node)] for node in values))
 
     def _column(self, node: Node, scope: Node | None) -> None:
         names: list[str] = node["column_names"]
@@ -389,8 +391,8 @@ class _Walk:
     def _name_span(self, whole: Span, path: tuple[str, ...]) -> Span | None:
         """The span of the name alone; None unless the text there spells exactly this path."""
         text = self._text[whole.start : whole.stop].decode(errors="replace")
-        found = where_spelled(text, path)
-        return None if found is None else Span(whole.start + found[0], whole.start + found[1])
+        span = where_spelled(text, path)
+        return None if span is None else Span(whole.start + span[0], whole.start + span[1])
 
 
 def _parts(node: Node, scope: Node | None) -> Iterator[tuple[Any, Node | None]]:

@@ -47,13 +47,13 @@ def tokens(text: bytes) -> Iterator[Token]:
     """Yield the tokens of a statement, without white space and comments."""
     position = 0
     while position < len(text):
-        found = _TOKENS.match(text, position)
-        if found is None:
+        match = _TOKENS.match(text, position)
+        if match is None:
             return
-        kind = str(found.lastgroup) if found.lastgroup != "tag" else "text"
-        position = _comment_end(text, found.end()) if kind == "comment" else found.end()
+        kind = str(match.lastgroup) if match.lastgroup != "tag" else "text"
+        position = _comment_end(text, match.end()) if kind == "comment" else match.end()
         if kind not in ("gap", "comment"):
-            yield Token(kind, found.start(), position, found.group().decode(errors="replace"))
+            yield Token(kind, match.start(), position, match.group().decode(errors="replace"))
 
 
 def depth_change(token: Token) -> int:

@@ -125,7 +125,7 @@ def member(operand: DecodedNode, literals: tuple[Literal, ...], children: list[D
     """The operand is one of the values, of which NULL may be one."""
     if operand.day is not None:
         operand, literals = operand.day, _days(literals)
-    has_null = any(each.value is None for each in literals)
+    has_null = any(literal.value is None for literal in literals)
     null = None if has_null or not literals else operand.is_null
     return DecodedNode(In(operand.expr, literals), BOOLEAN, null=null).over(children)
 
@@ -135,13 +135,13 @@ def _days(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
 
     From 1900 on each date has one text, whichever calendar Spark writes it by.
     """
-    found: list[Literal] = []
+    days: list[Literal] = []
     for literal in literals:
         day = _day_of(literal.value) if isinstance(literal.value, str) else None
         if day is None and literal.value is not None:
             raise UndecodableError("text of a date in a list of other texts")
-        found.append(Literal(day, pa.date32()))
-    return tuple(found)
+        days.append(Literal(day, pa.date32()))
+    return tuple(days)
 
 
 def _day_of(text: str) -> datetime.date | None:

@@ -93,7 +93,9 @@ class DecodedNode:
     @property
     def is_true(self) -> Expr:
         """Whether the part is true, as against false or NULL."""
-        return conjunction(tuple(each for each in (self.predicate, self.is_not_null) if each != TRUE))
+        return conjunction(
+            tuple(expression for expression in (self.predicate, self.is_not_null) if expression != TRUE)
+        )
 
 
 @dataclass(slots=True)

@@ -177,10 +177,10 @@ def told_of(expression: JavaObject, list_threshold: int) -> ExpressionJson:
 
 def column_metadata(columns: str) -> dict[str, dict[str, Any]]:
     """Return the metadata of the columns of an expression by name, from their schema; `toJSON` writes `{}` for it."""
-    found: dict[str, dict[str, Any]] = {}
+    metadata: dict[str, dict[str, Any]] = {}
     for field in json.loads(columns)["fields"]:
-        found.setdefault(str(field["name"]), {}).update(field["metadata"])
-    return found
+        metadata.setdefault(str(field["name"]), {}).update(field["metadata"])
+    return metadata
 
 
 def _java(expression: JavaObject) -> dict[str, JavaObject]:

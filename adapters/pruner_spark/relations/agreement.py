@@ -106,7 +106,7 @@ def _with_structs(fields: Sequence[Field]) -> list[Field]:
 
 def _of_fields(struct: Any, path: tuple[str, ...], types: Mapping[tuple[str, ...], Any]) -> Any:
     children = [struct[k] for k in range(struct.num_fields)]
-    return pa.struct([pa.field(each.name, types.get((*path, each.name), each.type)) for each in children])
+    return pa.struct([pa.field(child.name, types.get((*path, child.name), child.type)) for child in children])
 
 
 def differing(columns: Iterable[SparkColumn], schema: TableSchema, *, paths_matter: bool) -> frozenset[str]:

@@ -244,16 +244,16 @@ class PrunedRelation:
             raise TooLateError("the plan arrived after the timeout")
         bits = np.frombuffer(bytes(once), np.uint8)
         listed = np.unpackbits(bits, count=plan.total, bitorder="little").astype(np.bool_)
-        found = shortcut(question, asked.among(listed), self._is_as_indexed(plan))
-        if found is None:
+        answer = shortcut(question, asked.among(listed), self._is_as_indexed(plan))
+        if answer is None:
             return None
         # What is listed twice is in no answer, and is read.
-        kept = found.left.kept_mask | (asked.kept_mask & ~listed)
+        kept = answer.left.kept_mask | (asked.kept_mask & ~listed)
         drop = np.packbits(~kept, bitorder="little").tobytes()
-        counted = self._dropped(str(java_scan.drop(slices, drop, found.proved)))
+        counted = self._dropped(str(java_scan.drop(slices, drop, answer.proved)))
         nothing = counted[0] == counted[2]
         read = (0, 0) if nothing else (None, None)
-        return Scan(self.name, plan, None, *counted, files_left=read[0], files_read=read[1], left=found.left)
+        return Scan(self.name, plan, None, *counted, files_left=read[0], files_read=read[1], left=answer.left)
 
     def _is_as_indexed(self, plan: Plan) -> Callable[[str], bool]:
         """Tells of a column whether Spark reads it in all files as the indexes did."""
@@ -336,7 +336,9 @@ class RelationPlanner:
                 if len(self._relations) >= KNOWN_RELATIONS:
                     self._forget(next(iter(self._relations)))
                 if relation.keys != TRUE:
-                    keyed = [known for known, (_, each) in self._relations.items() if each.keys != TRUE]
+                    keyed = [
+                        known for known, (_, relation) in self._relations.items() if relation.keys != TRUE
+                    ]
                     if len(keyed) >= KNOWN_KEYS:
                         self._forget(keyed[0])
                 self._count += 1

@@ -98,14 +98,14 @@ def _first_rows(
     if rows < 1 or not plan.kept:
         return None
     if column is None:
-        found = plan.limited(rows, fewest=True)
+        limited = plan.limited(rows, fewest=True)
     elif is_as_indexed(column):
-        found = plan.top(
+        limited = plan.top(
             quoted(column), rows, descending=question["descending"], nulls_first=question["nulls_first"]
         )
     else:
         return None
-    return None if found.kept == plan.kept else Shortcut(found)
+    return None if limited.kept == plan.kept else Shortcut(limited)
 
 
 def _grouped(plan: Plan, column: str, calls: Sequence[tuple[str, str | None]]) -> Shortcut | None:
@@ -114,14 +114,14 @@ def _grouped(plan: Plan, column: str, calls: Sequence[tuple[str, str | None]]) -
         answer, rest = plan.grouped(
             quoted(column), [(kind, None if name is None else quoted(name)) for kind, name in calls]
         )
-        found = [_texts(answer.proved.column(f"call_{number}")) for number in range(len(calls))]
+        columns = [_texts(answer.proved.column(f"call_{number}")) for number in range(len(calls))]
     else:
         (answer,), rest = plan.answers([("by", quoted(column))])
-        found = [_texts(answer.proved.column("rows"))] * len(calls)
+        columns = [_texts(answer.proved.column("rows"))] * len(calls)
     groups = _texts(answer.proved.column("value"))
     if len(groups) > MOST_GROUPS or (rest.kept == plan.kept and plan.kept):
         return None
-    return Shortcut(rest, json.dumps({"groups": groups, "calls": found}))
+    return Shortcut(rest, json.dumps({"groups": groups, "calls": columns}))
 
 
 def _texts(values: Any) -> list[str | None]:
@@ -130,7 +130,7 @@ def _texts(values: Any) -> list[str | None]:
         values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
     elif pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
-    return [None if each is None else _text(each) for each in values.to_pylist()]
+    return [None if value is None else _text(value) for value in values.to_pylist()]
 
 
 def _text(value: Any) -> str:

@@ -87,29 +87,29 @@ def advise(
         asked = _Log(log, dialect, Pace(None, told), notes) if log is not None else None
         plans = [] if asked is None else asked.planned(table, opened, tables)
         if log is not None and not plans:
-            reasons = "".join(f"; {each}" for each in notes[:3])
+            reasons = "".join(f"; {note}" for note in notes[:3])
             raise PrunerError(f"no statement of {log} asks anything of {table}{reasons}")
-        found = opened.advise(plans, budget=Pace(budget, told))
-    found = _with_notes(found, notes, asked is not None and asked.unjudged)
+        advice = opened.advise(plans, budget=Pace(budget, told))
+    advice = _with_notes(advice, notes, asked is not None and asked.unjudged)
     if output is Output.JSON:
-        print_json(_whole(asdict(found)))
+        print_json(_whole(asdict(advice)))
     elif sql:
         with redirect_stdout(sys.stderr):  # so that a file of statements needs no second run to be understood
-            _print(found)
-        for proposal in found.proposals:
+            _print(advice)
+        for proposal in advice.proposals:
             write_line(f"{proposal.sql};")
     else:
-        _print(found)
+        _print(advice)
 
 
-def _with_notes(found: Advice, notes: list[str], unjudged: bool) -> Advice:
+def _with_notes(advice: Advice, notes: list[str], unjudged: bool) -> Advice:
     """Advice with what is to be said of the statements; no index is useless to statements that nobody judged."""
     if not unjudged:
-        return replace(found, notes=(*notes, *found.notes))
+        return replace(advice, notes=(*notes, *advice.notes))
     from pruner.advice.advisor import NO_DROPS  # slow, and --help does without
 
-    withheld = [NO_DROPS] if found.useless else []
-    return replace(found, useless={}, notes=(*notes, *found.notes, *withheld))
+    withheld = [NO_DROPS] if advice.useless else []
+    return replace(advice, useless={}, notes=(*notes, *advice.notes, *withheld))
 
 
 def _log_text(log: Path) -> str:
@@ -122,22 +122,22 @@ def _log_text(log: Path) -> str:
         raise typer.BadParameter(f"cannot read {str(log)!r}: {reason}", param_hint="--log") from error
 
 
-def _whole(found: dict[str, Any]) -> dict[str, Any]:
+def _whole(advice: dict[str, Any]) -> dict[str, Any]:
     """Advice for programs: forecasts of files and bytes are means, and are rounded to whole ones."""
     counts = ("files", "bytes")
 
     def whole(name: str, value: Any) -> Any:
         match value:
             case dict():
-                return {key: whole(key, each) for key, each in cast("dict[str, Any]", value).items()}
+                return {key: whole(key, item) for key, item in cast("dict[str, Any]", value).items()}
             case list() | tuple():
-                return [whole(name, each) for each in cast("list[Any]", value)]
+                return [whole(name, item) for item in cast("list[Any]", value)]
             case float() if any(count in name for count in counts):
                 return round(value)
             case _:
                 return value
 
-    return whole("", found)
+    return whole("", advice)
 
 
 @dataclass
@@ -167,11 +167,11 @@ class _Log:
                 counts[LoggedQuery(text)] += 1
             elif asked.place.rstrip("/") == table.uri.rstrip("/"):
                 counts[asked] += asked.times
-        texts = [each.text for each in counts if each.place is None]
+        texts = [count.text for count in counts if count.place is None]
         ask = _Asking(short, folder, table, tables, self.dialect, texts)
         from pruner.advice.forecast import STATEMENTS as READ  # slow, and --help does without
 
-        found: list[Plan] = []
+        planned: list[Plan] = []
         done = 0
         for asked, times in counts.most_common(STATEMENTS):
             done += 1
@@ -187,12 +187,12 @@ class _Log:
                 self.unjudged = True
                 continue
             self.unjudged |= bool(plans) and _has_other_side(asked, self.dialect)
-            found += plans * times
+            planned += plans * times
         if left := len(counts) - done:
             self.unjudged = True
             were = f"{counted(left, 'statement')} {'was' if left == 1 else 'were'} not looked at"
             self.notes.append(f"{were}: the {STATEMENTS:,} that were come as often or more often")
-        return found
+        return planned
 
 
 def _has_other_side(asked: LoggedQuery, dialect: str) -> bool:
@@ -299,64 +299,66 @@ def _explain(connection: Any, text: str) -> None:
     connection.execute(f"EXPLAIN {text}")
 
 
-def _print(found: Advice) -> None:
-    reads = sum(each.times for each in found.questions)
-    about = "about " if any(each.estimated for each in found.questions) else ""
-    write_line(f"table     {printable(found.uri)}: {counted(found.files, 'file')}, {megabytes(found.bytes)}")
+def _print(advice: Advice) -> None:
+    reads = sum(question.times for question in advice.questions)
+    about = "about " if any(question.estimated for question in advice.questions) else ""
     write_line(
-        f"judged by {counted(len(found.questions), 'question')}, asked {counted(reads, 'time')}, and "
-        f"{counted(found.sampled, 'file')}"
+        f"table     {printable(advice.uri)}: {counted(advice.files, 'file')}, {megabytes(advice.bytes)}"
     )
     write_line(
-        f"read now  {megabytes(int(found.bytes_now))}; with all proposals {about}{megabytes(int(found.bytes_then))}"
+        f"judged by {counted(len(advice.questions), 'question')}, asked {counted(reads, 'time')}, and "
+        f"{counted(advice.sampled, 'file')}"
+    )
+    write_line(
+        f"read now  {megabytes(int(advice.bytes_now))}; with all proposals {about}{megabytes(int(advice.bytes_then))}"
     )
     write_line("")
-    _print_proposals(found)
-    for layout in found.layouts:
+    _print_proposals(advice)
+    for layout in advice.layouts:
         how = "files sorted by" if layout.kind == "sort" else "a partition for each value of"
         share = layout.saved_bytes / max(layout.bytes + layout.saved_bytes, 1)
         write_line(
             f"layout: {how} {printable(layout.column)} would leave {about}{megabytes(int(layout.bytes))} to read "
             f"with ranges alone, {share:.0%} less than as the files lie"
         )
-    for name, reason in found.useless.items():
+    for name, reason in advice.useless.items():
         write_line(f"index {printable(name)}: {reason}; DROP INDEX {printable(name)} would lose nothing")
     write_line("")
-    _print_questions(found)
-    if any(each.estimated for each in found.questions):
+    _print_questions(advice)
+    if any(question.estimated for question in advice.questions):
         write_line(
-            f"note: ~ is an estimate, by the data of {found.sampled:,} of {counted(found.files, 'file')}"
+            f"note: ~ is an estimate, by the data of {advice.sampled:,} of {counted(advice.files, 'file')}"
         )
-    for note in found.notes:
+    for note in advice.notes:
         write_line(f"note: {printable(note)}")
 
 
-def _print_proposals(found: Advice) -> None:
-    if not found.proposals:
+def _print_proposals(advice: Advice) -> None:
+    if not advice.proposals:
         write_line("no index would save a hundredth of what is read")
-    for number, each in enumerate(found.proposals, 1):
-        write_line(f"{number}. {printable(each.sql)}")
+    for number, proposal in enumerate(advice.proposals, 1):
+        write_line(f"{number}. {printable(proposal.sql)}")
         write_line(
-            f"   saves {'about ' if each.estimated else ''}"
-            f"{megabytes(int(each.saved_bytes))} ({each.saved_bytes / max(found.bytes_now, 1):.0%}) and "
-            f"{counted(round(each.saved_files), 'file')}; takes {megabytes(each.bytes)} and "
-            f"{each.seconds:.1f} s of one core"
+            f"   saves {'about ' if proposal.estimated else ''}"
+            f"{megabytes(int(proposal.saved_bytes))} ({proposal.saved_bytes / max(advice.bytes_now, 1):.0%}) and "
+            f"{counted(round(proposal.saved_files), 'file')}; takes {megabytes(proposal.bytes)} and "
+            f"{proposal.seconds:.1f} s of one core"
         )
-        helped = ", ".join(map(str, each.helped[:SHOWN]))
-        write_line(f"   because {each.reason}; helps question {helped}")
+        helped = ", ".join(map(str, proposal.helped[:SHOWN]))
+        write_line(f"   because {proposal.reason}; helps question {helped}")
 
 
-def _print_questions(found: Advice) -> None:
+def _print_questions(advice: Advice) -> None:
     rows: Iterable[tuple[object, ...]] = (
         (
-            each.number,
-            each.times,
-            round(each.files_now),
-            f"~{round(each.files_then):,}" if each.estimated else round(each.files_then),
-            megabytes(int(each.bytes_now)),
-            f"{'~' if each.estimated else ''}{megabytes(int(each.bytes_then))}",
-            each.predicate[:80],
+            question.number,
+            question.times,
+            round(question.files_now),
+            f"~{round(question.files_then):,}" if question.estimated else round(question.files_then),
+            megabytes(int(question.bytes_now)),
+            f"{'~' if question.estimated else ''}{megabytes(int(question.bytes_then))}",
+            question.predicate[:80],
         )
-        for each in found.questions[:SHOWN]
+        for question in advice.questions[:SHOWN]
     )
     print_columns(("question", "times", "files now", "then", "bytes now", "then", "predicate"), rows)

@@ -81,7 +81,7 @@ def demo() -> None:
         outcomes = {name: _measured(sides, sql) for name, sql in QUERIES.items()}
         _print_outcomes(outcomes)
         _print_explanation(sides)
-    differing = [name for name, each in outcomes.items() if not each.equal]
+    differing = [name for name, outcome in outcomes.items() if not outcome.equal]
     if differing:
         raise PrunerError(
             f"the answers to {', '.join(differing)} differ with and without pruning: report this fault"
@@ -98,13 +98,13 @@ def _index(table: Table) -> None:
     table.create_index("hours", on="hour(departure)", using="bitmap", progress=False)
     table.create_index("planes", on="tail", using="bloom_filter", progress=False)
     seconds = time.perf_counter() - started
-    found = table.status()
-    stored = sum(index.bytes for index in found.indexes)
+    status = table.status()
+    stored = sum(index.bytes for index in status.indexes)
     write_line(
-        f"flights: 180,000 made-up flights in {found.slices:,} Parquet files, {megabytes(_size(table))}; "
+        f"flights: 180,000 made-up flights in {status.slices:,} Parquet files, {megabytes(_size(table))}; "
         f"three indexes made in {seconds:.1f} s, {megabytes(stored)}"
     )
-    for index in found.indexes:
+    for index in status.indexes:
         write_line(f"  {index.name}: {index.using}")
     write_line("")
 
@@ -126,13 +126,13 @@ def _measured(sides: _Sides, sql: str) -> _Outcome:
     """Run a query both ways in turn, so that a machine that slows down slows both."""
     times: tuple[list[float], list[float]] = ([], [])
     expected: list[tuple[Any, ...]] = []
-    found: list[tuple[Any, ...]] = []
+    timings: list[tuple[Any, ...]] = []
     for _ in range(RUNS):
         expected = _timed(lambda: sides.plain.execute(sql).fetchall(), times[0])
-        found = _timed(lambda: sides.pruned.execute(sql).fetchall(), times[1])
+        timings = _timed(lambda: sides.pruned.execute(sql).fetchall(), times[1])
     plan = sides.pruned.last_plans[-1].plan
     unpruned, pruned = map(statistics.median, times)
-    return _Outcome(plan.kept, plan.total, plan.bytes_kept, unpruned, pruned, found == expected)
+    return _Outcome(plan.kept, plan.total, plan.bytes_kept, unpruned, pruned, timings == expected)
 
 
 def _timed(run: Callable[[], list[tuple[Any, ...]]], times: list[float]) -> list[tuple[Any, ...]]:
@@ -148,8 +148,8 @@ def _print_outcomes(outcomes: dict[str, _Outcome]) -> None:
     print_columns(
         ("query", "files read", "of", "MB read", "DuckDB, ms", "pruned, ms", "ratio", "answers"),
         (
-            (name, each.kept, each.total, *_figures(each), "equal" if each.equal else "DIFFER")
-            for name, each in outcomes.items()
+            (name, outcome.kept, outcome.total, *_figures(outcome), "equal" if outcome.equal else "DIFFER")
+            for name, outcome in outcomes.items()
         ),
     )
 

@@ -75,8 +75,8 @@ def _version(name: str, adapter: VersionedAdapter) -> Finding:
     installed = f"version {version} is installed (tested versions: {', '.join(adapter.tested_versions)})"
     problem = adapter.self_test()
     if problem is not None:
-        found = f"{installed}; the self-test failed, so that statements run unpruned: {problem}"
-        return Finding(probe, Level.WARNING, found, "install a tested version")
+        newest = f"{installed}; the self-test failed, so that statements run unpruned: {problem}"
+        return Finding(probe, Level.WARNING, newest, "install a tested version")
     return Finding(probe, Level.OK, f"{installed}; the self-test found no problem")
 
 

@@ -66,25 +66,27 @@ def errors(message: MessageArgument = None, output: OutputOption = Output.TEXT) 
                 param_hint="MESSAGE",
             )
     if output is Output.JSON:
-        print_json([asdict(each) for each in shown])
+        print_json([asdict(explanation) for explanation in shown])
         return
     area = ""
-    for each in shown:
-        if each.area != area:
-            area = each.area
+    for explanation in shown:
+        if explanation.area != area:
+            area = explanation.area
             write_line(f"{area}\n")
-        for text in each.messages:
+        for text in explanation.messages:
             write_line(f"  {text}")
-        write_line(f"    cause   {each.cause}")
-        write_line(f"    remedy  {each.remedy}\n")
+        write_line(f"    cause   {explanation.cause}")
+        write_line(f"    remedy  {explanation.remedy}\n")
 
 
 def explained() -> list[Explained]:
     """What `errors.toml` has."""
     stored: dict[str, Any] = tomllib.loads(files("pruner.cli").joinpath("errors.toml").read_text("utf-8"))
     return [
-        Explained(each["area"], each["cause"], each["remedy"], (*each["messages"], *each.get("told", ())))
-        for each in stored["errors"]
+        Explained(
+            error["area"], error["cause"], error["remedy"], (*error["messages"], *error.get("told", ()))
+        )
+        for error in stored["errors"]
     ]
 
 
@@ -92,9 +94,9 @@ def meaning(shown: str, among: list[Explained]) -> list[Explained]:
     """What one error as it was shown means: of several messages that fit, the one with most words of its own."""
     text = _BEFORE.sub("", " ".join(shown.split()))
     fitting = [
-        (len(message.replace(HOLE, "")), each, message)
-        for each in among
-        for message in each.messages
+        (len(message.replace(HOLE, "")), explanation, message)
+        for explanation in among
+        for message in explanation.messages
         if re.fullmatch(_pattern(message), text)
     ]
     if not fitting:
@@ -109,22 +111,29 @@ def partly(text: str, among: list[Explained]) -> list[Explained]:
     Where there are none, explain those that share most words with the text, which may have values between them.
     """
     words = _folded(_BEFORE.sub("", text))
-    fitting = {message for each in among for message in each.messages if _is_partly(words, message)}
+    fitting = {
+        message for explanation in among for message in explanation.messages if _is_partly(words, message)
+    }
     if not fitting:
-        shares = {message: _shared(words, message) for each in among for message in each.messages}
+        shares = {
+            message: _shared(words, message) for explanation in among for message in explanation.messages
+        }
         most = max(shares.values())
         fitting = {message for message, share in shares.items() if share == most > 0}
-    found = [replace(each, messages=tuple(m for m in each.messages if m in fitting)) for each in among]
-    return [each for each in found if each.messages]
+    explained = [
+        replace(explanation, messages=tuple(m for m in explanation.messages if m in fitting))
+        for explanation in among
+    ]
+    return [explanation for explanation in explained if explanation.messages]
 
 
 def _shared(words: str, message: str) -> int:
     """Characters that a text shares with a message, where it is a part of one as it may be shown; 0 where it is not."""
     parts = message.casefold().split(HOLE)
-    found = max((_shared_from(words, parts[at:], at > 0) for at in range(len(parts))), default="", key=len)
+    shared = max((_shared_from(words, parts[at:], at > 0) for at in range(len(parts))), default="", key=len)
     told = len(_QUOTED.sub("", words))
-    enough = len(re.findall(r"\w+", found)) >= _OWN_WORDS and len(found) >= _OWN_SHARE * told
-    return len(found) if enough else 0
+    enough = len(re.findall(r"\w+", shared)) >= _OWN_WORDS and len(shared) >= _OWN_SHARE * told
+    return len(shared) if enough else 0
 
 
 def _shared_from(words: str, parts: list[str], after_value: bool) -> str:

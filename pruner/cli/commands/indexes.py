@@ -69,16 +69,16 @@ def follow(
                 try:
                     result = refresh()
                 except PrunerError as error:
-                    found = [f"{error}; trying again in {interval:g} s"]
+                    messages = [f"{error}; trying again in {interval:g} s"]
                 else:
-                    found = complaints(result)
+                    messages = complaints(result)
                     if first or result.indexed or result.resumed:
                         say(result)
                     first = False
                 # The same trouble in every round is said once.
-                for sentence in found if found != said else ():
+                for sentence in messages if messages != said else ():
                     complain(sentence)
-                said = found
+                said = messages
                 time.sleep(interval)
         except _Stopped:
             return
@@ -104,22 +104,22 @@ def _stoppable() -> Generator[None]:
 # Indexes as `pruner status` and `pruner show-indexes` list them.
 
 
-def print_indexes(found: TableStatus) -> None:
+def print_indexes(status: TableStatus) -> None:
     """Write a table of the indexes, and a line for whatever is to be said of one."""
     from pruner.maintenance.status import REASONS  # with what works on arrays, which --help does without
 
     header = ("index", "type", "columns", "covered", "of", "segments", "bytes", "refreshed")
-    if found.indexes:
-        print_columns(header, (_index_row(index) for index in found.indexes))
+    if status.indexes:
+        print_columns(header, (_index_row(index) for index in status.indexes))
     else:
-        write_line("no indexes are known" if found.fallbacks else "no indexes")
-    for note in _notes(found.indexes, REASONS, found.noun):
+        write_line("no indexes are known" if status.fallbacks else "no indexes")
+    for note in _notes(status.indexes, REASONS, status.noun):
         write_line(f"note: {printable(note)}")
-    for name, use in found.hudi_indexes.items():
+    for name, use in status.hudi_indexes.items():
         write_line(f"the table's own index {printable(name)}: {use}")
-    for reason in found.fallbacks:
+    for reason in status.fallbacks:
         write_line(f"note: {printable(reason)}")
-    for place, sentence in found.problems.items():
+    for place, sentence in status.problems.items():
         write_line(f"problem: {printable(problem_of(place, sentence))}")
 
 
@@ -157,7 +157,7 @@ def _notes(indexes: Iterable[IndexStatus], reasons: Mapping[str, str], noun: str
 def _about(index: IndexStatus, reasons: Mapping[str, str], noun: str) -> Iterator[tuple[str, str]]:
     """The sentences about an index without their subject, as they read of one index and of several."""
     if index.uncovered:
-        why = ", ".join(f"{count:,} {reasons[each]}" for each, count in index.uncovered.items())
+        why = ", ".join(f"{count:,} {reasons[reason]}" for reason, count in index.uncovered.items())
         yield f"does not cover {noun}s: {why}", f"do not cover {noun}s: {why}"
     if index.gone:
         why, whole = no_more(index.gone), index.is_without_columns
@@ -243,9 +243,11 @@ def sql(
     from pruner.ddl.parser import DropIndex, ShowIndexes, parse_statements
 
     parsed = parse_statements(given_text(statement, "statement", "STATEMENT"))
-    if dry_run and any(isinstance(each, (DropIndex, ShowIndexes)) for each in parsed):
+    if dry_run and any(isinstance(statement, (DropIndex, ShowIndexes)) for statement in parsed):
         raise typer.BadParameter("only CREATE INDEX and REFRESH INDEX have a cost", param_hint="--dry-run")
-    if index_uri is not None and any(isinstance(each, DropIndex) and each.table is None for each in parsed):
+    if index_uri is not None and any(
+        isinstance(statement, DropIndex) and statement.table is None for statement in parsed
+    ):
         raise typer.BadParameter("name the table: DROP INDEX name ON table", param_hint="--index-uri")
     tables = catalog(pairs(table, "--table"), index_uri, option)
     complaints: list[str] = []
@@ -332,7 +334,10 @@ def _place_of(master: str | None) -> Generator[Run]:
 
 def _compacting(table: Table, result: RefreshResult) -> RefreshResult:
     """Keep the segments few while a table is followed: every round that indexes something leaves a batch."""
-    if result.indexed and max((each.segments for each in table.status().indexes), default=0) > WATCH_SEGMENTS:
+    if (
+        result.indexed
+        and max((index.segments for index in table.status().indexes), default=0) > WATCH_SEGMENTS
+    ):
         table.compact()
     return result
 
@@ -343,18 +348,22 @@ def status(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show coverage, age and size of each index."""
-    found = table.status()
+    table_status = table.status()
     if output is Output.JSON:
-        print_json(_status_json(found))
+        print_json(_status_json(table_status))
         return
-    for place, uri in enumerate(found.roots or (found.uri,)):
-        write_line(f"{'' if place else 'table':<9} {printable(uri)}{'' if place else f' ({found.format})'}")
-    write_line(f"snapshot  {printable(found.snapshot_id)}")
-    write_line(f"{found.noun + 's':<9} {found.slices:,}, of which {found.coverable:,} can be indexed")
-    for reason, count in found.uncoverable.items():
+    for place, uri in enumerate(table_status.roots or (table_status.uri,)):
+        write_line(
+            f"{'' if place else 'table':<9} {printable(uri)}{'' if place else f' ({table_status.format})'}"
+        )
+    write_line(f"snapshot  {printable(table_status.snapshot_id)}")
+    write_line(
+        f"{table_status.noun + 's':<9} {table_status.slices:,}, of which {table_status.coverable:,} can be indexed"
+    )
+    for reason, count in table_status.uncoverable.items():
         write_line(f"          {count:,} cannot: {printable(reason)}")
     write_line("")
-    print_indexes(found)
+    print_indexes(table_status)
 
 
 @on_table
@@ -363,11 +372,11 @@ def show_indexes(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """List the indexes, as SHOW INDEXES does."""
-    found = table.status()
+    status = table.status()
     if output is Output.JSON:
-        print_json(_indexes_json(found))
+        print_json(_indexes_json(status))
     else:
-        print_indexes(found)
+        print_indexes(status)
 
 
 def _statement_json(result: SqlResult) -> dict[str, Any]:
@@ -402,25 +411,25 @@ def _refresh_json(result: RefreshResult) -> dict[str, Any]:
     }
 
 
-def _status_json(found: TableStatus) -> dict[str, Any]:
+def _status_json(status: TableStatus) -> dict[str, Any]:
     return {
-        "format": found.format,
-        "roots": found.roots,
-        "snapshot_id": found.snapshot_id,
-        "slices": found.slices,
-        "coverable": found.coverable,
-        "uncoverable": found.uncoverable,
-        **_indexes_json(found),
-        "problems": found.problems,
+        "format": status.format,
+        "roots": status.roots,
+        "snapshot_id": status.snapshot_id,
+        "slices": status.slices,
+        "coverable": status.coverable,
+        "uncoverable": status.uncoverable,
+        **_indexes_json(status),
+        "problems": status.problems,
     }
 
 
-def _indexes_json(found: TableStatus) -> dict[str, Any]:
+def _indexes_json(status: TableStatus) -> dict[str, Any]:
     return {
-        "table": found.uri,
-        "indexes": [asdict(index) for index in found.indexes],
-        "hudi_indexes": found.hudi_indexes,
-        "fallbacks": found.fallbacks,
+        "table": status.uri,
+        "indexes": [asdict(index) for index in status.indexes],
+        "hudi_indexes": status.hudi_indexes,
+        "fallbacks": status.fallbacks,
     }
 
 
@@ -473,16 +482,16 @@ def _counts(result: RefreshResult) -> str:
     return counts
 
 
-def _cost(found: IndexEstimate) -> str:
+def _cost(cost: IndexEstimate) -> str:
     """What an index would cost, and what is to be said against it."""
-    share = found.bytes / max(found.table_bytes, 1)
-    values = [f"{count:,} values of {name} a file" for name, count in found.values_per_file.items() if count]
+    share = cost.bytes / max(cost.table_bytes, 1)
+    values = [f"{count:,} values of {name} a file" for name, count in cost.values_per_file.items() if count]
     parts = [
-        f"about {megabytes(found.bytes)} ({share:.0%} of the files)",
-        f"{found.seconds:.1f} s of one core",
+        f"about {megabytes(cost.bytes)} ({share:.0%} of the files)",
+        f"{cost.seconds:.1f} s of one core",
         *values,
     ]
-    return "; ".join([", ".join(parts), *filter(None, (found.better, found.refused))])
+    return "; ".join([", ".join(parts), *filter(None, (cost.better, cost.refused))])
 
 
 def _complaints(result: RefreshResult) -> list[str]:

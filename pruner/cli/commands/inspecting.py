@@ -34,9 +34,9 @@ def inspect(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show the values of an index and their files."""
-    found = list(islice(table.inspect(index, prefix, positions=rows), limit + 1))
-    shown = found[:limit]
-    more = len(found) > limit
+    listed = list(islice(table.inspect(index, prefix, positions=rows), limit + 1))
+    shown = listed[:limit]
+    more = len(listed) > limit
     if output is Output.JSON:
         entries = [asdict(entry) for entry in shown]
         print_json({"table": table.uri, "index": index, "entries": entries, "more": more})
@@ -64,13 +64,13 @@ def tables(output: OutputOption = Output.TEXT) -> None:
     from pruner.catalog.config import FILE_NAME, load
 
     config = load()
-    listed = [(each.name or "", each.uris, each.aliases, each.index_uri) for each in config.tables]
+    listed = [(table.name or "", table.uris, table.aliases, table.index_uri) for table in config.tables]
     if output is Output.JSON:
-        found = [
+        entries = [
             {"name": name, "uris": uris, "aliases": aliases, "index_uri": index_uri}
             for name, uris, aliases, index_uri in listed
         ]
-        print_json({"config": None if config.path is None else str(config.path), "tables": found})
+        print_json({"config": None if config.path is None else str(config.path), "tables": entries})
     elif config.path is None:
         write_line(f"there is no {FILE_NAME} in this folder or above, so no table has a name")
     else:
@@ -103,28 +103,28 @@ def map_(
     """Draw coverage, and the ranges of columns over the files."""
     from pruner.maintenance.mapping import map_lines, map_page
 
-    found = table.map(column or (), history=history)
+    drawn = table.map(column or (), history=history)
     if html is not None:
-        write_page(html, map_page(found))
+        write_page(html, map_page(drawn))
     elif output is Output.JSON:
-        print_json(_map_json(found))
+        print_json(_map_json(drawn))
     else:
-        for line in map_lines(found):
+        for line in map_lines(drawn):
             write_line(printable(line))
 
 
-def _map_json(found: TableMap) -> dict[str, Any]:
+def _map_json(drawn: TableMap) -> dict[str, Any]:
     indexes = [
-        {"index": each.name, "using": each.using, "strip": each.strip, "problem": each.problem}
-        for each in found.indexes
+        {"index": index.name, "using": index.using, "strip": index.strip, "problem": index.problem}
+        for index in drawn.indexes
     ]
-    columns = [{**asdict(each), "verdict": each.verdict} for each in found.columns]
+    columns = [{**asdict(column), "verdict": column.verdict} for column in drawn.columns]
     return {
-        "table": found.uri,
-        "slices": found.slices,
-        "bytes": found.bytes,
+        "table": drawn.uri,
+        "slices": drawn.slices,
+        "bytes": drawn.bytes,
         "indexes": indexes,
         "columns": columns,
-        "undrawn": list(found.undrawn),
-        "history": [asdict(each) for each in found.history],
+        "undrawn": list(drawn.undrawn),
+        "history": [asdict(coverage) for coverage in drawn.history],
     }

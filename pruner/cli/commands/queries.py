@@ -105,7 +105,7 @@ def query(
         connection = adapter.connect(known, config={})
         _require_questions(connection, select)
         # A table whose alias the query may name as well is one table.
-        opened = {tables.own_name(name): each for name, each in known.items()}.values()
+        opened = {tables.own_name(name): table for name, table in known.items()}.values()
         spelled = None if output is RowsFormat.PARQUET else _run_spelled(connection, select)
         if spelled is not None:
             failed, columns = spelled
@@ -186,7 +186,7 @@ def _indexes(tables: Iterable[Table]) -> dict[str, Field]:
     """The indexes over expressions that one of the tables alone has by their name."""
     from pruner.maintenance.expressions import fields_by_name  # slow, too
 
-    named = [each for table in tables for each in fields_by_name(table.indexes(), table.schema)]
+    named = [indexed for table in tables for indexed in fields_by_name(table.indexes(), table.schema)]
     times = Counter(name for name, _ in named)
     return {name: field for name, field in named if times[name] == 1}
 

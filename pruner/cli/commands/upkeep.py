@@ -96,12 +96,12 @@ def vacuum(
 
 def _seconds(text: str) -> float:
     """A duration as people write it: `90s`, `30m`, `12h`, `7d`."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
         raise typer.BadParameter(
             f"{text!r} is not an age: write a number and s, m, h or d, such as 12h", param_hint="--older-than"
         )
-    return float(found["number"]) * _UNITS[found["unit"]]
+    return float(match["number"]) * _UNITS[match["unit"]]
 
 
 @on_table

@@ -67,12 +67,12 @@ class ExpressionStatistics:
         """What plans make of one of them."""
         if name in self._unused:
             return f"not used: {self._unused[name]}"
-        found = next(each for each in self.used if each.partition == name)
-        return f"used for {found.made_by.functions[0].name}({found.column.name})"
+        derived = next(used_one for used_one in self.used if used_one.partition == name)
+        return f"used for {derived.made_by.functions[0].name}({derived.column.name})"
 
     def over(self, about: Field) -> Iterator[Derived]:
         """Those over an expression."""
-        return (each for each in self.used if each.made_by.text == about.expression)
+        return (used_one for used_one in self.used if used_one.made_by.text == about.expression)
 
     def records(self, derived: Derived, about: Field, schema: pa.Schema) -> tuple[pa.Table, tuple[str, ...]]:
         """The records of an expression, for the slices whose values of the column are those of the comparison.
@@ -100,12 +100,12 @@ class ExpressionStatistics:
             .filter(pa.array((low >= _FIRST_DAY) & (high <= _LAST_DAY), pa.bool_()))
         )
         column = ".".join(derived.column.path)
-        found, notes = stat_records(
+        records, notes = stat_records(
             *common, about, schema, self._indexes.statistics(derived.partition, column)
         )
-        kept: Any = found.filter(compute.is_in(found.column("__slice"), value_set=inside))
-        if kept.num_rows < found.num_rows:
-            lost = found.num_rows - kept.num_rows
+        kept: Any = records.filter(compute.is_in(records.column("__slice"), value_set=inside))
+        if kept.num_rows < records.num_rows:
+            lost = records.num_rows - kept.num_rows
             notes += (
                 f"{counted(lost, FILE_GROUP)} kept: nothing shows that their values lie where engines agree",
             )
@@ -121,11 +121,11 @@ class ExpressionStatistics:
             self._unused = dict.fromkeys(names, str(error))
             return
         for name in names:
-            found = self._derived(name, definitions[name]) if name in definitions else _NO_COLUMN
-            if isinstance(found, str):
-                self._unused[name] = found
+            derived = self._derived(name, definitions[name]) if name in definitions else _NO_COLUMN
+            if isinstance(derived, str):
+                self._unused[name] = derived
             else:
-                yield found
+                yield derived
 
     def _derived(self, name: str, definition: Definition) -> Derived | str:
         """The index of a definition; the reason where it is not used."""
@@ -142,22 +142,22 @@ class ExpressionStatistics:
         try:
             column = self._snapshot.schema.find((definition.columns[0],), case_sensitive=True)
             asked = Call(definition.function, (Column(column.path),))
-            found = canonical(asked, lambda _: column, SqlEngine.SPARK)
+            form = canonical(asked, lambda _: column, SqlEngine.SPARK)
         except (SchemaError, NotCanonical) as error:
             return str(error)
-        agrees = all(row.evaluation.domain == MOMENTS for row in found.functions)
+        agrees = all(row.evaluation.domain == MOMENTS for row in form.functions)
         if not (agrees and pa.types.is_date32(column.type)):
             return (
                 f"Hudi records neither the time zone nor the values of {definition.function}({column.name}), "
                 "so that nothing shows that engines agree on them"
             )
-        return Derived(name, found, column)
+        return Derived(name, form, column)
 
 
 def _made(derived: Derived) -> Provenance:
     """What a record of an index of pruner's would say of such values."""
     agreed = set(map(str, SqlEngine)).intersection(
-        *(each.evaluation.compared for each in derived.made_by.functions)
+        *(function.evaluation.compared for function in derived.made_by.functions)
     )
     return Provenance(
         "hudi", REGISTRY_VERSION, tuple(sorted(agreed)), (SourceColumn(str(derived.column.type), None, True),)

@@ -84,11 +84,11 @@ class KeyLookup(ABC):
         if values is None or len(values) > MOST_KEYS:
             return None
         try:
-            found = self._holding([text_of(value) for value in values], at)
+            mask = self._holding([text_of(value) for value in values], at)
         except (UnicodeDecodeError, FormatError, StorageError) as error:
             self._notes[str(error)] = None
             return None
-        return found
+        return mask
 
     @abstractmethod
     def _holding(self, keys: list[str], at: NDArray[np.intp] | None) -> Mask | None:
@@ -153,13 +153,13 @@ class RecordIndexLookup(KeyLookup):
         ordinals: list[int | None] = compute.index_in(
             pa.array([place.file_id for place in places], pa.string()), value_set=ids
         ).to_pylist()
-        found = np.zeros(len(self._snapshot), np.bool_)
+        mask = np.zeros(len(self._snapshot), np.bool_)
         for place, ordinal in zip(places, ordinals, strict=True):
             if ordinal is None or self._partition(ordinal) != place.partition:
                 self._notes[_ELSEWHERE] = None
                 return None
-            found[ordinal] = True
-        return found if at is None else found[at]
+            mask[ordinal] = True
+        return mask if at is None else mask[at]
 
     def _partition(self, ordinal: int) -> str:
         snapshot = self._snapshot
@@ -217,7 +217,7 @@ class KeyFilterLookup(KeyLookup):
         if len(asked) > MOST_FILTERS:
             self._notes[f"its filters are read for {MOST_FILTERS:,} files at most"] = None
             return None
-        found = np.ones(len(asked), np.bool_)
+        mask = np.ones(len(asked), np.bool_)
         files = self._files(asked)
         filters = self._indexes.filters
         to_read, whole = filters.bytes_of(len(files)), int(self._snapshot.sizes[asked].sum())
@@ -225,8 +225,8 @@ class KeyFilterLookup(KeyLookup):
             self._notes["its filters are not small beside the files that they could save"] = None
             return None
         for place, held in filters.holding(files, keys):
-            found[place] = held
-        return found
+            mask[place] = held
+        return mask
 
     def _files(self, ordinals: NDArray[np.intp]) -> dict[int, tuple[str, str]]:
         """Partition and name of each base file without log files, by its place among the slices."""
@@ -251,11 +251,11 @@ def implied_keys(
     if form is None:
         return None
     values: dict[str, Sequence[int | bytes]] = {}
-    for field, found in required_values(predicate, semantics):
+    for field, keys in required_values(predicate, semantics):
         known = values.get(field.name)
         usable = len(field.path) == 1 and not field.partition and field.dispute is None
-        if usable and (known is None or len(found) < len(known)):
-            values[field.name] = found
+        if usable and (known is None or len(keys) < len(known)):
+            values[field.name] = keys
     if not all(column in values for column in form.columns):
         return None
     if not 0 < prod(len(values[column]) for column in form.columns) <= MOST_KEYS:

@@ -120,15 +120,15 @@ class _ByPartition:
                 return evidence
             paths = self._snapshot.partitions.paths
             if sets is None or wanted is None or len(wanted | self._read) > FEW * len(paths):
-                found, self._notes = self._load(None)
+                loaded, self._notes = self._load(None)
                 self._sets = None
             else:
                 more = sorted(wanted - self._read)
                 sets = [*sets, tuple(str(paths[ordinal].as_py()) for ordinal in more)]
-                found, self._notes = self._load(sets)
+                loaded, self._notes = self._load(sets)
                 self._sets, self._read = sets, wanted | self._read
-            self._evidence = found
-            return found
+            self._evidence = loaded
+            return loaded
 
     def _partitions(self, at: NDArray[np.intp]) -> frozenset[int]:
         return frozenset(np.unique(np.asarray(self._snapshot.partition_ordinals)[at]).tolist())
@@ -154,17 +154,17 @@ class HudiOwnIndexes:
         self._indexes = indexes
         self._snapshot = snapshot
 
-    def add(self, about: Field, found: Sources) -> None:
+    def add(self, about: Field, sources: Sources) -> None:
         """Add what is known of a field to its sources, or why it cannot be used."""
-        self._add_statistics(about, found)
-        self._add_expressions(about, found)
+        self._add_statistics(about, sources)
+        self._add_expressions(about, sources)
         if about.path == (RECORD_KEY,) and about.expression is None and about.conflict is None:
-            found.usable += self._over_keys
+            sources.usable += self._over_keys
 
     @property
     def expressions(self) -> list[tuple[str, str]]:
         """Names and forms of the expressions that indexes are over and that plans can ask."""
-        return [(each.name, each.made_by.text) for each in self._expressions.used]
+        return [(used_one.name, used_one.made_by.text) for used_one in self._expressions.used]
 
     def implied(
         self, predicate: BoundExpr, semantics: Semantics
@@ -220,23 +220,23 @@ class HudiOwnIndexes:
 
     @cached_property
     def _over_keys(self) -> list[Source]:
-        found = [] if self._record_index is None else [self._record_index.source]
+        sources = [] if self._record_index is None else [self._record_index.source]
         if BLOOM_FILTERS in self._indexes.names:
-            found.append(KeyFilterLookup(self._indexes, self._snapshot, self._record_index).source)
-        return found
+            sources.append(KeyFilterLookup(self._indexes, self._snapshot, self._record_index).source)
+        return sources
 
-    def _add_statistics(self, about: Field, found: Sources) -> None:
+    def _add_statistics(self, about: Field, sources: Sources) -> None:
         if COLUMN_STATS not in self._indexes.names or not _is_column(about):
             return
-        if any(map(self._covers_all, found.usable)):
+        if any(map(self._covers_all, sources.usable)):
             return
         if len(self._snapshot) >= LARGE and len(self._snapshot.partitions.paths) > 1:
-            self._add_by_partition(about, found)
+            self._add_by_partition(about, sources)
             return
         read = partial(stat_records, self._indexes, self._files, self._snapshot, about)
-        self._add_records(NAME, about, found, read)
+        self._add_records(NAME, about, sources, read)
 
-    def _add_by_partition(self, about: Field, found: Sources) -> None:
+    def _add_by_partition(self, about: Field, sources: Sources) -> None:
         """Add statistics that are read for the partitions that are asked about."""
         kind = _kind_for(about)
         if kind is None:
@@ -244,34 +244,34 @@ class HudiOwnIndexes:
         column = ".".join(about.path)
 
         def load(partitions: Sequence[Sequence[str]] | None) -> tuple[Evidence, tuple[str, ...]]:
-            parts = [self._indexes.column_stats(column, each) for each in partitions or (None,)]
+            parts = [self._indexes.column_stats(column, partition) for partition in partitions or (None,)]
             stats = parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
             common = (self._indexes, self._files, self._snapshot, about, kind.record_schema)
             records, notes = stat_records(*common, stats)
             evidence = kind.load(records, len(self._snapshot), about)
             return evidence, tuple(f"column {about.name}: {note}" for note in notes)
 
-        found.usable.append(statistics_by_partition(NAME, _USING, self._snapshot, load))
+        sources.usable.append(statistics_by_partition(NAME, _USING, self._snapshot, load))
 
-    def _add_expressions(self, about: Field, found: Sources) -> None:
+    def _add_expressions(self, about: Field, sources: Sources) -> None:
         for derived in self._expressions.over(about) if about.expression is not None else ():
-            if not any(map(self._covers_all, found.usable)):
+            if not any(map(self._covers_all, sources.usable)):
                 read = partial(self._expressions.records, derived, about)
-                self._add_records(derived.name, about, found, read)
+                self._add_records(derived.name, about, sources, read)
 
-    def _add_records(self, name: str, about: Field, found: Sources, read: _Read) -> None:
+    def _add_records(self, name: str, about: Field, sources: Sources, read: _Read) -> None:
         kind = _kind_for(about)
         if kind is None:
             return
         try:
             records, notes = read(kind.record_schema)
         except (FormatError, StorageError) as error:
-            found.fallbacks.append(f"index {name}: {error}")
+            sources.fallbacks.append(f"index {name}: {error}")
             return
-        found.fallbacks += [f"index {name}: column {about.name}: {note}" for note in notes]
+        sources.fallbacks += [f"index {name}: column {about.name}: {note}" for note in notes]
         if records.num_rows:
             evidence = kind.load(records, len(self._snapshot), about)
-            found.usable.append(of_records(name, _USING, evidence))
+            sources.usable.append(of_records(name, _USING, evidence))
 
     @cached_property
     def _files(self) -> FilesOfSlices:

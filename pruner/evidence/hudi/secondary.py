@@ -73,12 +73,12 @@ class SecondaryLookup(KeyLookup):
     def use(self) -> str:
         """What plans make of it, in a few words. This reads it."""
         try:
-            found = self._believed
+            index = self._believed
         except (FormatError, StorageError) as error:
             return f"not used: {error}"
-        if found is None:
+        if index is None:
             return f"not used: {'; '.join(self._notes)}"
-        return f"used for {self.column}: {found.count():,} entries, as many as rows"
+        return f"used for {self.column}: {index.count():,} entries, as many as rows"
 
     def _holding(self, keys: list[str], at: NDArray[np.intp] | None) -> Mask | None:
         believed = self._believed
@@ -154,9 +154,9 @@ class SecondaryIndexes:
         for field, values in required_values(predicate, semantics) if self._names else ():
             usable = len(field.path) == 1 and not field.partition and field.dispute is None
             if usable and field.expression is None and 0 < len(values) <= MOST_LOOK_UPS:
-                found = self._over(field)
-                if found.usable or found.fallbacks:
-                    yield InLeaf(field, tuple(Point(value, value) for value in values)), Alone(found)
+                sources = self._over(field)
+                if sources.usable or sources.fallbacks:
+                    yield InLeaf(field, tuple(Point(value, value) for value in values)), Alone(sources)
 
     def use_of(self, name: str) -> str:
         """What plans make of one of them."""
@@ -168,10 +168,10 @@ class SecondaryIndexes:
 
     def _over(self, field: Field) -> Sources:
         try:
-            of_column = [each for each in self._by_name.values() if each.column == field.name]
+            of_column = [lookup for lookup in self._by_name.values() if lookup.column == field.name]
         except (FormatError, StorageError) as error:
             return Sources(fallbacks=[f"Hudi's secondary indexes: {error}"])
-        return Sources(usable=[each.source for each in of_column])
+        return Sources(usable=[lookup.source for lookup in of_column])
 
     @cached_property
     def _by_name(self) -> dict[str, SecondaryLookup]:

@@ -56,8 +56,8 @@ class FilesOfSlices:
 
     def covered_by(self, stats: pa.Table) -> int:
         """The number of slices of which every file has statistics."""
-        found = compute.index_in(self.names, value_set=stats.column("file").combine_chunks()).is_valid()
-        lacking = np.unique(self.slices[~np.asarray(found)])
+        rows = compute.index_in(self.names, value_set=stats.column("file").combine_chunks()).is_valid()
+        lacking = np.unique(self.slices[~np.asarray(rows)])
         return int(np.count_nonzero(self.of_each)) - len(lacking)
 
 
@@ -88,11 +88,11 @@ def stat_records(
     """
     stats = indexes.column_stats(".".join(about.path)) if stats is None else stats
     at = compute.index_in(files.names, value_set=stats.column("file").combine_chunks())
-    found = np.asarray(at.is_valid())
-    if not found.any():
+    present = np.asarray(at.is_valid())
+    if not present.any():
         return _records(schema, {}, np.empty(0, np.int64), 0), ()
     rows = _rescaled(stats.take(at.drop_null()), about)
-    slices = files.slices[found]
+    slices = files.slices[present]
     per_slice, usable, notes = _joined(rows, slices, files)
     reasons = {**notes}
     doubted = [(reason, mask[per_slice["slice"]]) for reason, mask in _doubted_slices(indexes, snapshot)]

@@ -142,12 +142,12 @@ class _Binder:
         plain = self._tested(node)
         if asked is None:
             return plain
-        found = self._resolver.over(asked, node)
-        if found is None:
+        value = self._resolver.over(asked, node)
+        if value is None:
             return plain
-        if isinstance(found, Unknown):
-            return found if isinstance(plain, Unknown) else plain
-        return same([self._about(found, node), plain])
+        if isinstance(value, Unknown):
+            return value if isinstance(plain, Unknown) else plain
+        return same([self._about(value, node), plain])
 
     def _about(self, target: ColumnValue, node: _Test) -> BoundExpr:
         """A condition on an expression, of the values that an index over it recorded."""
@@ -359,12 +359,12 @@ def _known(
 ) -> BoundExpr:
     """What a condition says of the column; not known where it says nothing."""
     try:
-        found = ask(*asked, **more)
+        known = ask(*asked, **more)
     except NotInvertible as reason:
         return unknown_function(node, str(reason))
-    if isinstance(found, InLeaf) and any(point.low != point.high for point in found.points):
-        return replace(found, text=show(node))
-    return found
+    if isinstance(known, InLeaf) and any(point.low != point.high for point in known.points):
+        return replace(known, text=show(node))
+    return known
 
 
 def _function_in(node: _Test) -> Call | None:

@@ -63,15 +63,17 @@ class _Extended:
                 return bound
             case Same(operands):
                 here = asked | {
-                    each.field.expression for each in operands if isinstance(each, CompareLeaf | InLeaf)
+                    operand.field.expression
+                    for operand in operands
+                    if isinstance(operand, CompareLeaf | InLeaf)
                 }
-                return same([self.whole(each, here) for each in operands])
+                return same([self.whole(operand, here) for operand in operands])
             case Guarded(operands, text):
-                return Guarded(tuple(self.whole(each, asked) for each in operands), text)
+                return Guarded(tuple(self.whole(operand, asked) for operand in operands), text)
             case BoundAnd(operands):
-                return BoundAnd(tuple(self.whole(each, asked) for each in operands))
+                return BoundAnd(tuple(self.whole(operand, asked) for operand in operands))
             case BoundOr(operands):
-                return BoundOr(tuple(self.whole(each, asked) for each in operands))
+                return BoundOr(tuple(self.whole(operand, asked) for operand in operands))
             case BoundNot(operand):
                 return BoundNot(self.whole(operand, asked))
             case BoundIsNull(operand):
@@ -80,9 +82,9 @@ class _Extended:
                 return self._leaf(bound, asked)
 
     def _leaf(self, leaf: Leaf, asked: frozenset[str | None]) -> BoundExpr:
-        found = self._indexed.rising_over(leaf.field, self._semantics)
-        forms = [self._of(each, leaf) for each in found if each.field.expression not in asked]
-        return same([leaf, *(each for each in forms if each is not None)]) if forms else leaf
+        rising = self._indexed.rising_over(leaf.field, self._semantics)
+        forms = [self._of(each, leaf) for each in rising if each.field.expression not in asked]
+        return same([leaf, *(form for form in forms if form is not None)]) if forms else leaf
 
     def _of(self, rising: Rising, leaf: Leaf) -> Leaf | None:
         """What a condition on the column says of the function; None for nothing."""
@@ -98,16 +100,16 @@ class _Extended:
             case InLeaf(_, points, has_null):
                 if len(points) > _MOST_OPTIONS:
                     return None
-                found = [rising.point(Operator.EQ, each) for each in points]
-                return in_leaf(rising.field, found, has_null)
+                widened = [rising.point(Operator.EQ, point) for point in points]
+                return in_leaf(rising.field, widened, has_null)
             case IsNullLeaf():
                 return IsNullLeaf(rising.field)
             case NotNullLeaf(_, value):
                 return NotNullLeaf(rising.field, value)
             case PrefixLeaf(_, prefix, whole):
-                found, is_same = rising.prefix(prefix)
+                widened, is_same = rising.prefix(prefix)
                 if is_same:
                     return PrefixLeaf(rising.field, prefix, whole)
-                return CompareLeaf(rising.field, Operator.EQ, Point(found, found, exact=False))
+                return CompareLeaf(rising.field, Operator.EQ, Point(widened, widened, exact=False))
             case RecurringLeaf():
                 return None  # a remainder says nothing of the order

@@ -143,10 +143,10 @@ class Resolver:
     def _source(self, column: Column) -> Field | str:
         """A column of an indexed expression, as the engine reads it."""
         try:
-            found = as_read(self._find(column.path), self._semantics)
+            field = as_read(self._find(column.path), self._semantics)
         except SchemaError as error:
             return str(error)
-        return found if found.conflict is None else f"column {found.name!r}: {found.conflict}"
+        return field if field.conflict is None else f"column {field.name!r}: {field.conflict}"
 
     def field(self, column: Column, node: Expr) -> Field | Unknown:
         """A column as the engine reads it, or the values of the index of that name.
@@ -174,7 +174,7 @@ class Resolver:
         try:
             return self._schema.find(path, case_sensitive=sensitive)
         except SchemaError:
-            names = {each.name.lower() for each in self._schema.columns}
+            names = {column.name.lower() for column in self._schema.columns}
             if len(path) == 1 or path[0].lower() in names:
                 raise
             with contextlib.suppress(SchemaError):
@@ -183,13 +183,13 @@ class Resolver:
 
     def _is_element(self, path: tuple[str, ...]) -> bool:
         """Tell whether a path leads into a column that is no struct: to the value of a map, say."""
-        names = {each.name.lower(): each.type for each in self._schema.columns}
-        found = names.get(path[0].lower())
+        names = {column.name.lower(): column.type for column in self._schema.columns}
+        number = names.get(path[0].lower())
         return (
             len(path) > 1
-            and found is not None
-            and pa.types.is_nested(found)
-            and not pa.types.is_struct(found)
+            and number is not None
+            and pa.types.is_nested(number)
+            and not pa.types.is_struct(number)
         )
 
     def require_columns(self, *expressions: Expr) -> None:
@@ -238,10 +238,10 @@ class Resolver:
             return field
         if _is_declared_narrow(field, data_type):
             return self._column(field, data_type)
-        found = undo_reading(field.type, data_type, self._semantics)
-        if found is None:
+        reading = undo_reading(field.type, data_type, self._semantics)
+        if reading is None:
             return unknown(node, f"what the engine reads of {field.type} as {data_type} is not certain")
-        return self._column(field, *found)
+        return self._column(field, *reading)
 
     def _rules(self, operand: Expr) -> Semantics:
         """The rules for functions of an operand. Of columns read as a declared type the rounding is undone below."""
@@ -259,13 +259,13 @@ class Resolver:
         else:
             name, call = spelled.function, replace(spelled, type=call.type)
             function = FUNCTIONS[name]
-        places = [place for place, each in enumerate(call.arguments) if not isinstance(each, Literal)]
-        constants = tuple(each for each in call.arguments if isinstance(each, Literal))
+        places = [place for place, argument in enumerate(call.arguments) if not isinstance(argument, Literal)]
+        constants = tuple(argument for argument in call.arguments if isinstance(argument, Literal))
         known = function is not None and function.preimages and len(places) == 1
         if not known or function is None or depth >= MOST_FUNCTIONS:
             return unknown_function(node, f"the function {shown_function(name)} is not known to any index")
         [place] = places
-        if any(each.reads_clock for each in function.preimages):
+        if any(preimage.reads_clock for preimage in function.preimages):
             zoned = self._in_zone(call.arguments[place], node, depth)
             if zoned is not None:
                 return self._applied(function, *zoned, node)
@@ -288,16 +288,16 @@ class Resolver:
         return None if semantics is None else (inner, Use(inner.type, 0, (), semantics))
 
     def _applied(self, function: Function, inner: Subject, use: Use, node: Expr) -> Subject | Unknown:
-        found = function.preimage_of((inner.type, *_types(use.constants)))
-        if found is None:
+        preimage = function.preimage_of((inner.type, *_types(use.constants)))
+        if preimage is None:
             return unknown_function(node, f"the function {function.name} of {inner.type} has no rule")
-        name, traits = found.title or function.name, self._semantics.traits
-        if traits.name not in found.compared:
+        name, traits = preimage.title or function.name, self._semantics.traits
+        if traits.name not in preimage.compared:
             return unknown_function(node, f"the function {name} was not compared with {traits.title}")
         if any(constant.value is None for constant in use.constants):
             return unknown(node, f"the function {name} of NULL")
         try:
-            return FunctionValue(found.rule(use), inner, show(node))
+            return FunctionValue(preimage.rule(use), inner, show(node))
         except NotInvertible as reason:
             return unknown_function(node, str(reason))
 
@@ -336,9 +336,9 @@ def _is_declared_narrow(field: Field, declared: pa.DataType) -> bool:
 
     The field has room for numbers that do not fit; that there are none, evidence makes sure (trap S24).
     """
-    found = [each.arrow for each in field.parquet or ()]
+    types = [type_.arrow for type_ in field.parquet or ()]
     return (
-        bool(found)
+        bool(types)
         and declared in (pa.int8(), pa.int16())
-        and all(each in (pa.int8(), declared) for each in found)
+        and all(each in (pa.int8(), declared) for each in types)
     )

@@ -117,12 +117,12 @@ class FunctionValue:
             raise NotInvertible("a comparison with NaN")
         match self.inverse:
             case Pieces(_, pieces):
-                return self._by_pieces(pieces, [self._by_piece(each, operator, point) for each in pieces])
+                return self._by_pieces(pieces, [self._by_piece(piece, operator, point) for piece in pieces])
             case Periods(_, low, high, where):
                 inside = self.inner.member(where(operator, point), has_null=False)
                 return guarded(inside, self._between(low, high), self.text)
             case Cycles(_, cycles):
-                return self._by_cycles(cycles, [each.where(operator, point) for each in cycles])
+                return self._by_cycles(cycles, [cycle.where(operator, point) for cycle in cycles])
             case Texts(_, compare):
                 return compare(self.inner, operator, point)
             case _:
@@ -138,7 +138,7 @@ class FunctionValue:
             raise NotInvertible("a long list of values of a function")
         if isinstance(self.inverse, Pieces):
             pieces = self.inverse.pieces
-            listed = [self._listed(each, points, has_null=has_null) for each in pieces]
+            listed = [self._listed(piece, points, has_null=has_null) for piece in pieces]
             return self._by_pieces(pieces, listed)
         if isinstance(self.inverse, Periods):
             ranges = [each for point in points for each in self.inverse.where(Operator.EQ, point)]
@@ -148,7 +148,7 @@ class FunctionValue:
             raise NotInvertible("a list with NULL")
         if isinstance(self.inverse, Cycles):
             cycles = self.inverse.cycles
-            ranges = [[r for point in points for r in each.where(Operator.EQ, point)] for each in cycles]
+            ranges = [[r for point in points for r in cycle.where(Operator.EQ, point)] for cycle in cycles]
             return self._by_cycles(cycles, ranges)
         return any_of([self.compare(Operator.EQ, point) for point in points])
 
@@ -183,9 +183,9 @@ class FunctionValue:
         null = self.inner.is_null()
         match self.inverse:
             case Pieces(_, pieces):
-                domain = any_of([self._inside(each) for each in pieces])
+                domain = any_of([self._inside(piece) for piece in pieces])
             case Cycles(_, cycles):
-                domain = any_of([self._between(each.low, each.high) for each in cycles])
+                domain = any_of([self._between(cycle.low, cycle.high) for cycle in cycles])
             case Periods(_, low, high):
                 domain = self._between(low, high)
             case Texts():
@@ -207,17 +207,17 @@ class FunctionValue:
         """What holds on each piece, where the value is in it; in no piece nothing is known."""
         if len(pieces) == 1:
             return guarded(found[0], self._inside(pieces[0]), self.text)
-        inside = [self._inside(each) for each in pieces]
-        parts = [all_of([within, each]) for within, each in zip(inside, found, strict=True)]
+        inside = [self._inside(piece) for piece in pieces]
+        parts = [all_of([within, operand]) for within, operand in zip(inside, found, strict=True)]
         return guarded(any_of(parts), any_of(inside), self.text)
 
     def _by_cycles(self, cycles: Sequence[Cycle], ranges: Sequence[Sequence[Point]]) -> BoundExpr:
         """What holds on each cycle, whose remainders are in the ranges, where the value is in it."""
-        inside = [self._between(each.low, each.high) for each in cycles]
-        found = [self.inner.recurs(each.period, r) for each, r in zip(cycles, ranges, strict=True)]
+        inside = [self._between(cycle.low, cycle.high) for cycle in cycles]
+        by_cycle = [self.inner.recurs(cycle.period, r) for cycle, r in zip(cycles, ranges, strict=True)]
         if len(cycles) == 1:
-            return guarded(found[0], inside[0], self.text)
-        parts = [all_of([within, each]) for within, each in zip(inside, found, strict=True)]
+            return guarded(by_cycle[0], inside[0], self.text)
+        parts = [all_of([within, operand]) for within, operand in zip(inside, by_cycle, strict=True)]
         return guarded(any_of(parts), any_of(inside), self.text)
 
     def _inside(self, piece: Piece) -> BoundExpr:
@@ -229,7 +229,7 @@ class FunctionValue:
             ends.append(self.inner.compare(Operator.GE, Point(low, low)))
         if high is not None:
             ends.append(self.inner.compare(Operator.LE, Point(high, high)))
-        return all_of([each for each in ends if not _is_trivial(each)])
+        return all_of([end for end in ends if not _is_trivial(end)])
 
 
 def _is_trivial(condition: BoundExpr) -> bool:

@@ -68,8 +68,8 @@ def only_field(predicate: BoundExpr) -> Field | None:
     """The one field that a predicate is about; None where there are several or none, or something is not known."""
     if any(unknowns(predicate)):
         return None
-    found = {leaf.field.path: leaf.field for leaf in leaves(predicate)}
-    return next(iter(found.values())) if len(found) == 1 else None
+    fields = {leaf.field.path: leaf.field for leaf in leaves(predicate)}
+    return next(iter(fields.values())) if len(fields) == 1 else None
 
 
 def single_field_parts(predicate: BoundExpr) -> Iterator[BoundExpr]:
@@ -161,7 +161,7 @@ def with_nans_decided(predicate: BoundExpr, semantics: Semantics) -> BoundExpr:
         case BoundIsNull(operand):
             return BoundIsNull(with_nans_decided(operand, semantics))
         case BoundAnd(operands) | BoundOr(operands):
-            inner = tuple(with_nans_decided(each, semantics) for each in operands)
+            inner = tuple(with_nans_decided(operand, semantics) for operand in operands)
             return replace(predicate, operands=_decided(predicate, inner, semantics))
         case _:
             return predicate
@@ -175,18 +175,18 @@ def _decided(
         return operands
     deciding = isinstance(of, BoundOr)
     fields: set[Field] = {
-        each.field
-        for each in operands
-        if isinstance(each, CompareLeaf | InLeaf)
-        and pa.types.is_floating(each.field.type)
-        and not (isinstance(each, InLeaf) and each.has_null)  # which may be NULL of NaN
-        and nan_makes_true(each, semantics) is deciding
+        operand.field
+        for operand in operands
+        if isinstance(operand, CompareLeaf | InLeaf)
+        and pa.types.is_floating(operand.field.type)
+        and not (isinstance(operand, InLeaf) and operand.has_null)  # which may be NULL of NaN
+        and nan_makes_true(operand, semantics) is deciding
     }
     return tuple(
-        replace(each, nan=deciding)
-        if isinstance(each, CompareLeaf)
-        and each.field in fields
-        and nan_makes_true(each, semantics) is not deciding
-        else each
-        for each in operands
+        replace(operand, nan=deciding)
+        if isinstance(operand, CompareLeaf)
+        and operand.field in fields
+        and nan_makes_true(operand, semantics) is not deciding
+        else operand
+        for operand in operands
     )

@@ -83,7 +83,7 @@ def conditions(predicate: BoundExpr) -> list[BoundExpr]:
 
 def listed(operands: Iterable[BoundExpr], longest: Longest) -> list[InLeaf]:
     """The lists of values that follow from conditions that must all be true, one for each field with a short range."""
-    return [found for _, found in _lists(list(operands), longest, negated=False)]
+    return [leaf for _, leaf in _lists(list(operands), longest, negated=False)]
 
 
 def _parts(operand: BoundExpr) -> list[BoundExpr]:
@@ -101,14 +101,14 @@ def _extended(predicate: BoundExpr, longest: Longest, *, negated: bool) -> Bound
         case BoundNot(operand):
             return BoundNot(_extended(operand, longest, negated=not negated))
         case Guarded(operands, text):
-            return Guarded(tuple(_extended(each, longest, negated=negated) for each in operands), text)
+            return Guarded(tuple(_extended(operand, longest, negated=negated) for operand in operands), text)
         case Same(operands):
-            return Same(tuple(_extended(each, longest, negated=negated) for each in operands))
+            return Same(tuple(_extended(operand, longest, negated=negated) for operand in operands))
         case BoundAnd(operands) | BoundOr(operands):
             kind = BoundOr if isinstance(predicate, BoundOr) else BoundAnd
             if negated is (kind is BoundOr):
                 return _joined(kind, operands, longest, negated=negated)
-            return kind(tuple(_extended(each, longest, negated=negated) for each in operands))
+            return kind(tuple(_extended(operand, longest, negated=negated) for operand in operands))
         case CompareLeaf(field, operator) if operator in _ENDS and _has_ends(field.type):
             return _joined(None, [predicate], longest, negated=negated)
         case _:
@@ -123,13 +123,13 @@ def _joined(
     negated: bool,
 ) -> BoundExpr:
     """Conditions that must all be true (or, negated, all be false), with the lists that follow from them."""
-    found = _lists(operands, longest, negated=negated)
-    taken = {id(each) for of_range, _ in found for each in of_range}
-    rest = [each for each in operands if id(each) not in taken]
+    lists = _lists(operands, longest, negated=negated)
+    taken = {id(operand) for of_range, _ in lists for operand in of_range}
+    rest = [operand for operand in operands if id(operand) not in taken]
     if kind is not None:
-        rest = [_extended(each, longest, negated=negated) for each in rest]
+        rest = [_extended(operand, longest, negated=negated) for operand in rest]
     forms: list[BoundExpr] = []
-    for of_range, values in found:
+    for of_range, values in lists:
         span = of_range[0] if len(of_range) == 1 or kind is None else kind(tuple(of_range))
         forms.append(Listed((span, BoundNot(values) if negated else values)))
     together = (*rest, *forms)
@@ -147,14 +147,14 @@ def _lists(
                 operator = leaf.operator.negated if negated else leaf.operator
                 if operator in _ENDS:
                     ranges.setdefault(leaf.field, _Range(leaf.field)).narrow(operand, operator, leaf.point)
-    found: list[tuple[list[BoundExpr], InLeaf]] = []
+    lists: list[tuple[list[BoundExpr], InLeaf]] = []
     for field, span in ranges.items():
         count = span.count
         if count is not None and count <= longest(field):
             values = in_leaf(field, span.points(), has_null=False)
             if isinstance(values, InLeaf):
-                found.append((span.operands, ValuesOfRange(field, values.points)))
-    return found
+                lists.append((span.operands, ValuesOfRange(field, values.points)))
+    return lists
 
 
 @dataclass
@@ -277,11 +277,11 @@ def _required(predicate: BoundExpr, semantics: Semantics) -> Iterator[tuple[Fiel
 def _of_alternatives(
     operands: Sequence[BoundExpr], semantics: Semantics
 ) -> Iterator[tuple[Field, list[int | bytes]]]:
-    found = [list(_required(operand, semantics)) for operand in operands]
-    if all(len(each) == 1 for each in found):
-        fields = {each[0][0] for each in found}
+    required = [list(_required(operand, semantics)) for operand in operands]
+    if all(len(each) == 1 for each in required):
+        fields = {each[0][0] for each in required}
         if len(fields) == 1:
-            yield fields.pop(), [value for each in found for value in each[0][1]]
+            yield fields.pop(), [value for each in required for value in each[0][1]]
 
 
 def values_of(leaf: Leaf, semantics: Semantics) -> list[int | bytes] | None:
@@ -300,7 +300,7 @@ def values_of(leaf: Leaf, semantics: Semantics) -> list[int | bytes] | None:
 
 
 def _single(points: Sequence[Point]) -> list[int | bytes] | None:
-    found: list[int | bytes] = []
+    values: list[int | bytes] = []
     for point in points:
         low, high = point.low, point.high
         if (
@@ -311,10 +311,10 @@ def _single(points: Sequence[Point]) -> list[int | bytes] | None:
         ):
             return None
         if low == high:
-            found.append(low)
+            values.append(low)
         elif not (point.exact and _is_empty(low, high)):
             return None
-    return found
+    return values
 
 
 def _is_empty(low: int | bytes, high: object) -> bool:
@@ -334,20 +334,20 @@ def with_spans(predicate: BoundExpr, longest: Callable[[Field], int]) -> BoundEx
         longest: how many values of a range of a field are looked up one by one at most. If any are, ranges stay.
     """
     if type(predicate) is BoundAnd:
-        return BoundAnd(tuple(with_spans(each, longest) for each in predicate.operands))
+        return BoundAnd(tuple(with_spans(operand, longest) for operand in predicate.operands))
     if type(predicate) is not BoundOr or len(predicate.operands) < FEWEST:
         return predicate
-    found: list[Point] = []
+    widened: list[Point] = []
     about: Field | None = None
     for operand in predicate.operands:
         points = _points(operand)
         if points is None or (about is not None and points[0] != about):
             return predicate
         about = points[0]
-        found += points[1]
+        widened += points[1]
     if about is None or not _is_never_rounded(about.type) or longest(about):
         return predicate
-    return InLeaf(about, tuple(found))
+    return InLeaf(about, tuple(widened))
 
 
 def _points(operand: BoundExpr) -> tuple[Field, list[Point]] | None:

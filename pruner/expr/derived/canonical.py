@@ -175,12 +175,12 @@ def canonical(expression: Expr, find: FindColumn, engine: str | None) -> Canonic
         NotCanonical: it has a part that is not in the registry, or no column.
     """
     builder = _Builder(find, engine)
-    found = builder.build(expression, 0)
-    if pa.types.is_boolean(found.type):
+    form = builder.build(expression, 0)
+    if pa.types.is_boolean(form.type):
         raise NotCanonical("conditions can be part of an expression only in a CASE")
-    if not isinstance(found.expression, Call) or not builder.columns:
+    if not isinstance(form.expression, Call) or not builder.columns:
         raise NotCanonical("it is not a function of a column")
-    return Canonical(found.expression, found.type, builder.columns, builder.functions, builder.clocks)
+    return Canonical(form.expression, form.type, builder.columns, builder.functions, builder.clocks)
 
 
 class _Builder:
@@ -219,15 +219,15 @@ class _Builder:
                 raise NotCanonical("conditions of this kind cannot be part of an indexed expression")
 
     def _column(self, node: Column) -> Built:
-        found = self._find(node)
-        if isinstance(found, str):
-            raise NotCanonical(found, node.path[-1])
-        if found.partition:
-            raise NotCanonical(f"column {found.name!r} stands in paths, which prune by themselves")
-        if not _is_supported(found.type):
-            raise NotCanonical(f"columns of type {found.type} cannot be part of it ({found.name!r})")
-        self.columns[found.path] = found
-        return Built(Column(found.path), found.type)
+        own_field = self._find(node)
+        if isinstance(own_field, str):
+            raise NotCanonical(own_field, node.path[-1])
+        if own_field.partition:
+            raise NotCanonical(f"column {own_field.name!r} stands in paths, which prune by themselves")
+        if not _is_supported(own_field.type):
+            raise NotCanonical(f"columns of type {own_field.type} cannot be part of it ({own_field.name!r})")
+        self.columns[own_field.path] = own_field
+        return Built(Column(own_field.path), own_field.type)
 
     def _as_read(self, value: Built, read: pa.DataType) -> Built:
         """A column as an engine declares it (`pruner.expr.binding.resolve`): nothing is known where it reads others.
@@ -249,52 +249,52 @@ class _Builder:
         call = named(node, self._engine)
         if isinstance(call, str):
             raise NotCanonical(call, node.function)
-        arguments = [self.build(each, depth + 1) for each in call.arguments]
+        arguments = [self.build(argument, depth + 1) for argument in call.arguments]
         if call.function in _PARTS_OF_DATES:
-            arguments = [_without_date(each) for each in arguments]
+            arguments = [_without_date(argument) for argument in arguments]
         divides = call.function == "quotient" and self._engine != TRINO
         if call.function in _NUMBERS and (
-            divides or any(pa.types.is_float64(each.type) for each in arguments)
+            divides or any(pa.types.is_float64(argument.type) for argument in arguments)
         ):
             _require_doubles(arguments, call.arguments)
-            arguments = [self._as_double(each) for each in arguments]
+            arguments = [self._as_double(argument) for argument in arguments]
         name, arguments = by_type(call.function, arguments, self._engine)
-        found = self._applied(name, arguments)
+        form = self._applied(name, arguments)
         # Spark's come to integers.
-        return self._applied("whole", [found]) if self._engine == SPARK and name in _WHOLE else found
+        return self._applied("whole", [form]) if self._engine == SPARK and name in _WHOLE else form
 
     def _choice(self, parts: Sequence[Expr], depth: int) -> Built:
         """CASE: conditions and values by turns, and the value of ELSE."""
-        built = [self.build(each, depth + 1) for each in parts]
-        found = built.pop() if len(built) % 2 else None
+        built = [self.build(part, depth + 1) for part in parts]
+        form = built.pop() if len(built) % 2 else None
         while built:
             value, condition = built.pop(), built.pop()
-            found = self._applied("if", [condition, value] if found is None else [condition, value, found])
-        if found is None:
+            form = self._applied("if", [condition, value] if form is None else [condition, value, form])
+        if form is None:
             raise NotCanonical("a CASE without cases")
-        return found
+        return form
 
     def _condition(self, node: Compare | IsNull | Not | And | Or, depth: int) -> Built:
         """A condition of a CASE."""
         name, operands, negated = as_calls(node)
-        found, *others = (self.build(each, depth + 1) for each in operands)
-        found = self._applied(name, [found, *others[:1]])
+        form, *others = (self.build(operand, depth + 1) for operand in operands)
+        form = self._applied(name, [form, *others[:1]])
         for other in others[1:]:
-            found = self._applied(name, [found, other])
-        return self._applied("not", [found]) if negated else found
+            form = self._applied(name, [form, other])
+        return self._applied("not", [form]) if negated else form
 
     def _applied(self, name: str, arguments: list[Built]) -> Built:
-        judged = [_argument(each) for each in arguments]
-        if all(each.is_constant for each in judged):
+        judged = [_argument(argument) for argument in arguments]
+        if all(argument.is_constant for argument in judged):
             raise NotCanonical("a function of constants")
         row = row_for(name, judged)
         if row is None:
-            types = ", ".join(str(each.type) for each in arguments)
+            types = ", ".join(str(argument.type) for argument in arguments)
             raise NotCanonical(f"the function {name} of {types} is not in the registry")
         self.functions.append(Applied(name, row))
-        if row.reads_clock and any(is_instant(each.type) for each in arguments):
+        if row.reads_clock and any(is_instant(argument.type) for argument in arguments):
             self.clocks = True
-        return Built(Call(name, tuple(each.expression for each in arguments)), row.result(judged))
+        return Built(Call(name, tuple(argument.expression for argument in arguments)), row.result(judged))
 
     def _clock_of_utc(self, value: Built) -> Built:
         """What UTC's clock shows: what is evaluated anyhow, whatever the zone of the session."""
@@ -326,10 +326,10 @@ class _Builder:
         elif pa.types.is_timestamp(target) and pa.types.is_date(source):
             self.clocks = self.clocks or is_instant(target)
             return Built(value.expression, target)
-        found = self._converted(value, target)
-        if found is None:
+        converted = self._converted(value, target)
+        if converted is None:
             raise NotCanonical(f"the cast from {source} to {target} is not in the registry")
-        return found
+        return converted
 
     def _converted(self, value: Built, target: pa.DataType) -> Built | None:
         """A cast that is a function of the registry."""
@@ -344,9 +344,11 @@ def _require_doubles(arguments: Iterable[Built], written: Iterable[Expr]) -> Non
 
     `a * 0.1` is 0.3 exactly where the integer `a` is 3. `a * 0.1::FLOAT` is a float.
     """
-    constants = [each for each in written if isinstance(each, Literal)]
-    doubles = all(pa.types.is_float64(each.type) or pa.types.is_integer(each.type) for each in constants)
-    if not doubles and any(pa.types.is_integer(each.type) for each in arguments):
+    constants = [expression for expression in written if isinstance(expression, Literal)]
+    doubles = all(
+        pa.types.is_float64(constant.type) or pa.types.is_integer(constant.type) for constant in constants
+    )
+    if not doubles and any(pa.types.is_integer(argument.type) for argument in arguments):
         raise NotCanonical(
             "integers with a decimal constant or a float of 32 bits, which engines reckon as such"
         )
@@ -412,7 +414,11 @@ def last_change(text: str) -> int:
     """The registry version in which a function of an expression last changed, by its `Canonical.text`."""
     names = set(_functions_of(parsed(text)))
     return max(
-        (each.changed for name in names & FUNCTIONS.keys() for each in FUNCTIONS[name].evaluations),
+        (
+            evaluation.changed
+            for name in names & FUNCTIONS.keys()
+            for evaluation in FUNCTIONS[name].evaluations
+        ),
         default=REGISTRY_VERSION + 1,
     )
 

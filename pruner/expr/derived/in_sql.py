@@ -60,10 +60,10 @@ def with_expressions(query: str, indexes: Mapping[str, Field]) -> str:
         tokens = Dialect.get_or_raise(str(DUCKDB)).tokenize(query)
     except SqlglotError:
         return query
-    found = list(_named(tokens, indexes))
+    named = list(_named(tokens, indexes))
     text, behind = "", 0
-    for each in found:
-        selecting = _selecting(each.name, found)
+    for each in named:
+        selecting = _selecting(each.name, named)
         if selecting and not selecting & set(each.brackets):
             continue
         qualifier = (tokens[each.first].text,) if each.first < each.last else ()
@@ -98,10 +98,10 @@ def _named(tokens: Sequence[Token], indexes: Mapping[str, Field]) -> Iterator[_N
             yield _Named(first, at, word.casefold(), tuple(brackets[1:]), is_item)
 
 
-def _selecting(name: str, found: Sequence[_Named]) -> set[int]:
+def _selecting(name: str, named: Sequence[_Named]) -> set[int]:
     """The innermost brackets in which an index is selected by its name."""
-    selecting = {each.brackets for each in found if each.name == name and each.is_item and each.brackets}
-    return {each[-1] for each in selecting if not any(each[-1] in other[:-1] for other in selecting)}
+    selecting = {each.brackets for each in named if each.name == name and each.is_item and each.brackets}
+    return {column[-1] for column in selecting if not any(column[-1] in other[:-1] for other in selecting)}
 
 
 def in_duckdb(field: Field, qualifier: tuple[str, ...] = ()) -> str:
@@ -111,7 +111,7 @@ def in_duckdb(field: Field, qualifier: tuple[str, ...] = ()) -> str:
         field: of the index (`derived_field`).
         qualifier: the name of the table, to be put before its columns.
     """
-    instants = {each.path for each in field.sources if is_instant(each.type)}
+    instants = {source.path for source in field.sources if is_instant(source.type)}
     return _written(parsed(field.expression or ""), qualifier, instants)
 
 
@@ -129,7 +129,7 @@ def _written(node: Expr, qualifier: tuple[str, ...], instants: set[tuple[str, ..
         case Call(name, arguments):
             evaluation = FUNCTIONS[name].evaluations[0]
             return (evaluation.template or evaluation.sql).format(
-                *(_written(each, qualifier, instants) for each in arguments)
+                *(_written(argument, qualifier, instants) for argument in arguments)
             )
         case _:
             raise ValueError(f"{node} cannot be part of an expression")
@@ -182,7 +182,7 @@ def _spark_sql(node: Expr) -> str:
         case Call("round", arguments):
             return f"round({', '.join(map(_spark_sql, arguments))})"
         case Call("if", (condition, value, *others)):
-            last = "".join(f" ELSE {_spark_sql(each)}" for each in others)
+            last = "".join(f" ELSE {_spark_sql(expression)}" for expression in others)
             return f"(CASE WHEN {_spark_sql(condition)} THEN {_spark_sql(value)}{last} END)"
         case Call(name, arguments) if name in FUNCTIONS and FUNCTIONS[name].in_spark:
             return FUNCTIONS[name].in_spark.format(*map(_spark_sql, arguments))

@@ -34,10 +34,10 @@ def rising(expression: Expr, field: Field, column: Field) -> Rising | None:
         field: stands for its values.
         column: as the engine reads it.
     """
-    found = _function(expression, column)
-    if found is None:
+    function = _function(expression, column)
+    if function is None:
         return None
-    evaluate, _ = found
+    evaluate, _ = function
     return Rising(field, in_storage(evaluate, column.type, field.type))
 
 
@@ -54,14 +54,14 @@ def _function(node: Expr, column: Field) -> tuple[Evaluate, pa.DataType] | None:
 def _call(name: str, arguments: tuple[Expr, ...], column: Field) -> tuple[Evaluate, pa.DataType] | None:
     inner: Evaluate | None = None
     judged: list[Argument] = []
-    for each in arguments:
-        if isinstance(each, Literal):
-            judged.append(Argument(each.type, each.value))
+    for argument in arguments:
+        if isinstance(argument, Literal):
+            judged.append(Argument(argument.type, argument.value))
             continue
-        found = _function(each, column)
-        if found is None or inner is not None:
+        function = _function(argument, column)
+        if function is None or inner is not None:
             return None
-        inner, type_ = found
+        inner, type_ = function
         judged.append(Argument(type_))
     row = row_for(name, judged)
     outer = None if row is None or row.rises is None else row.rises(judged)
@@ -101,21 +101,21 @@ class NotAnswered(Exception):  # noqa: N818 - binding makes an `Unknown` of it
     """There is an index over the expression, and it cannot answer this session; `str()` says why."""
 
 
-def derived_field(found: Canonical) -> Field:
+def derived_field(form: Canonical) -> Field:
     """The field that stands for the values of an expression."""
-    since = [each.since for each in found.columns.values() if each.since is not None]
+    since = [column.since for column in form.columns.values() if column.since is not None]
     # In a file without the columns, `coalesce(x, -1)` is a value, and no index has looked at it.
-    absent_is_null = not any(each.evaluation.of_null for each in found.functions) and all(
-        each.absent_is_null for each in found.columns.values()
+    absent_is_null = not any(function.evaluation.of_null for function in form.functions) and all(
+        column.absent_is_null for column in form.columns.values()
     )
     return Field(
         # No column of a file has an empty name above its own.
-        path=("", shown(found.expression)),
-        type=found.type,
+        path=("", shown(form.expression)),
+        type=form.type,
         absent_is_null=absent_is_null,
         since=max(since, key=lambda each: each.instant, default=None),
-        expression=found.text,
-        sources=tuple(found.columns.values()),
+        expression=form.text,
+        sources=tuple(form.columns.values()),
     )
 
 
@@ -151,31 +151,31 @@ class ExpressionIndexes:
         if not self.names:
             return None
         if schema is not self._schema:
-            found = self._over(expression, find, semantics)
+            field = self._over(expression, find, semantics)
         else:
             key = (expression, semantics)
             if key not in self._known:
                 if len(self._known) >= _MOST_KNOWN:
                     self._known.clear()
                 self._known[key] = self._over(expression, find, semantics)
-            found = self._known[key]
-        if isinstance(found, str):
-            raise NotAnswered(found)
-        return found
+            field = self._known[key]
+        if isinstance(field, str):
+            raise NotAnswered(field)
+        return field
 
     def _over(self, expression: Expr, find: FindColumn, semantics: Semantics) -> Field | str | None:
         try:
-            found = canonical(expression, find, semantics.traits.name)
-            name = self.names.get(found.text)
+            form = canonical(expression, find, semantics.traits.name)
+            name = self.names.get(form.text)
             if name is None:
                 return None
-            _require_compared(name, found, semantics)
-            _require_clock(name, found, semantics)
+            _require_compared(name, form, semantics)
+            _require_clock(name, form, semantics)
         except NotCanonical:
             return None
         except NotAnswered as reason:
             return str(reason)
-        return derived_field(found)
+        return derived_field(form)
 
     def rising_over(self, column: Field, semantics: Semantics) -> tuple[Rising, ...]:
         """Functions of a column that never fall and that some index is over, as the kernel evaluates them.
@@ -191,8 +191,8 @@ class ExpressionIndexes:
         if column not in self._rising:
             if len(self._rising) >= _MOST_KNOWN:
                 self._rising.clear()
-            found = (_rising_over(form, column) for form in self.names)
-            self._rising[column] = tuple(each for each in found if each is not None)
+            risings = (_rising_over(form, column) for form in self.names)
+            self._rising[column] = tuple(rising for rising in risings if rising is not None)
         return self._rising[column]
 
     def named(self, name: str, find: FindColumn) -> Field | None:
@@ -211,32 +211,32 @@ def _rising_over(form: str, column: Field) -> Rising | None:
         return column if other.path == column.path else "another column"
 
     try:
-        found = canonical(parsed(form), find, None)
+        canonical_form = canonical(parsed(form), find, None)
     except (NotCanonical, PrunerError, msgspec.DecodeError, msgspec.ValidationError):
         return None
-    return rising(found.expression, derived_field(found), column)
+    return rising(canonical_form.expression, derived_field(canonical_form), column)
 
 
 NO_EXPRESSION_INDEXES: Final = ExpressionIndexes()
 
 
-def _require_compared(name: str, found: Canonical, semantics: Semantics) -> None:
+def _require_compared(name: str, form: Canonical, semantics: Semantics) -> None:
     """Refuse engines that were not compared with the evaluation of every function (trap I5)."""
     traits = semantics.traits
-    for function, evaluation in found.functions:
+    for function, evaluation in form.functions:
         if traits.name not in evaluation.compared:
             raise NotAnswered(f"index {name}: the function {function} was not compared with {traits.title}")
 
 
-def _require_clock(name: str, found: Canonical, semantics: Semantics) -> None:
+def _require_clock(name: str, form: Canonical, semantics: Semantics) -> None:
     """Refuse sessions that read another clock than the evaluation, which is UTC's (traps S13, S18)."""
-    if found.clocks and semantics.zone is None:
+    if form.clocks and semantics.zone is None:
         raise NotAnswered(f"index {name} is evaluated in UTC, and the session's time zone is not known")
-    if found.clocks and not is_utc(semantics.zone or ""):
+    if form.clocks and not is_utc(semantics.zone or ""):
         raise NotAnswered(
             f"index {name} is evaluated in UTC, and the session's time zone is {semantics.zone}"
         )
-    if any(_is_rounded(each.type, semantics) for each in found.columns.values()):
+    if any(_is_rounded(column.type, semantics) for column in form.columns.values()):
         raise NotAnswered(f"index {name} is over moments that the engine rounds when it reads them")
 
 

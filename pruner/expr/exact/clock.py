@@ -170,7 +170,7 @@ def offsets_near(zone: str | None, moment: int) -> tuple[int, int]:
     if rules is None or not SETTLED_FROM <= moment <= SETTLED_TO:
         return -WIDEST_OFFSET, WIDEST_OFFSET
     near = range(moment - 2 * DAY, moment + 2 * DAY + 1, 6 * HOUR)
-    offsets = [_offset(rules, each) for each in near]
+    offsets = [_offset(rules, distance) for distance in near]
     if moment < _ALIKE_FROM:
         return min(offsets) - HOUR, max(offsets) + HOUR
     if moment >= _NEWEST_COPY:
@@ -178,7 +178,7 @@ def offsets_near(zone: str | None, moment: int) -> tuple[int, int]:
     else:
         # A copy that does not know a change yet goes on as in the years before it.
         for past in range(moment - _YEAR, _OLDEST_COPY, -_YEAR):
-            offsets += [_offset(rules, each - moment + past) for each in near]
+            offsets += [_offset(rules, distance - moment + past) for distance in near]
     return min(offsets), max(offsets)
 
 
@@ -187,7 +187,7 @@ def _recent_offsets(zone: str) -> tuple[int, ...]:
     """What clocks of a zone with rules showed in the last years: of these offsets new rules choose."""
     rules = _rules(zone)
     assert rules is not None
-    return tuple({_offset(rules, each) for each in range(_OLDEST_COPY, _NEWEST_COPY, 10 * DAY)})
+    return tuple({_offset(rules, moment) for moment in range(_OLDEST_COPY, _NEWEST_COPY, 10 * DAY)})
 
 
 def _offset(rules: ZoneInfo, moment: int) -> int:

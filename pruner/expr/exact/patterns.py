@@ -41,7 +41,7 @@ def split_pattern(pattern: str, escape: str | None) -> Pattern | None:
     if escape is not None and (len(escape) != 1 or escape in "%_"):
         return None
     prefix: list[str] = []
-    found: Pattern | None = None
+    like_pattern: Pattern | None = None
     position = 0
     while position < len(pattern):
         character = pattern[position]
@@ -50,12 +50,12 @@ def split_pattern(pattern: str, escape: str | None) -> Pattern | None:
             if position == len(pattern) or pattern[position] not in ("%", "_", escape):
                 return None
             character = pattern[position]
-        elif character in "%_" and found is None:
-            found = Pattern("".join(prefix), pattern[position:])
-        if found is None:
+        elif character in "%_" and like_pattern is None:
+            like_pattern = Pattern("".join(prefix), pattern[position:])
+        if like_pattern is None:
             prefix.append(character)
         position += 1
-    return found or Pattern("".join(prefix), "")
+    return like_pattern or Pattern("".join(prefix), "")
 
 
 def successor(prefix: bytes) -> bytes | None:
@@ -79,7 +79,7 @@ def literal_beginning(pattern: str, *, anchored: bool) -> str:
     if "|" in pattern or (not anchored and not pattern.startswith("^")):
         return ""
     rest = pattern[1:] if pattern.startswith("^") else pattern
-    found = _REGEX_PREFIX.match(rest)
-    prefix = found.group() if found else ""
+    match = _REGEX_PREFIX.match(rest)
+    prefix = match.group() if match else ""
     # What is repeated may be there not once.
     return prefix[:-1] if _REPEATED.match(rest, len(prefix)) else prefix

@@ -101,7 +101,9 @@ def _chosen(least: int, most: int, operator: Operator, point: Point) -> list[tup
         Operator.GT: (above,),
         Operator.GE: (equal, above),
     }[operator]
-    return [each for each in taken if each is not None and each[0] <= each[1]]
+    return [
+        cycle_range for cycle_range in taken if cycle_range is not None and cycle_range[0] <= cycle_range[1]
+    ]
 
 
 def _part_of_day(use: Use, unit: str, period: int, count: int) -> Inverse:
@@ -126,24 +128,24 @@ def _of_clock(use: Use, period: int, results: Sequence[tuple[int, int, int]]) ->
         chosen = _joined(
             (start, start + length) for start, length, result in results if holds(operator, result, point)
         )
-        found: list[Point] = []
+        points: list[Point] = []
         for start, end in chosen:
             for offset in offsets:
                 first = (start - offset) % period
                 low, high = -(-first // scale), (first + end - start - 1) // scale
-                found.append(Point(low, high, exact=len(offsets) == 1))
-        return tuple(found)
+                points.append(Point(low, high, exact=len(offsets) == 1))
+        return tuple(points)
 
     return Cycles(pa.int64(), (Cycle(-(-low // scale), high // scale, period // scale, where),))
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Ranges in order, those together that end where another begins."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
-        first = found.pop()[0] if found and found[-1][1] == start else start
-        found.append((first, end))
-    return found
+        first = merged.pop()[0] if merged and merged[-1][1] == start else start
+        merged.append((first, end))
+    return merged
 
 
 def _offsets(use: Use, period: int) -> tuple[tuple[int, ...], int, int]:
@@ -157,20 +159,20 @@ def _offsets(use: Use, period: int) -> tuple[tuple[int, ...], int, int]:
     if "/" not in zone:
         # WET, EET and their like are names of other zones in some copies of the database, and zones in others.
         raise NotInvertible("a zone by an old name, which copies of the zone database read differently")
-    found = tuple(sorted({offset % period for offset in _offsets_of(zone)}))
-    if len(found) > _MOST_OFFSETS:
+    offsets = tuple(sorted({offset % period for offset in _offsets_of(zone)}))
+    if len(offsets) > _MOST_OFFSETS:
         raise NotInvertible("a zone whose clocks changed very often")
-    return found, SETTLED_FROM // 1000, SETTLED_TO // 1000
+    return offsets, SETTLED_FROM // 1000, SETTLED_TO // 1000
 
 
 @lru_cache(maxsize=16)
 def _offsets_of(zone: str) -> frozenset[int]:
     """Every offset, in microseconds, that a zone had or will have in the years on which zone databases agree."""
     rules = ZoneInfo(zone)
-    found: set[datetime.timedelta | None] = set()
+    offsets: set[datetime.timedelta | None] = set()
     for day in range(SETTLED_FROM // DAY_NANOSECONDS - 2, SETTLED_TO // DAY_NANOSECONDS + 3):
-        found.add(rules.utcoffset(datetime.datetime.fromordinal(day + _EPOCH)))
-    return frozenset(each // datetime.timedelta(microseconds=1) for each in found if each is not None)
+        offsets.add(rules.utcoffset(datetime.datetime.fromordinal(day + _EPOCH)))
+    return frozenset(offset // datetime.timedelta(microseconds=1) for offset in offsets if offset is not None)
 
 
 _EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
@@ -209,7 +211,7 @@ def day(use: Use) -> Inverse:
 @lru_cache(maxsize=64)
 def _ranges_of_days(chosen: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
     """The moments whose day of the month is chosen, neighbouring days together."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     first = datetime.date(_DAYS_FROM, 1, 1).toordinal()
     last = datetime.date(_DAYS_TO, 12, 31).toordinal()
     for number in range(first, last + 1):
@@ -217,9 +219,9 @@ def _ranges_of_days(chosen: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
         if not chosen[date.day - 1]:
             continue
         start = midnight(date)
-        begins = found.pop()[0] if found and found[-1][1] == start - 1 else start
-        found.append((begins, start + DAY - 1))
-    return tuple(found)
+        begins = ranges.pop()[0] if ranges and ranges[-1][1] == start - 1 else start
+        ranges.append((begins, start + DAY - 1))
+    return tuple(ranges)
 
 
 def _of_period(use: Use, unit: str, results: tuple[int, ...]) -> Inverse:
@@ -252,10 +254,10 @@ def _starts(unit: str) -> tuple[int, ...]:
 def _ranges(unit: str, chosen: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
     """The moments whose results are chosen, neighbouring periods together."""
     starts = _starts(unit)
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for number, start in enumerate(starts[:-1]):
         if not chosen[number % len(chosen)]:
             continue
-        first = found.pop()[0] if found and found[-1][1] == start - 1 else start
-        found.append((first, starts[number + 1] - 1))
-    return tuple(found)
+        first = ranges.pop()[0] if ranges and ranges[-1][1] == start - 1 else start
+        ranges.append((first, starts[number + 1] - 1))
+    return tuple(ranges)

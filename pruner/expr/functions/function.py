@@ -152,16 +152,16 @@ class Function:
 
     def evaluation_of(self, arguments: Sequence[Argument]) -> Evaluation | None:
         """The evaluation for arguments of these types; None where there is none."""
-        for each in self.evaluations:
-            if len(each.accepts) == len(arguments) and all(
-                accepts(argument) for accepts, argument in zip(each.accepts, arguments, strict=True)
+        for evaluation in self.evaluations:
+            if len(evaluation.accepts) == len(arguments) and all(
+                accepts(argument) for accepts, argument in zip(evaluation.accepts, arguments, strict=True)
             ):
-                return each
+                return evaluation
         return None
 
     def preimage_of(self, types: Sequence[pa.DataType]) -> Preimage | None:
         """The rule for an argument of a type, with constants of the types behind it; None where there is none."""
-        return next((each for each in self.preimages if each.of(types)), None)
+        return next((preimage for preimage in self.preimages if preimage.of(types)), None)
 
 
 def own(*, duckdb: str = "", spark: str = "", trino: str = "") -> dict[str, tuple[str, ...]]:

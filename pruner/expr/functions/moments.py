@@ -236,10 +236,10 @@ def _shifted_instant(use: Use, interval: Interval, sign: int) -> Inverse:
     def reference(moment: int) -> int:
         return shifted(moment, interval, sign)
 
-    found = of_moment(use, pa.timestamp("us", "UTC"), reference, low=low + 2 * DAY, high=high - 2 * DAY)
+    pieces = of_moment(use, pa.timestamp("us", "UTC"), reference, low=low + 2 * DAY, high=high - 2 * DAY)
     if certain:
-        return found
-    return _blurred(found, lambda value: value, widest)
+        return pieces
+    return _blurred(pieces, lambda value: value, widest)
 
 
 def _blurred(pieces: Pieces, floor: Callable[[int], int], widest: int = 0) -> Pieces:
@@ -251,12 +251,14 @@ def _blurred(pieces: Pieces, floor: Callable[[int], int], widest: int = 0) -> Pi
             wide = Point(
                 None if low is None else floor(low) - widest, None if high is None else floor(high) + widest
             )
-            found = undo(wide)
-            return Point(found.low, found.high, exact=False)
+            undone = undo(wide)
+            return Point(undone.low, undone.high, exact=False)
 
         return blurred
 
-    return Pieces(pieces.result, tuple(Piece(each.low, each.high, blur(each.undo)) for each in pieces.pieces))
+    return Pieces(
+        pieces.result, tuple(Piece(piece.low, piece.high, blur(piece.undo)) for piece in pieces.pieces)
+    )
 
 
 def _unit(use: Use) -> str:
@@ -318,7 +320,7 @@ def _written(use: Use, pattern: str) -> Inverse:
         date, second = date_at(moment), moment % DAY // SECOND
         parts = {"Y": f"{date.year:04}", "m": f"{date.month:02}", "d": f"{date.day:02}"}
         parts |= {"H": f"{second // 3600:02}", "M": f"{second // 60 % 60:02}", "S": f"{second % 60:02}"}
-        return _PART.sub(lambda found: parts[found[1]], pattern).encode()
+        return _PART.sub(lambda match: parts[match[1]], pattern).encode()
 
     if not use.semantics.traits.writes_moments_rounded or scale_of(use) >= _MILLISECOND:
         return of_wall(use, pa.string(), text, low=_FIRST, high=LAST)
@@ -330,10 +332,10 @@ def _rounded(pieces: Pieces) -> Pieces:
 
     def widened(undo: Undo) -> Undo:
         def wide(point: Point) -> Point:
-            found = undo(point)
-            low = whole_number(found.low)
-            return Point(None if low is None else low - _MILLISECOND, found.high, exact=False)
+            undone = undo(point)
+            low = whole_number(undone.low)
+            return Point(None if low is None else low - _MILLISECOND, undone.high, exact=False)
 
         return wide
 
-    return Pieces(pieces.result, tuple(replace(each, undo=widened(each.undo)) for each in pieces.pieces))
+    return Pieces(pieces.result, tuple(replace(piece, undo=widened(piece.undo)) for piece in pieces.pieces))

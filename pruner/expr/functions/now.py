@@ -101,11 +101,11 @@ def coerce_moving(column: pa.DataType, expression: Expr, semantics: Semantics) -
 def _coerced(column: pa.DataType, expression: Expr, semantics: Semantics, now: _End) -> Coerced:
     """What one end of `now()` makes of an expression of it, as a literal beside the column."""
     try:
-        found = _end(expression, semantics, now)
+        end = _end(expression, semantics, now)
     except (_Unsure, OverflowError, ValueError):
         return NotComparable("from which moment on is not certain")
-    type_ = timestamp("ns", instant=found.kind is _Kind.INSTANT)
-    return coerce_temporal(column, Literal(found.moment, type_), semantics)
+    type_ = timestamp("ns", instant=end.kind is _Kind.INSTANT)
+    return coerce_temporal(column, Literal(end.moment, type_), semantics)
 
 
 def _end(expression: Expr, semantics: Semantics, now: _End) -> _End:
@@ -113,19 +113,19 @@ def _end(expression: Expr, semantics: Semantics, now: _End) -> _End:
         case Call(function, ()) if function in _MOVING:
             return now if function == NOW else _cast(now, _KIND_OF[function], semantics)
         case Call("cast" | "try_cast", (operand,), pa.DataType() as target) if is_temporal(target):
-            found = _end(operand, semantics, now)
+            end = _end(operand, semantics, now)
             if pa.types.is_date(target):
-                return _cast(found, _Kind.DATE, semantics)
-            return _cast(found, _Kind.INSTANT if is_instant(target) else _Kind.WALL, semantics)
+                return _cast(end, _Kind.DATE, semantics)
+            return _cast(end, _Kind.INSTANT if is_instant(target) else _Kind.WALL, semantics)
         case Call("add" | "subtract" as function, (operand, Literal() as constant)):
             return _shifted(_end(operand, semantics, now), constant, _SHIFTS[function], semantics)
         case Call("add", (Literal() as constant, operand)):
             return _shifted(_end(operand, semantics, now), constant, 1, semantics)
         case Call("date_trunc", (Literal(value=str(unit)), operand)) if unit.lower() in TRUNCATED_TO:
-            found = _end(operand, semantics, now)
-            start = _cast(found, _Kind.WALL, semantics).moment
+            end = _end(operand, semantics, now)
+            start = _cast(end, _Kind.WALL, semantics).moment
             moment = start_of(unit.lower(), _micros(start)) * 1000
-            return _cast(_End(_Kind.WALL, moment, found.latest), found.kind, semantics)
+            return _cast(_End(_Kind.WALL, moment, end.latest), end.kind, semantics)
         case Call("timezone", (Literal(value=str(zone)), operand)):
             return _at_zone(_end(operand, semantics, now), zone, semantics)
         case _:
@@ -135,39 +135,39 @@ def _end(expression: Expr, semantics: Semantics, now: _End) -> _End:
 _KIND_OF: Final = {CURRENT_DATE: _Kind.DATE, CURRENT_WALL: _Kind.WALL}
 
 
-def _cast(found: _End, kind: _Kind, semantics: Semantics) -> _End:
-    moment = found.moment
-    if found.kind is _Kind.INSTANT and kind is not _Kind.INSTANT:
-        moment = walls_of_instant(moment, semantics.zone)[found.latest]
-    elif found.kind is not _Kind.INSTANT and kind is _Kind.INSTANT:
-        moment = instants_of_wall(moment, semantics.zone)[found.latest]
-    return _End(kind, moment // DAY * DAY if kind is _Kind.DATE else moment, found.latest)
+def _cast(end: _End, kind: _Kind, semantics: Semantics) -> _End:
+    moment = end.moment
+    if end.kind is _Kind.INSTANT and kind is not _Kind.INSTANT:
+        moment = walls_of_instant(moment, semantics.zone)[end.latest]
+    elif end.kind is not _Kind.INSTANT and kind is _Kind.INSTANT:
+        moment = instants_of_wall(moment, semantics.zone)[end.latest]
+    return _End(kind, moment // DAY * DAY if kind is _Kind.DATE else moment, end.latest)
 
 
-def _at_zone(found: _End, zone: str, semantics: Semantics) -> _End:
+def _at_zone(end: _End, zone: str, semantics: Semantics) -> _End:
     """What the clocks of a zone show at an instant, or the instant at which they show a date and time."""
     compared = semantics.traits.name in FUNCTIONS["timezone"].preimages[0].compared
-    if not compared or found.kind is _Kind.DATE or not is_certain_zone(zone):
+    if not compared or end.kind is _Kind.DATE or not is_certain_zone(zone):
         raise _Unsure
-    other = _Kind.WALL if found.kind is _Kind.INSTANT else _Kind.INSTANT
-    return _cast(found, other, replace(semantics, zone=zone))
+    other = _Kind.WALL if end.kind is _Kind.INSTANT else _Kind.INSTANT
+    return _cast(end, other, replace(semantics, zone=zone))
 
 
-def _shifted(found: _End, constant: Literal, sign: int, semantics: Semantics) -> _End:
+def _shifted(end: _End, constant: Literal, sign: int, semantics: Semantics) -> _End:
     value = constant.value
-    if isinstance(value, int) and not isinstance(value, bool) and found.kind is _Kind.DATE:
-        return replace(found, moment=found.moment + sign * value * DAY)
+    if isinstance(value, int) and not isinstance(value, bool) and end.kind is _Kind.DATE:
+        return replace(end, moment=end.moment + sign * value * DAY)
     if not isinstance(value, Interval):
         raise _Unsure
     if not (value.months or value.days):
-        return _End(_without_date(found.kind), found.moment + sign * value.nanoseconds, found.latest)
+        return _End(_without_date(end.kind), end.moment + sign * value.nanoseconds, end.latest)
     # A day has as many hours as the session's zone says.
-    start = _micros(_cast(found, _Kind.WALL, semantics).moment)
+    start = _micros(_cast(end, _Kind.WALL, semantics).moment)
     if value.months:
         start -= start % MICROSECONDS_OF_DAY  # a later moment may come to an earlier one of the same day
-        start += MICROSECONDS_OF_DAY - 1 if found.latest else 0
+        start += MICROSECONDS_OF_DAY - 1 if end.latest else 0
     moment = shifted(start, value, sign) * 1000
-    return _cast(_End(_Kind.WALL, moment, found.latest), _without_date(found.kind), semantics)
+    return _cast(_End(_Kind.WALL, moment, end.latest), _without_date(end.kind), semantics)
 
 
 def _without_date(kind: _Kind) -> _Kind:

@@ -89,7 +89,8 @@ def _comparison(name: str, sign: str) -> Function:
 
 CONDITION_ROWS: Final = (
     Function(
-        name="if", evaluations=tuple(_case(kind, has_else=each) for each in (True, False) for kind in _KINDS)
+        name="if",
+        evaluations=tuple(_case(kind, has_else=choice) for choice in (True, False) for kind in _KINDS),
     ),
     _comparison("is equal", "="),
     _comparison("is less", "<"),

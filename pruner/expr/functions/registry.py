@@ -62,13 +62,14 @@ def form_name(name: str, engine: SqlEngine) -> str:
 
 def names_of(asking: SqlEngine, *types: pa.DataType) -> frozenset[str]:
     """What an engine calls the functions that were compared with it, of values of any of these types."""
-    of_types = [Argument(each) for each in types]
+    of_types = [Argument(type_name) for type_name in types]
     return frozenset(
         name
         for name, row in _OWN.get(asking, {}).items()
         if any(
-            asking in each.compared and any(accepts(value) for accepts in each.accepts for value in of_types)
-            for each in row.evaluations
+            asking in evaluation.compared
+            and any(accepts(value) for accepts in evaluation.accepts for value in of_types)
+            for evaluation in row.evaluations
         )
     )
 

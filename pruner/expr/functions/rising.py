@@ -69,19 +69,19 @@ class Rising:
         Raises:
             NotInvertible: the prefix is no UTF-8.
         """
-        found = self._result(prefix)
-        assert isinstance(found, bytes)
-        return found, found == prefix
+        value = self._result(prefix)
+        assert isinstance(value, bytes)
+        return value, value == prefix
 
     def _result(self, value: StorageValue | None) -> StorageValue | None:
         try:
-            found = None if value is None else self.evaluate(value)
+            result = None if value is None else self.evaluate(value)
         except (ValueError, OverflowError):
             raise NotInvertible("a value outside the calendar, or text that is not UTF-8") from None
-        if isinstance(found, int) and not self._fits(found):
+        if isinstance(result, int) and not self._fits(result):
             # That recorded values lie all on one side of it is no proof: files with values like it have no record.
             raise NotInvertible("a result that cannot be recorded")
-        return found
+        return result
 
     def _fits(self, result: int) -> bool:
         if not pa.types.is_integer(self.field.type):
@@ -174,8 +174,8 @@ def last_day(arguments: Sequence[Argument]) -> Evaluate:
     to_moment = _to_moment(arguments[0].type)
 
     def evaluate(value: int) -> int:
-        found = date_at(to_moment(value))
-        return to_moment(value) // DAY + monthrange(found.year, found.month)[1] - found.day
+        day = date_at(to_moment(value))
+        return to_moment(value) // DAY + monthrange(day.year, day.month)[1] - day.day
 
     return evaluate
 
@@ -200,7 +200,7 @@ def beginning(arguments: Sequence[Argument]) -> Evaluate | None:
 
 def added(arguments: Sequence[Argument]) -> Evaluate | None:
     """An integer and a constant."""
-    constant = next((each.constant for each in arguments if each.is_constant), None)
+    constant = next((argument.constant for argument in arguments if argument.is_constant), None)
     return None if not isinstance(constant, int) else lambda value: value + constant
 
 
@@ -212,7 +212,7 @@ def subtracted(arguments: Sequence[Argument]) -> Evaluate | None:
 
 def multiplied(arguments: Sequence[Argument]) -> Evaluate | None:
     """An integer by a constant above zero (trap L7)."""
-    constant = next((each.constant for each in arguments if each.is_constant), None)
+    constant = next((argument.constant for argument in arguments if argument.is_constant), None)
     return None if not isinstance(constant, int) or constant <= 0 else lambda value: value * constant
 
 

@@ -35,36 +35,36 @@ _RUN: Final = re.compile(r"([A-Za-z])\1*|[^A-Za-z]")
 def with_percents(pattern: str, dialect: str) -> str | None:
     """A pattern of DuckDB's `strftime` or of Trino's `date_format`; None where it is not known to mean the same."""
     known = _PERCENT[dialect]
-    found = ""
+    text = ""
     signs = iter(pattern)
     for sign in signs:
         if sign == "%":
             letter = known.get(next(signs, ""))
             if letter is None:
                 return None
-            found += letter
+            text += letter
         elif sign in _PLAIN or sign == "T":
-            found += sign
+            text += sign
         else:
             return None
-    return found or None
+    return text or None
 
 
 def with_letters(pattern: str) -> str | None:
     """A pattern of Spark's `date_format`; None where it is not known to mean the same."""
-    found = ""
+    text = ""
     for match in _RUN.finditer(pattern.replace("'T'", "\0")):
         run = match.group()
         letter = _LETTERS.get(run)
         if letter is not None:
-            found += letter
+            text += letter
         elif run == "\0":
-            found += "T"
+            text += "T"
         elif run in _PLAIN:
-            found += run
+            text += run
         else:
             return None
-    return found or None
+    return text or None
 
 
 def in_letters(pattern: str) -> str:

@@ -89,16 +89,20 @@ def cased_ranges(text: str, others: Mapping[str, str]) -> list[Point]:
             # What stands behind may be shorter than here, as one character can come to several.
             least = text[place:].upper().encode()
             behind = others[letter].encode() + _ABOVE
-            return [Point(each.encode() + least, each.encode() + behind, exact=False) for each in beginnings]
+            return [
+                Point(beginning.encode() + least, beginning.encode() + behind, exact=False)
+                for beginning in beginnings
+            ]
         cases = {letter.upper(), letter.lower()}
         if len(beginnings) * len(cases) > _MOST_BEGINNINGS:
             rest = text[place:]
             ends = (rest.upper().encode(), rest.lower().encode())
             return [
-                Point(each.encode() + ends[0], each.encode() + ends[1], exact=False) for each in beginnings
+                Point(beginning.encode() + ends[0], beginning.encode() + ends[1], exact=False)
+                for beginning in beginnings
             ]
-        beginnings = [each + case for each in beginnings for case in sorted(cases)]
-    return [Point(each.encode(), each.encode(), exact=False) for each in beginnings]
+        beginnings = [beginning + case for beginning in beginnings for case in sorted(cases)]
+    return [Point(beginning.encode(), beginning.encode(), exact=False) for beginning in beginnings]
 
 
 def _other_case(use: Use, others: Mapping[str, str], make: Callable[[str], str]) -> Inverse:
@@ -120,7 +124,7 @@ def _other_case(use: Use, others: Mapping[str, str], make: Callable[[str], str])
         text = _ascii_beginning(prefix)
         if text != make(text):
             return value.compare(Operator.EQ, _NEVER)
-        ranges = [_with_rest(each) for each in cased_ranges(text, others)]
+        ranges = [_with_rest(point) for point in cased_ranges(text, others)]
         return value.member(ranges, has_null=False)
 
     return Texts(_STRING, compare, begins)
@@ -132,10 +136,10 @@ def _ascii_beginning(prefix: bytes) -> str:
     Raises:
         NotInvertible: there are none.
     """
-    found = _ASCII.match(prefix)
-    if found is None:
+    match = _ASCII.match(prefix)
+    if match is None:
         raise NotInvertible("a beginning of other characters than those of ASCII")
-    return found.group().decode()
+    return match.group().decode()
 
 
 def _with_rest(point: Point) -> Point:

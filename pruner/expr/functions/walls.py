@@ -120,7 +120,7 @@ def point_between(
     first: tuple[int, int] | None, last: tuple[int, int] | None, unit: int, *, exact: bool
 ) -> Point:
     """The point between moments that are known to lie between two each, in units of so many nanoseconds."""
-    certain = all(each is None or each[0] == each[1] for each in (first, last))
+    certain = all(span is None or span[0] == span[1] for span in (first, last))
     low = None if first is None else -(-first[0] // unit)
     high = None if last is None else last[1] // unit
     empty = low is not None and high is not None and low > high
@@ -156,16 +156,16 @@ def of_wall(
     use: Use, result: pa.DataType, reference: Reference, *, low: int = FIRST, high: int = LAST
 ) -> Pieces:
     """A function of what the wall clock shows."""
-    found = of_moment(use, result, reference, low=low, high=high)
+    parts = of_moment(use, result, reference, low=low, high=high)
     if not is_instant(use.type):
-        return found
+        return parts
     wall = wall_of(use)
     slack = 2 * DAY_NANOSECONDS // nanoseconds(unit_of(use.type))
     pieces: list[Piece] = []
-    for each in found.pieces:
-        assert isinstance(each.low, int)
-        assert isinstance(each.high, int)
-        pieces.append(Piece(each.low + slack, each.high - slack, _through(wall, each.undo)))
+    for piece in parts.pieces:
+        assert isinstance(piece.low, int)
+        assert isinstance(piece.high, int)
+        pieces.append(Piece(piece.low + slack, piece.high - slack, _through(wall, piece.undo)))
     return Pieces(result, tuple(pieces))
 
 

@@ -126,19 +126,19 @@ def read_plain(text: str, traits: Traits) -> Plain | None:
     parts: list[Expr] = []
     at = 0
     while True:
-        found = _ONE.match(text, at)
-        if found is None:
+        match = _ONE.match(text, at)
+        if match is None:
             return None
-        word, sign, *constants = found.groups()
-        literals = tuple([_literal(each, traits) for each in constants if each is not None])
+        word, sign, *constants = match.groups()
+        literals = tuple([_literal(constant, traits) for constant in constants if constant is not None])
         part = _compared(Column((word,)), sign, literals)
         if part is None:
             return None
         shape.append((word, sign or "BETWEEN", *(str(literal.type) for literal in literals)))
         parts.append(part)
-        if found.end() == len(text):
+        if match.end() == len(text):
             return Plain(tuple(shape), parts[0] if len(parts) == 1 else conjunction(tuple(parts)))
-        following = _NEXT.match(text, found.end())
+        following = _NEXT.match(text, match.end())
         if following is None:
             return None
         at = following.end()

@@ -416,7 +416,7 @@ def _like_each(node: Node, like: Callable[[Node], Expr]) -> Expr | None:
 
 def _text_as_name(values: list[Node]) -> str:
     """What to add to a reason where names stand in double quotes and texts were probably meant."""
-    quoted = any(isinstance(each, exp.Column) and each.this.args.get("quoted") for each in values)
+    quoted = any(isinstance(value, exp.Column) and value.this.args.get("quoted") for value in values)
     return f"; {TEXT_IN_SINGLE_QUOTES}" if quoted else ""
 
 

@@ -61,7 +61,7 @@ def binds_otherwise(node: Any, engine: str) -> bool:
     rank = ranks.get(_type_of(node))
     if rank is None:
         return False
-    left, right = (ranks.get(_type_of(each), rank + 1) for each in (node.this, node.expression))
+    left, right = (ranks.get(_type_of(side), rank + 1) for side in (node.this, node.expression))
     return left < rank or right <= rank
 
 
@@ -202,7 +202,7 @@ class Calls:
             case exp.Pad() if node.args.get("fill_pattern") is not None:
                 name = "lpad" if node.args.get("is_left") else "rpad"
                 padding = (node.this, node.expression, node.args["fill_pattern"])
-                return Call(name, tuple(self.value(each) for each in padding))
+                return Call(name, tuple(self.value(argument) for argument in padding))
             case exp.Trim() | exp.Pad():
                 return self.opaque(node, "which side of a text is cut or filled is not certain")
             case _:
@@ -212,7 +212,7 @@ class Calls:
         match node:
             case exp.Substring() if _given(node) == {"this", "start", "length"}:
                 arguments = (node.this, node.args["start"], node.args["length"])
-                return Call("left", tuple(self.value(each) for each in arguments))
+                return Call("left", tuple(self.value(argument) for argument in arguments))
             case exp.RegexpLike() if not node.args.get("flag"):
                 return self._matches(node)
             case exp.IsNan() if self.semantics.nan_order is NanOrder.GREATEST:
@@ -274,7 +274,7 @@ class Calls:
         if len(branches) > _MOST_CASES:
             return None
         values = [*(branch.args["true"] for branch in branches), *([] if last is None else [last])]
-        if any(_is_no_truth_value(each) for each in values):
+        if any(_is_no_truth_value(value) for value in values):
             return self._choice(node, branches, values)
         if node.this is not None and not isinstance(node, exp.If):
             return None
@@ -319,7 +319,7 @@ def _is_no_truth_value(node: Node) -> bool:
         case exp.Cast(this=exp.Literal()):
             return not node.to.is_type(exp.DataType.Type.BOOLEAN)
         case exp.Case() | exp.If():
-            return any(_is_no_truth_value(each.args["true"]) for each in node.args.get("ifs") or [node])
+            return any(_is_no_truth_value(branch.args["true"]) for branch in node.args.get("ifs") or [node])
         case _:
             return False
 
@@ -351,7 +351,7 @@ def _folded(name: str, left: Literal, right: Literal) -> Literal | None:
     """The result of arithmetic on small integers, which no engine takes to another type or to overflow."""
     both = in_one_type((left, right))
     if both is None or not all(
-        pa.types.is_integer(each.type) and isinstance(each.value, int) for each in both
+        pa.types.is_integer(literal.type) and isinstance(literal.value, int) for literal in both
     ):
         return None
     first, second = cast("int", left.value), cast("int", right.value)
@@ -362,7 +362,7 @@ def _folded(name: str, left: Literal, right: Literal) -> Literal | None:
 
 def contained(operand: Expr, options: Sequence[Expr]) -> In | None:
     """`list_contains([…], value)`: without NULL in the list it is IN."""
-    literals = tuple(each for each in options if isinstance(each, Literal) and each.value is not None)
+    literals = tuple(option for option in options if isinstance(option, Literal) and option.value is not None)
     if not literals or len(literals) < len(options) or not of_one_type(list(options)):
         return None
     return In(operand, literals)

@@ -72,10 +72,14 @@ def moved(moment: Literal, interval: Literal, sign: int) -> Literal | None:
     if is_instant(type_) and (step.months or step.days):
         return None  # a day has as many hours as the session's zone says
     try:
-        found = shifted(start, step, sign)
+        shifted_moment = shifted(start, step, sign)
     except (ValueError, OverflowError):
         return None
-    return Literal(found, type_) if min(start, found) >= FIRST and max(start, found) <= LAST else None
+    return (
+        Literal(shifted_moment, type_)
+        if min(start, shifted_moment) >= FIRST and max(start, shifted_moment) <= LAST
+        else None
+    )
 
 
 def _at_zone(zone: Expr, operand: Expr) -> Expr:
@@ -93,8 +97,8 @@ def _at_zone(zone: Expr, operand: Expr) -> Expr:
 
 def _moment(parts: Sequence[Expr]) -> Literal | None:
     """`make_date(year, month, day)` and `make_timestamp(…, hour, minute, second)` of constants."""
-    numbers = [each.value for each in parts if isinstance(each, Literal) and pa.types.is_integer(each.type)]
-    whole = [each for each in numbers if isinstance(each, int)]
+    numbers = [part.value for part in parts if isinstance(part, Literal) and pa.types.is_integer(part.type)]
+    whole = [number for number in numbers if isinstance(number, int)]
     if len(whole) < len(parts) or len(parts) not in (3, 6):
         return None
     try:

@@ -77,15 +77,15 @@ def type_of(text: str) -> pa.DataType:
     """
     if text in _NAMED_TYPES:
         return _NAMED_TYPES[text]
-    if found := _DECIMAL.fullmatch(text):
-        precision, scale = int(found[1]), int(found[2])
+    if match := _DECIMAL.fullmatch(text):
+        precision, scale = int(match[1]), int(match[2])
         if 0 < precision <= _LARGEST_DECIMAL and abs(scale) <= _LARGEST_DECIMAL:
             return pa.decimal128(precision, scale)
-    if found := _TIMESTAMP.fullmatch(text):
-        unit: Any = found[1]
-        return pa.timestamp(unit, found[2])
-    if found := _FIXED.fullmatch(text):
-        return pa.binary(int(found[1]))
+    if match := _TIMESTAMP.fullmatch(text):
+        unit: Any = match[1]
+        return pa.timestamp(unit, match[2])
+    if match := _FIXED.fullmatch(text):
+        return pa.binary(int(match[1]))
     raise PredicateError(f"the type {text[:100]!r} is not a literal type: docs/http.md lists them")
 
 
@@ -139,8 +139,8 @@ def _date(value: Json) -> LiteralValue:
 
 
 def _interval(text: str) -> Interval | None:
-    found = _INTERVAL.fullmatch(text)
-    return Interval(*map(int, found.groups())) if found else None
+    match = _INTERVAL.fullmatch(text)
+    return Interval(*map(int, match.groups())) if match else None
 
 
 def _decimal(text: str) -> Decimal | None:
@@ -303,7 +303,7 @@ def node_of(expression: nodes.Expr) -> Node:
             return LiteralNode(str(type_), json_of(value))
         case nodes.Call(function, arguments, type_):
             return CallNode(
-                function, [node_of(each) for each in arguments], None if type_ is None else str(type_)
+                function, [node_of(argument) for argument in arguments], None if type_ is None else str(type_)
             )
         case nodes.Compare(operator, left, right):
             return CompareNode(operator.value, node_of(left), node_of(right))
@@ -324,9 +324,9 @@ def node_of(expression: nodes.Expr) -> Node:
 def _logic_node(expression: nodes.And | nodes.Or | nodes.Not | nodes.Constant) -> Node:
     match expression:
         case nodes.And(operands):
-            return AndNode([node_of(each) for each in operands])
+            return AndNode([node_of(operand) for operand in operands])
         case nodes.Or(operands):
-            return OrNode([node_of(each) for each in operands])
+            return OrNode([node_of(operand) for operand in operands])
         case nodes.Not(operand):
             return NotNode(node_of(operand))
         case nodes.Constant(value):
@@ -349,7 +349,7 @@ def _expression(node: Node, depth: int) -> nodes.Expr:
             return literal_of(value, type_of(type_))
         case CallNode(function, arguments, type_):
             result = None if type_ is None else type_of(type_)
-            return nodes.Call(function, tuple(inner(each) for each in arguments), result)
+            return nodes.Call(function, tuple(inner(argument) for argument in arguments), result)
         case CompareNode(operator, left, right):
             return nodes.Compare(_operator(operator), inner(left), inner(right))
         case InNode(operand, type_, options):
@@ -372,9 +372,9 @@ def _logic(
 ) -> nodes.Expr:
     match node:
         case AndNode(operands):
-            return nodes.conjunction(tuple(inner(each) for each in operands))
+            return nodes.conjunction(tuple(inner(operand) for operand in operands))
         case OrNode(operands):
-            return nodes.disjunction(tuple(inner(each) for each in operands))
+            return nodes.disjunction(tuple(inner(operand) for operand in operands))
         case NotNode(operand):
             return nodes.Not(inner(operand))
         case ConstantNode(value):
@@ -402,5 +402,5 @@ def _in_node(operand: nodes.Expr, options: tuple[nodes.Literal, ...]) -> Node:
         equal = nodes.Operator.EQ
         return OrNode([node_of(nodes.Compare(equal, operand, option)) for option in options])
     return InNode(
-        node_of(operand), types.pop() if types else "null", [json_of(each.value) for each in options]
+        node_of(operand), types.pop() if types else "null", [json_of(option.value) for option in options]
     )

@@ -89,8 +89,8 @@ class BitmapEvidence:
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
         """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
-        found = self.entries(leaf, outcome, semantics)
-        return None if found is None else self.holding(found.mask, semantics, at)
+        entries = self.entries(leaf, outcome, semantics)
+        return None if entries is None else self.holding(entries.mask, semantics, at)
 
     def settled(self, semantics: Semantics) -> Mask:
         """Slices of which the bitmaps are about the values that this engine reads."""
@@ -106,45 +106,45 @@ class BitmapEvidence:
         chosen = np.flatnonzero(entries)
         total = int((self._p.starts[chosen + 1] - self._p.starts[chosen]).sum())
         if at is not None and len(chosen) * len(at) * _ONE_BY_ONE < min(total, len(self._p.slices) - total):
-            found = self._look_up(chosen, at)
+            mask = self._look_up(chosen, at)
         else:
-            found = self._holding_of_all(entries, chosen, total)
-            found = found if at is None else found[at]
+            mask = self._holding_of_all(entries, chosen, total)
+            mask = mask if at is None else mask[at]
         if not self._all_covered:
-            found = found | ~(self.covered if at is None else self.covered[at])
+            mask = mask | ~(self.covered if at is None else self.covered[at])
         unread = self._unread.of(semantics)
-        return found if unread is None else found | (unread if at is None else unread[at])
+        return mask if unread is None else mask | (unread if at is None else unread[at])
 
     def _look_up(self, chosen: NDArray[np.intp], at: NDArray[np.intp]) -> Mask:
-        found = np.zeros(len(at), np.bool_)
+        mask = np.zeros(len(at), np.bool_)
         for entry in chosen:
             slices = self._p.slices[self._p.starts[entry] : self._p.starts[entry + 1]]
             position = np.minimum(np.searchsorted(slices, at), len(slices) - 1)
             if len(slices):
-                found |= slices[position] == at
-        return found
+                mask |= slices[position] == at
+        return mask
 
     def _holding_of_all(self, entries: Mask, chosen: NDArray[np.intp], total: int) -> Mask:
         """Mark the slices of the chosen entries, or count in how many other entries the rows of a slice stand."""
         if 2 * total <= len(self._p.slices):
-            found = np.zeros(self.count, np.bool_)
+            mask = np.zeros(self.count, np.bool_)
             for slices in self._slices_of(chosen):
                 for part in _positions(slices):
-                    found[part] = True
-            return found
+                    mask[part] = True
+            return mask
         others = self._with_postings(~entries)
-        found = self._p.any_entry
+        mask = self._p.any_entry
         if len(others) == 1:
-            found = found.copy()
+            mask = mask.copy()
             (slices,) = self._slices_of(others)
             for part in _positions(slices):
-                found[part] = self._p.entries_in[part] > 1
+                mask[part] = self._p.entries_in[part] > 1
         elif len(others):
             counts = np.zeros(self.count, np.int32)
             for slices in self._slices_of(others):
                 counts += np.bincount(slices, minlength=self.count).astype(np.int32)
-            found = counts < self._p.entries_in
-        return found
+            mask = counts < self._p.entries_in
+        return mask
 
     def _with_postings(self, entries: Mask) -> NDArray[np.intp]:
         chosen = np.flatnonzero(entries)
@@ -185,12 +185,12 @@ class BitmapEvidence:
             postings, owners = self._postings_in(slices)
             codes = np.searchsorted(self._p.starts, postings, side="right") - 1
             wanted = np.isin(codes, chosen)
-            found = np.bincount(
+            counts = np.bincount(
                 np.searchsorted(slices, owners[wanted]),
                 weights=self._p.sizes[postings[wanted]],
                 minlength=len(slices),
             )
-            return found.astype(np.int64)
+            return counts.astype(np.int64)
         runs = self._runs_of(chosen)
         if not runs:
             return np.zeros(len(slices), np.int64)
@@ -261,7 +261,7 @@ def _overflowing(postings: Postings, type_: pa.DataType, *, rounded: bool) -> Ma
     others = may_overflow(values, values, type_, rounded=rounded)
     if others is None:
         return None
-    found = np.zeros(len(postings.row_counts), np.bool_)
+    mask = np.zeros(len(postings.row_counts), np.bool_)
     for entry in np.flatnonzero(others):
-        found[postings.slices[postings.starts[entry] : postings.starts[entry + 1]]] = True
-    return found
+        mask[postings.slices[postings.starts[entry] : postings.starts[entry + 1]]] = True
+    return mask

@@ -58,8 +58,8 @@ class Cells:
         """`stored` is the type in which values are recorded."""
         self._leaves = frozenset(leaves)
         self._serves = value_list(nulls(0, stored)).serves
-        found = {cut for leaf in leaves for cut in _cuts(leaf) if self._serves(cut[0])}
-        self._cuts: list[tuple[Any, int]] = sorted(found)
+        cuts = {cut for leaf in leaves for cut in _cuts(leaf) if self._serves(cut[0])}
+        self._cuts: list[tuple[Any, int]] = sorted(cuts)
         self._number = {cut: number + 1 for number, cut in enumerate(self._cuts)}
 
     def __len__(self) -> int:
@@ -141,7 +141,7 @@ class FocusedBitmap:
         self._leaves = LeafEntries(self._cells, bitmap.field.type)
         self._left = bitmap.limit_bytes
         self._problems: dict[str, None] = {}
-        self._segments = [_Segment(each, self) for each in bitmap.segments]
+        self._segments = [_Segment(segment, self) for segment in bitmap.segments]
         self._lock = Lock()
         self.count = bitmap.count
         self.covered = bitmap.covered
@@ -165,18 +165,18 @@ class FocusedBitmap:
 
     def bytes_to_read(self, entries: Mask, at: NDArray[np.intp] | None) -> int:
         """How many bytes are read to answer for a set of entries: see `FocusedEvidence`."""
-        return sum(each.cost(entries) for each in self._segments_of(at))
+        return sum(segment.cost(entries) for segment in self._segments_of(at))
 
     def bytes_of_rows(self, entries: Mask, at: NDArray[np.intp]) -> int:
         """How many bytes are read to tell rows: see `FocusedEvidence`."""
-        return sum(each.cost_of_rows(entries) for each in self._segments_of(at))
+        return sum(segment.cost_of_rows(entries) for segment in self._segments_of(at))
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
         """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
-        found = self.entries(leaf, outcome, semantics)
-        return None if found is None else self.holding(found.mask, semantics, at)
+        entries = self.entries(leaf, outcome, semantics)
+        return None if entries is None else self.holding(entries.mask, semantics, at)
 
     def settled(self, semantics: Semantics) -> Mask:
         """Slices of which the bitmaps are about the values that this engine reads."""
@@ -189,40 +189,40 @@ class FocusedBitmap:
 
     def holding(self, entries: Mask, semantics: Semantics, at: NDArray[np.intp] | None) -> Mask:
         """Slices that hold a row of the entries, and those of which nothing is known: see `RowEvidence`."""
-        found = ~self.settled(semantics)
+        mask = ~self.settled(semantics)
         with self._lock:
-            for each in self._segments_of(at):
-                each.mark(entries, found)
-        return found if at is None else found[at]
+            for segment in self._segments_of(at):
+                segment.mark(entries, mask)
+        return mask if at is None else mask[at]
 
     def row_total(self, entries: Mask, slices: NDArray[np.intp]) -> int:
         """Most rows of the entries in some slices: see `RowEvidence`."""
         with self._lock:
-            return sum(each.row_total(entries, slices) for each in self._segments_of(slices))
+            return sum(segment.row_total(entries, slices) for segment in self._segments_of(slices))
 
     def rows_in(self, entries: Mask, slices: NDArray[np.intp]) -> Integers | None:
         """How many rows of the entries each of some slices has at least: see `RowCountingEvidence`."""
         if entries.all():
             return None
-        found = np.zeros(len(slices), np.int64)
+        counts = np.zeros(len(slices), np.int64)
         with self._lock:
-            for each in self._segments:
-                each.add_rows_in(entries, slices, found)
-        return found
+            for segment in self._segments:
+                segment.add_rows_in(entries, slices, counts)
+        return counts
 
     def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
         """The rows of the entries in some slices, which must be covered, ascending."""
         rows, broken, exact = BitMap64(), np.empty(0, np.intp), True
         with self._lock:
-            for each in self._segments_of(slices):
-                found = each.rows(entries, slices[np.isin(slices, each.slices)])
-                rows |= found.rows
-                broken = np.union1d(broken, found.broken)
-                exact &= found.exact
+            for segment in self._segments_of(slices):
+                row_set = segment.rows(entries, slices[np.isin(slices, segment.slices)])
+                rows |= row_set.rows
+                broken = np.union1d(broken, row_set.broken)
+                exact &= row_set.exact
         return Rows(rows, broken, exact)
 
     def _segments_of(self, at: NDArray[np.intp] | None) -> list[_Segment]:
-        return [each for each in self._segments if at is None or np.isin(at, each.slices).any()]
+        return [segment for segment in self._segments if at is None or np.isin(at, segment.slices).any()]
 
     def may_read(self, size: int) -> bool:
         """Take so many bytes of what may be read for this predicate; False, with a note, where they are too many."""
@@ -341,7 +341,7 @@ class _Segment:
         at = np.minimum(np.searchsorted(self.slices, owners), len(self.slices) - 1)
         return np.where(self.slices[at] == owners, at, -1)
 
-    def mark(self, entries: Mask, found: Mask) -> None:
+    def mark(self, entries: Mask, mask: Mask) -> None:
         """Set in `found` the slices of the segment that can hold a row of the entries."""
         complete = self._ensure(entries)
         if complete:
@@ -349,7 +349,7 @@ class _Segment:
             holds[self._found.slices[entries[self._found.cells]]] = True
         else:
             holds = self._known_rows(~entries) < self._row_counts
-        found[self.slices[holds | self._broken]] = True
+        mask[self.slices[holds | self._broken]] = True
 
     def _known_rows(self, entries: Mask) -> Integers:
         """How many rows of each slice are known to stand in some entries."""
@@ -367,7 +367,7 @@ class _Segment:
         counted = entries[self._found.cells] & chosen[self._found.slices]
         return int(self._found.sizes[counted].sum())
 
-    def add_rows_in(self, entries: Mask, slices: NDArray[np.intp], found: Integers) -> None:
+    def add_rows_in(self, entries: Mask, slices: NDArray[np.intp], counts: Integers) -> None:
         """Add to `found` how many rows of the entries each of some slices of the snapshot has at least.
 
         Nothing is read for it. Of slices that are not of the segment, or not believed, nothing is added.
@@ -381,7 +381,7 @@ class _Segment:
             least = self._row_counts - self._known_rows(~entries)
         else:
             least = self._known_rows(entries)
-        found[own] += least[local[own]]
+        counts[own] += least[local[own]]
 
     def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
         """The rows of the entries in some slices of the segment, ascending."""
@@ -389,17 +389,17 @@ class _Segment:
         broken = slices[self._broken[self._local(slices.astype(np.int64))]]
         asked = slices[~np.isin(slices, broken)]
         try:
-            found = self._decoded(entries if complete else ~entries, asked)
+            rows = self._decoded(entries if complete else ~entries, asked)
         except (FormatError, StorageError) as problem:
             self._focus.note(problem)
             return Rows(BitMap64(), slices)
-        broken = np.union1d(broken, found.broken)
+        broken = np.union1d(broken, rows.broken)
         if complete:
-            return Rows(found.rows, broken)
-        told = asked[~np.isin(asked, found.broken)]
+            return Rows(rows.rows, broken)
+        told = asked[~np.isin(asked, rows.broken)]
         everything = all_rows(told, self._focus.row_counts[told])
         exact = not (self._touching(~entries) & ~self._read).any()
-        return Rows(everything - found.rows, broken, exact)
+        return Rows(everything - rows.rows, broken, exact)
 
     def _decoded(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
         """The rows of entries whose pages were read."""
@@ -436,5 +436,5 @@ def _summed(cells: Integers, slices: Integers, sizes: Integers, count: int) -> _
 
 
 def _joined(parts: list[_Postings], count: int) -> _Postings:
-    cells, slices, sizes = (np.concatenate(each) for each in zip(*parts, strict=True))
+    cells, slices, sizes = (np.concatenate(part) for part in zip(*parts, strict=True))
     return _summed(cells, slices, sizes, count)

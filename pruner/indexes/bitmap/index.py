@@ -65,10 +65,10 @@ def _adds_up(records: pa.Table, kinds: Any, slices: Any) -> bool:
     )
     usable = np.asarray(cast("Any", records.column("usable")).fill_null(False))[whole]
     expected = np.bincount(slices[whole], weights=np.where(usable, rows[whole], 0), minlength=count)
-    found = np.bincount(slices[~whole], weights=sizes[~whole], minlength=count)
+    counts = np.bincount(slices[~whole], weights=sizes[~whole], minlength=count)
     if (np.bincount(slices[whole], minlength=count) != 1)[np.unique(slices)].any():
         return False
-    if not (np.diff(kinds) >= 0).all() or (sizes[~whole] < 1).any() or not np.array_equal(expected, found):
+    if not (np.diff(kinds) >= 0).all() or (sizes[~whole] < 1).any() or not np.array_equal(expected, counts):
         return False
     name = next(name for name in records.column_names if name.startswith("value_"))
     value: Any = records.column(name).combine_chunks()
@@ -174,8 +174,8 @@ class Bitmap:
         self, segments: Sequence[RecordPages], count: int, field: Field, limit_bytes: int
     ) -> PagedEvidence | None:
         """Make evidence that reads pages when a predicate asks for them: see `PagedIndexType`."""
-        found = load_paged(segments, count, field, limit_bytes)
-        return None if found is None else WaitingBitmap(found)
+        paged = load_paged(segments, count, field, limit_bytes)
+        return None if paged is None else WaitingBitmap(paged)
 
 
 def _most(options: Mapping[str, str]) -> int:

@@ -173,8 +173,8 @@ def load_headers(records: pa.Table, slices: Integers, with_nulls: Mask, count: i
 
 def _notes(notes: Any) -> list[str]:
     """Each reason for which slices could not be indexed, with their number; those without one were not refused."""
-    found = notes.drop_null().value_counts().to_pylist()
-    return [not_indexed(entry["counts"], entry["values"]) for entry in found]
+    counts = notes.drop_null().value_counts().to_pylist()
+    return [not_indexed(entry["counts"], entry["values"]) for entry in counts]
 
 
 def conversion_of(recorded: str, field: Field) -> Conversion | None:

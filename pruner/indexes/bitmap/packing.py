@@ -62,11 +62,11 @@ def encode(positions: array[int]) -> bytes:
 
 def encode_runs(starts: list[int], ends: list[int]) -> bytes:
     """Return the blob of runs of rows, each from its start to before its end."""
-    found = BitMap()
+    bitmap = BitMap()
     for start, end in zip(starts, ends, strict=True):
-        found.add_range(start, end)
-    found.run_optimize()
-    return found.serialize()
+        bitmap.add_range(start, end)
+    bitmap.run_optimize()
+    return bitmap.serialize()
 
 
 checksum: Final = xxhash.xxh3_64_intdigest
@@ -110,14 +110,14 @@ def decoded(
     # A key may stand once in the 64-bit format: first come the first postings of all slices, then the second ones.
     starts = np.searchsorted(owners[kept], owners[kept], side="left")
     number = np.arange(len(kept)) - starts
-    found = BitMap64()
+    bitmap = BitMap64()
     for turn in range(int(number.max(initial=-1)) + 1):
         part = kept[number == turn]
         together = decode_many(owners[part].tolist(), [blobs[i] for i in part], int(sizes[part].sum()))
         if together is None:
             return Rows(BitMap64(), np.unique(owners))
-        found |= together
-    return Rows(found, broken)
+        bitmap |= together
+    return Rows(bitmap, broken)
 
 
 _BITS = 16
@@ -207,14 +207,14 @@ def _counts(flags: Mask, chunks: Integers) -> Integers:
 
 def _pieces(holds: Mask, sizes: Integers) -> list[Units]:
     """What the containers of one value hold, of those with rows."""
-    found: list[Units] = []
+    pieces: list[Units] = []
     for chunk, size in enumerate(sizes.tolist()):
         flags = holds[chunk * _ROWS : (chunk + 1) * _ROWS]
         if size > SPARSE_ROWS:
-            found.append(_bits(flags))
+            pieces.append(_bits(flags))
         elif size:
-            found.append(np.flatnonzero(flags).astype("<u2"))
-    return found
+            pieces.append(np.flatnonzero(flags).astype("<u2"))
+    return pieces
 
 
 def _bits(flags: Mask) -> Units:
@@ -380,9 +380,9 @@ def pack_rows(codes: Codes, sizes: Integers, wanted: list[int]) -> pa.Array[Any]
         owners, of_part = packed(part)
         made += owners.tolist()
         blobs.append(of_part)
-    runs = [found for part in parts for found in part.runs]
-    made += [found.code for found in runs]
-    others = [encode_runs(found.starts.tolist(), found.behinds.tolist()) for found in runs]
+    runs = [row_runs for part in parts for row_runs in part.runs]
+    made += [row_runs.code for row_runs in runs]
+    others = [encode_runs(row_runs.starts.tolist(), row_runs.behinds.tolist()) for row_runs in runs]
     empty = [code for code in wanted if not sizes[code]]
     others += [encode_all(0)] * len(empty)
     if others or not blobs:

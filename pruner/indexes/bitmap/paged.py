@@ -98,27 +98,27 @@ class PagedBitmap:
         """Slices with timestamps that wrap around; those of pages that cannot be read are among them."""
         if not pa.types.is_timestamp(self.field.type):
             return None
-        found = np.zeros(self.count, np.bool_)
-        for each in self.segments:
-            bounds = as_numpy(each.bounds)
+        mask = np.zeros(self.count, np.bool_)
+        for segment in self.segments:
+            bounds = as_numpy(segment.bounds)
             doubted = may_overflow(bounds[::2], bounds[1::2], self.field.type, rounded=rounded)
             if doubted is not None:
-                numbers: list[int] = each.numbers[each.kinds == VALUE][doubted].tolist()
+                numbers: list[int] = segment.numbers[segment.kinds == VALUE][doubted].tolist()
                 for page in numbers:
-                    self._mark_overflowing(found, each, page, rounded)
-        return found if found.any() else None
+                    self._mark_overflowing(mask, segment, page, rounded)
+        return mask if mask.any() else None
 
-    def _mark_overflowing(self, found: Mask, each: ValuePages, page: int, rounded: bool) -> None:
+    def _mark_overflowing(self, mask: Mask, each: ValuePages, page: int, rounded: bool) -> None:
         try:
             records = each.pages.read(page, (each.column, SLICE_COLUMN))
         except (FormatError, StorageError):
-            found[each.slices] = True
+            mask[each.slices] = True
             return
         values = as_numpy(table_values(records, each, self.field))
         wrong = may_overflow(values, values, self.field.type, rounded=rounded)
         if wrong is not None:
             slices = as_numpy(records.column(SLICE_COLUMN))[wrong]
-            found[slices[slices >= 0]] = True
+            mask[slices[slices >= 0]] = True
 
 
 def table_values(records: pa.Table, each: ValuePages, field: Field) -> pa.Array[Any]:
@@ -136,22 +136,24 @@ def load_paged(
         FormatError: a page about whole slices is damaged.
         StorageError: one cannot be read.
     """
-    tables = [_about_slices(each) for each in segments]
+    tables = [_about_slices(segment) for segment in segments]
     records = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
     slices = as_numpy(records.column(SLICE_COLUMN)).astype(np.int64)
     # Where a NULL that was counted for a file without the column may read as something else (trap T3).
-    with_nulls = [np.empty(0, np.int64)] if field.absent_is_null else [_with_nulls(each) for each in segments]
+    with_nulls = (
+        [np.empty(0, np.int64)] if field.absent_is_null else [_with_nulls(segment) for segment in segments]
+    )
     headers = load_headers(records, slices, np.isin(slices, np.concatenate(with_nulls)), count, field)
-    found: list[ValuePages] = []
-    for each, table in zip(segments, tables, strict=True):
+    all_pages: list[ValuePages] = []
+    for segment, table in zip(segments, tables, strict=True):
         own = as_numpy(table.column(SLICE_COLUMN)).astype(np.int64)
         covered = np.sort(own[headers.usable[own]])
         if len(covered):
-            pages = _value_pages(each, table, covered, field)
+            pages = _value_pages(segment, table, covered, field)
             if pages is None:
                 return None
-            found.append(pages)
-    return PagedBitmap(headers, found, count, field, limit_bytes)
+            all_pages.append(pages)
+    return PagedBitmap(headers, all_pages, count, field, limit_bytes)
 
 
 def _about_slices(each: RecordPages) -> pa.Table:

@@ -129,17 +129,17 @@ def _taken(lookup: NDArray[np.integer[Any]], parts: list[Positions]) -> NDArray[
     done = 0
     for part in parts:
         # They have been counted, so each is one of the lookup. NumPy would make 64-bit integers of them once more.
-        found = cast("Any", pc).take(known, pa.array(part), boundscheck=False)
-        codes[done : done + len(part)] = found.to_numpy()
+        values = cast("Any", pc).take(known, pa.array(part), boundscheck=False)
+        codes[done : done + len(part)] = values.to_numpy()
         done += len(part)
     return codes
 
 
 def _held(part: Any) -> NDArray[np.bool_]:
     """Which entries of a dictionary some row has."""
-    found = np.zeros(len(part.dictionary) + 1, np.bool_)
-    found[_positions(part, len(part.dictionary))] = True
-    return found[:-1]
+    held = np.zeros(len(part.dictionary) + 1, np.bool_)
+    held[_positions(part, len(part.dictionary))] = True
+    return held[:-1]
 
 
 def _positions(part: Any, null: int) -> Positions:
@@ -403,8 +403,8 @@ def _of_slices(schema: Any, field: Field, found: Sequence[Read]) -> list[pa.Arra
 
 def _entries(values: Sequence[Values], value_name: str) -> tuple[dict[str, pa.Array[Any]], NDArray[np.int64]]:
     """Kind, value, number of rows, blob and checksum of what rows of each slice have; and the number of the slice."""
-    sizes = np.concatenate([each.sizes for each in values])
-    counts = np.array([len(each.distinct) for each in values])
+    sizes = np.concatenate([value.sizes for value in values])
+    counts = np.array([len(value.distinct) for value in values])
     owners = np.repeat(np.arange(len(values)), counts + 2)
     codes = np.arange(len(owners)) - np.repeat(np.cumsum(counts + 2) - (counts + 2), counts + 2)
     behind = codes - counts[owners]
@@ -420,7 +420,7 @@ def _entries(values: Sequence[Values], value_name: str) -> tuple[dict[str, pa.Ar
     at = pa.array(chosen - 2 * owners[chosen], pa.int64(), mask=kinds[chosen] != VALUE)
     listed = {
         "entry": pa.array(kinds[chosen]),
-        value_name: pa.concat_arrays([each.distinct for each in values]).take(at),
+        value_name: pa.concat_arrays([value.distinct for value in values]).take(at),
         "cardinality": pa.array(sizes[chosen], pa.int64()),
         "rows": blobs,
         "checksum": pa.array(sums, pa.uint64()),
@@ -433,4 +433,4 @@ def _packed(values: Sequence[Values]) -> Any:
     if len(values) == 1:
         (one,) = values
         return pack_rows(one.codes, one.sizes, np.flatnonzero(one.sizes).tolist())
-    return pack_slices([each.codes for each in values], [each.sizes for each in values])
+    return pack_slices([value.codes for value in values], [each.sizes for each in values])

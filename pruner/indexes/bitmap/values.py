@@ -72,15 +72,15 @@ class NumberList:
 
     def starts(self, values: Sequence[StorageValue | None]) -> NDArray[np.int64]:
         """Positions of the first values that are not less; behind the last for what exceeds the type."""
-        found = np.searchsorted(self._values, self._order.firsts(values), side="left")
+        starts = np.searchsorted(self._values, self._order.firsts(values), side="left")
         above = [value is not None and not self._order.reaches(value, None) for value in values]
-        return np.where(above, len(self._values), found)
+        return np.where(above, len(self._values), starts)
 
     def ends(self, values: Sequence[StorageValue | None]) -> NDArray[np.int64]:
         """Positions behind the last values that are not greater; 0 for what falls below the type."""
-        found = np.searchsorted(self._values, self._order.lasts(values), side="right")
+        ends = np.searchsorted(self._values, self._order.lasts(values), side="right")
         below = [value is not None and not self._order.reaches(None, value) for value in values]
-        return np.where(below, 0, found)
+        return np.where(below, 0, ends)
 
 
 class ByteList:
@@ -172,11 +172,11 @@ class LeafEntries:
                 return Entries(self._none())
 
     def _null_of(self, leaf: CompareLeaf | InLeaf | PrefixLeaf, semantics: Semantics) -> Entries:
-        found = Entries(self._none())
+        entries = Entries(self._none())
         if isinstance(leaf, InLeaf) and leaf.has_null:
-            found = self._not_listed(leaf, semantics)
-        found.mask[self._null] = True
-        return found
+            entries = self._not_listed(leaf, semantics)
+        entries.mask[self._null] = True
+        return entries
 
     def _compare(self, leaf: CompareLeaf, outcome: Outcome, semantics: Semantics) -> Entries:
         operator = leaf.operator if outcome is Outcome.TRUE else leaf.operator.negated

@@ -68,24 +68,24 @@ class BloomEvidence:
         asked = self.count if at is None else len(at)
         if hashes is None or len(hashes) * asked > MOST_LOOK_UPS:
             return None
-        found = self._holding(at, hashes)
+        mask = self._holding(at, hashes)
         for doubted in (self._filters.uncovered, self._filters.unread.of(semantics)):
             if doubted is not None:
-                found |= doubted if at is None else doubted[at]
-        return found
+                mask |= doubted if at is None else doubted[at]
+        return mask
 
     def _holding(self, at: NDArray[np.intp] | None, hashes: NDArray[np.uint64]) -> Mask:
         """Tell for each slice whether it may hold one of the hashes; what cannot be read may."""
-        found = np.zeros(self.count if at is None else len(at), np.bool_)
+        mask = np.zeros(self.count if at is None else len(at), np.bool_)
         if not len(hashes):
-            return found
+            return mask
         for slices, rows, group in self._asked(at):
             try:
-                found[slices[group.holders(rows, hashes)]] = True
+                mask[slices[group.holders(rows, hashes)]] = True
             except (FormatError, StorageError, ValueError) as error:
                 self._failed[f"bloom filters are not used: {error}"] = None
-                found[slices] = True
-        return found
+                mask[slices] = True
+        return mask
 
     def _asked(
         self, at: NDArray[np.intp] | None

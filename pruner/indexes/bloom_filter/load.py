@@ -113,7 +113,7 @@ class StripedFilters:
             at = rows[left]
             sizes, stripes = self._sizes[at], self._stripe(at, one)
             within = block_of(one, sizes.astype(np.uint64)) - stripe_start(stripes, sizes, self._stripes)
-            found = np.zeros(len(at), np.bool_)
+            mask = np.zeros(len(at), np.bool_)
             for number in np.unique(stripes).tolist():
                 here = np.flatnonzero(stripes == number)
                 blocks, ends = columns[number]
@@ -121,8 +121,8 @@ class StripedFilters:
                 places = ends[stored] + within[here]
                 if (places >= ends[stored + 1]).any():
                     raise ValueError("a stripe is shorter than its record says")
-                found[here] = _all_set(blocks.view(np.uint32).reshape(-1, WORDS), places, masks_of(one)[0])
-            return found
+                mask[here] = _all_set(blocks.view(np.uint32).reshape(-1, WORDS), places, masks_of(one)[0])
+            return mask
 
         return np.flatnonzero(_any_of(len(rows), hashes, holds))
 
@@ -133,28 +133,28 @@ class StripedFilters:
 
 def _any_of(count: int, hashes: Hashes, holds: Callable[[Positions, Hashes], Mask]) -> Mask:
     """Ask for one hash after another, and each time only about what holds none of those before it."""
-    found = np.zeros(count, np.bool_)
+    mask = np.zeros(count, np.bool_)
     left = np.arange(count)
     for position in range(len(hashes)):
         held = holds(left, hashes[position : position + 1])
-        found[left[held]] = True
+        mask[left[held]] = True
         left = left[~held]
         if not len(left):
             break
-    return found
+    return mask
 
 
 def _all_set(words: Words, blocks: Integers, masks: Words) -> Mask:
     """Tell for each of some blocks whether it has the bit of each word."""
     pairs, wanted = words.view(np.uint64), masks.view(np.uint64)
-    found = np.empty(len(blocks), np.bool_)
+    mask = np.empty(len(blocks), np.bool_)
     for start in range(0, len(blocks), _HASHES_AT_ONCE):
         rows = np.take(pairs, blocks[start : start + _HASHES_AT_ONCE], axis=0)
         missing = ~rows[:, 0] & wanted[0]
         for pair in range(1, WORDS // 2):
             missing |= ~rows[:, pair] & wanted[pair]
-        np.equal(missing, 0, out=found[start : start + _HASHES_AT_ONCE])
-    return found
+        np.equal(missing, 0, out=mask[start : start + _HASHES_AT_ONCE])
+    return mask
 
 
 # Many filters of one size, turned: a row of bits for each bit of a filter, in which each filter has one bit.
@@ -184,10 +184,10 @@ class BitRows:
     def holders(self, at: Positions | None, hashes: Hashes) -> Positions:
         """Positions, in `at`, of the filters that may hold one of the hashes; `at` is None for all filters."""
         if at is None:
-            found = self._with(hashes[:1], None)
+            bits = self._with(hashes[:1], None)
             for number in range(1, len(hashes)):
-                found |= self._with(hashes[number : number + 1], None)
-            return np.flatnonzero(np.unpackbits(found, bitorder="little").view(np.bool_))
+                bits |= self._with(hashes[number : number + 1], None)
+            return np.flatnonzero(np.unpackbits(bits, bitorder="little").view(np.bool_))
         own = np.left_shift(1, at & 7).astype(np.uint8)
         held = np.zeros(len(at), np.bool_)
         for number in range(len(hashes)):
@@ -199,10 +199,10 @@ class BitRows:
         first = int(block_of(one, self._blocks)[0]) * BLOCK_BITS
         rows = (first + _FIRST_BITS + bits_of(one)[0]).tolist()
         parts = (self._rows[row] if columns is None else self._rows[row][columns] for row in rows)
-        found = next(parts).copy()
+        bits = next(parts).copy()
         for part in parts:
-            found &= part
-        return found
+            bits &= part
+        return bits
 
 
 def turned(filters: Bytes) -> Bytes:
@@ -267,12 +267,12 @@ def load_parts(parts: Sequence[RecordPart], count: int, field: Field) -> Filters
     """
     tables = [as_recorded(part.records, RECORD_SCHEMA) for part in parts]
     records = pa.concat_tables([*tables, as_recorded(pa.table({}), RECORD_SCHEMA)]).combine_chunks()
-    found = readable(records, _adds_up(records), count, field)
+    loaded = readable(records, _adds_up(records), count, field)
     groups: list[HeldFilters] = []
     whole: list[_Whole] = []
     ends = np.cumsum([table.num_rows for table in tables])
     for part, table, end in zip(parts, tables, ends.tolist(), strict=True):
-        of_part = found.usable[end - table.num_rows : end]
+        of_part = loaded.usable[end - table.num_rows : end]
         whole += _whole(table, of_part)
         groups += _striped(part, table, of_part)
     groups += _by_size(whole)
@@ -280,16 +280,16 @@ def load_parts(parts: Sequence[RecordPart], count: int, field: Field) -> Filters
     row_of = np.zeros(count, np.int32)
     for number, held in enumerate(groups):
         group_of[held.slices], row_of[held.slices] = number, np.arange(len(held.slices))
-    place = placing(ints(records, SLICE_COLUMN), found.usable, count)
+    place = placing(ints(records, SLICE_COLUMN), loaded.usable, count)
     return Filters(
-        covered=found.covered,
-        uncovered=None if found.covered.all() else ~found.covered,
+        covered=loaded.covered,
+        uncovered=None if loaded.covered.all() else ~loaded.covered,
         groups=tuple(groups),
         group_of=group_of,
         row_of=row_of,
         distinct=place(ints(records, "distinct", -1), -1),
-        unread=found.unread,
-        notes=found.notes,
+        unread=loaded.unread,
+        notes=loaded.notes,
     )
 
 
@@ -346,8 +346,8 @@ def _by_size(whole: Sequence[_Whole]) -> Iterator[HeldFilters]:
     frequent = all_sizes[counts >= MANY_ALIKE]
     for size in frequent.tolist():
         alike = [each.only(each.sizes == size) for each in whole]
-        filters = BitRows([_bytes_of(each, size) for each in alike])
-        yield HeldFilters(filters, np.concatenate([each.slices for each in alike]))
+        filters = BitRows([_bytes_of(whole, size) for whole in alike])
+        yield HeldFilters(filters, np.concatenate([whole.slices for whole in alike]))
     for each in whole:
         rest = each.only(~np.isin(each.sizes, frequent))
         if len(rest.slices):

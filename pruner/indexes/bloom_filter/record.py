@@ -177,8 +177,8 @@ def _fill(joined: Blocks, starts: Integers, lengths: Integers, column: Any, rows
         ValueError: they hold another number of blocks.
     """
     blocks, offsets = blocks_of(column)
-    found = offsets[rows + 1] - offsets[rows]
-    if not np.array_equal(found, lengths):
+    counts = offsets[rows + 1] - offsets[rows]
+    if not np.array_equal(counts, lengths):
         raise ValueError("a filter does not have the number of blocks that its record says")
     joined[_positions(starts, lengths)] = blocks[_positions(offsets[rows], lengths)]
 
@@ -211,7 +211,7 @@ def _strings(blocks: Blocks, starts: Integers, lengths: Integers, chosen: NDArra
     data = blocks[_positions(starts[chosen], lengths[chosen])]
     known = None if chosen.all() else np.packbits(chosen, bitorder="little")
     content: list[Any] = [known, ends, data]
-    buffers: list[Any] = [None if each is None else pa.py_buffer(each) for each in content]
+    buffers: list[Any] = [None if part is None else pa.py_buffer(part) for part in content]
     return pa.Array.from_buffers(pa.large_binary(), len(kept), buffers)
 
 

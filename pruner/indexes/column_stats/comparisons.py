@@ -67,10 +67,10 @@ class Intervals:
 
         Where `low_open` is set the lower end is not known and counts as minus infinity, likewise `high_open`.
         """
-        found = self._meet_within(low, high, low_open, high_open)
+        met = self._meet_within(low, high, low_open, high_open)
         # Values beyond the bounds' type are the very reason why an end may be open (trap S22).
-        found = also(found, low_open if self.below else None)
-        return also(found, high_open if self.above else None)
+        met = also(met, low_open if self.below else None)
+        return also(met, high_open if self.above else None)
 
     def _meet_within(
         self, low: Numbers, high: Numbers, low_open: Mask | None, high_open: Mask | None
@@ -168,7 +168,7 @@ def meet(low: Numbers, high: Numbers, period: int, points: Iterable[Point]) -> M
         period: what values are divided by, below 2**62.
         points: as in a `RecurringLeaf`.
     """
-    found = np.zeros(len(low), np.bool_)
+    met = np.zeros(len(low), np.bool_)
     # Unsigned, so that the distance between the ends of the type has room as well.
     distance = high.astype(np.int64).astype(np.uint64) - low.astype(np.int64).astype(np.uint64)
     remainder = low.astype(np.int64) % np.int64(period)
@@ -178,8 +178,8 @@ def meet(low: Numbers, high: Numbers, period: int, points: Iterable[Point]) -> M
         assert isinstance(last, int)
         behind = (remainder - first) % period  # how far `low` is behind the last start of the range
         to_next = (period - behind).astype(np.uint64)
-        found |= (behind <= last - first) | (to_next <= distance)
-    return found
+        met |= (behind <= last - first) | (to_next <= distance)
+    return met
 
 
 def _complement(period: int, points: Iterable[Point]) -> tuple[Point, ...]:

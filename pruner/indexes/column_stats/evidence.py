@@ -258,8 +258,8 @@ class _Answer:
         return self._numbers(other if behind is None else _either(other, self._some_from(behind)))
 
     def _recurring(self, leaf: RecurringLeaf, outcome: Outcome) -> Mask:
-        found = meet(self._low, self._high, leaf.period, possible_remainders(leaf, outcome))
-        return self._numbers(self._or_unsure(self._or_open(found)))
+        met = meet(self._low, self._high, leaf.period, possible_remainders(leaf, outcome))
+        return self._numbers(self._or_unsure(self._or_open(met)))
 
     def _some_below(self, value: StorageValue | None) -> Mask | bool:
         return value is not None and self._if_low(np.less, self._s.order.first(value))
@@ -299,8 +299,8 @@ class _Answer:
             return self._pick(self._s.can_hold_numbers)
         if answer is False:
             return np.zeros(self._count, np.bool_) if self._unread is None else self._numbers_unread()
-        found = answer if self._unread is None else answer | self._pick(self._unread)
-        return found if self._all_hold_numbers else found & self._pick(self._s.can_hold_numbers)
+        numbers = answer if self._unread is None else answer | self._pick(self._unread)
+        return numbers if self._all_hold_numbers else numbers & self._pick(self._s.can_hold_numbers)
 
     def _numbers_unread(self) -> Mask:
         assert self._unread is not None

@@ -274,18 +274,18 @@ def _joined(
     }
     for name, values in columns.items():
         grouped = _with(grouped, name, pa.array(values))
-    found = grouped.group_by(_RUN, use_threads=False).aggregate(_AGGREGATIONS).sort_by(_RUN)
+    merged = grouped.group_by(_RUN, use_threads=False).aggregate(_AGGREGATIONS).sort_by(_RUN)
     known = {
-        "null_count": found.column("nulls_known_all"),
-        "nan_count": found.column("nans_known_all"),
-        **{name: found.column("bounded_all") for _, name in _BOUNDS},
+        "null_count": merged.column("nulls_known_all"),
+        "nan_count": merged.column("nans_known_all"),
+        **{name: merged.column("bounded_all") for _, name in _BOUNDS},
     }
     joined = records.take(pa.array(starts, pa.int64()))
     types = dict(zip(joined.column_names, joined.schema.types, strict=True))
     for name, how in _AGGREGATIONS:
         if name not in types:
             continue
-        column = found.column(f"{name}_{how}").cast(types[name])
+        column = merged.column(f"{name}_{how}").cast(types[name])
         if name in known:
             column = null_unless(known[name], column)
         joined = _with(joined, name, column)

@@ -63,9 +63,9 @@ def summarize(reader: SliceReader, leaf: LeafColumn) -> Summary:
     """
     footer = reader.footer
     if footer_is_believed(footer.created_by, leaf):
-        found = _from_chunks(footer.chunks(leaf), leaf, shortens=not never_shortens(footer.created_by))
-        if found is not None:
-            return found
+        summary = _from_chunks(footer.chunks(leaf), leaf, shortens=not never_shortens(footer.created_by))
+        if summary is not None:
+            return summary
     return _from_data(reader.batches(leaf), footer.row_count)
 
 
@@ -137,15 +137,15 @@ def _extremes(array: pa.Array[Any]) -> tuple[StorageValue | None, StorageValue |
     if types.is_floating(type_):
         return _float_extremes(array)
     if types.is_decimal(type_):
-        found = pc.min_max(array)
-        return _unscaled(found["min"]), _unscaled(found["max"]), 0
+        extremes = pc.min_max(array)
+        return _unscaled(extremes["min"]), _unscaled(extremes["max"]), 0
     if kind_of(type_) is BoundsKind.BYTES:
-        found = pc.min_max(array if types.is_fixed_size_binary(type_) else array.cast(pa.binary()))
+        extremes = pc.min_max(array if types.is_fixed_size_binary(type_) else array.cast(pa.binary()))
     elif types.is_boolean(type_):
-        found = pc.min_max(array)
+        extremes = pc.min_max(array)
     else:
-        found = pc.min_max(array.view(pa.int32()) if types.is_date32(type_) else _integers(array))
-    return found["min"].as_py(), found["max"].as_py(), 0
+        extremes = pc.min_max(array.view(pa.int32()) if types.is_date32(type_) else _integers(array))
+    return extremes["min"].as_py(), extremes["max"].as_py(), 0
 
 
 def _integers(array: pa.Array[Any]) -> pa.Array[Any]:
@@ -293,9 +293,9 @@ def _record(footer: ParquetFooter, leaf: LeafColumn, summary: Summary) -> Column
     low, high, note, is_open = summary.low, summary.high, None, False
     first_common = calendars_agree_from(leaf.type) if leaf.type is not None else None
     if first_common is not None and isinstance(low, int) and low < first_common:
-        found = calendar(footer.key_values, leaf)
-        is_open = found is Calendar.OPEN
-        if found is Calendar.LEGACY:
+        written_in = calendar(footer.key_values, leaf)
+        is_open = written_in is Calendar.OPEN
+        if written_in is Calendar.LEGACY:
             low = high = None
             note = "written in the legacy calendar, in which the oldest values are other days"
     is_open |= zone_is_open(footer.created_by, leaf)

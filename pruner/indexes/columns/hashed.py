@@ -143,7 +143,7 @@ def _multiplied(bound: int | None, factor: int) -> int | None:
 def one_row(values: Mapping[str, object], schema: pa.Schema) -> pa.Table:
     """The record of one slice; columns without a value are null."""
     fields: Any = schema
-    return pa.table([pa.array([values.get(each.name)], each.type) for each in fields], schema=schema)
+    return pa.table([pa.array([values.get(field.name)], field.type) for field in fields], schema=schema)
 
 
 def as_recorded(records: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -245,8 +245,8 @@ def _keeps_equality(recorded: str, field: Field) -> bool:
 def _notes(records: pa.Table, usable: Mask) -> tuple[str, ...]:
     """Each reason for which slices could not be indexed, with their number; those without one were not refused."""
     notes: Any = records.column("note").filter(truth_array(~usable))
-    found = notes.drop_null().value_counts().to_pylist()
-    return tuple(not_indexed(entry["counts"], entry["values"]) for entry in found)
+    counts = notes.drop_null().value_counts().to_pylist()
+    return tuple(not_indexed(entry["counts"], entry["values"]) for entry in counts)
 
 
 def ints(records: pa.Table, name: str, default: int = 0) -> Integers:

@@ -146,8 +146,8 @@ class RankOrder:
 
     def value(self, key: int) -> bytes | int:
         """The bound at a rank, or the nearest one: bytes, or an integer in the domain of decimals."""
-        found = self._values[max(0, min(len(self._values) - 1, key))]
-        return int.from_bytes(found, "big") - _DECIMAL_OFFSET if self._decimals else found
+        value = self._values[max(0, min(len(self._values) - 1, key))]
+        return int.from_bytes(value, "big") - _DECIMAL_OFFSET if self._decimals else value
 
     def serves(self, value: StorageValue) -> bool:
         """Byte strings, or integers where the domain is that of decimals."""
@@ -176,12 +176,12 @@ class RankOrder:
     def _ranks(self, values: Sequence[StorageValue | None], side: str, infinite: int, shift: int) -> Numbers:
         if len(values) <= _LOOKED_UP_SINGLY:
             look_up = bisect_left if side == "left" else bisect_right
-            found = [infinite if v is None else look_up(self._values, self._bytes(v)) + shift for v in values]
-            return np.array(found, dtype=np.int32)
+            ranks = [infinite if v is None else look_up(self._values, self._bytes(v)) + shift for v in values]
+            return np.array(ranks, dtype=np.int32)
         valid = np.array([value is not None for value in values])
         needles = binary_array([b"" if value is None else self._bytes(value) for value in values])
-        found = as_numpy(compute.search_sorted(self._distinct, needles, side=side)).astype(np.int32)
-        return np.where(valid, found + np.int32(shift), np.int32(infinite))
+        ranks = as_numpy(compute.search_sorted(self._distinct, needles, side=side)).astype(np.int32)
+        return np.where(valid, ranks + np.int32(shift), np.int32(infinite))
 
     def _bytes(self, value: StorageValue) -> bytes:
         if isinstance(value, bytes):

@@ -86,12 +86,12 @@ def may_overflow(
     numbers: tuple[Any, Any] = (low, high)
     lows, highs = numbers
     last = (_MICROSECONDS_END - 1 - (_MARGIN if rounded else 0)) // unit
-    found: NDArray[np.bool_] = (highs > last) | (lows < -last - 1)
+    overflowing: NDArray[np.bool_] = (highs > last) | (lows < -last - 1)
     if rounded or unit > 1:
         # Bounds of a file in nanoseconds were rounded outward to the column's unit.
         near, end = (_NANOSECONDS_END - _MARGIN) // unit, _NANOSECONDS_END // unit + 1
-        found |= ((highs > near) & (highs <= end)) | ((lows < -near) & (lows >= -end))
-    return found if found.any() else None
+        overflowing |= ((highs > near) & (highs <= end)) | ((lows < -near) & (lows >= -end))
+    return overflowing if overflowing.any() else None
 
 
 READING_COLUMNS = (
@@ -255,7 +255,8 @@ def is_read(recorded: RecordedType, field: Field, traits: Traits) -> bool:
     if not possible and file in NARROW:
         return recorded.in_range or traits.narrow_integers is NarrowIntegers.WRAPPED
     return all(
-        _is_same_value(each.arrow, _value_read(each, field, traits), recorded.in_range) for each in possible
+        _is_same_value(type_.arrow, _value_read(type_, field, traits), recorded.in_range)
+        for type_ in possible
     )
 
 
@@ -273,10 +274,10 @@ def _is_made_alike(made: Provenance, field: Field, traits: Traits) -> bool:
 
 def _is_same_source(source: SourceColumn, field: Field, traits: Traits) -> bool:
     parquet = None if source.parquet is None else parse_parquet_type(source.parquet)
-    found = conversion(source.type, field.type)
+    undo = conversion(source.type, field.type)
     return (
-        found is not None
-        and (found.divisor, found.spread, found.to_float) == (1, 0, False)
+        undo is not None
+        and (undo.divisor, undo.spread, undo.to_float) == (1, 0, False)
         and is_read(RecordedType(source.type, parquet, source.in_range), field, traits)
     )
 
@@ -320,8 +321,8 @@ def _is_same_clock(
         # Records of a table whose footers are not looked at: instants may have a converted type alone.
         certain = not is_instant(file) or traits.converted_timestamps is Clock.INSTANT
         return certain and is_instant(file) == is_instant(field.type)
-    read = [type_read(each, traits) for each in possible]
-    return all(each is not None and _counts_alike(each, field.type) for each in read)
+    read = [type_read(type_, traits) for type_ in possible]
+    return all(column is not None and _counts_alike(column, field.type) for column in read)
 
 
 def _counts_alike(read: pa.DataType, type_: pa.DataType) -> bool:

@@ -52,15 +52,15 @@ def _floats(low: float, high: float, type_: pa.DataType) -> list[StorageValue] |
     value = float(np.float32(low)) if single else low
     if value < low:
         value = _next(value, single=single)
-    found: list[StorageValue] = []
+    values: list[StorageValue] = []
     while value <= high:
-        if len(found) == MOST_IN_POINT:
+        if len(values) == MOST_IN_POINT:
             return None
-        found.append(value)
+        values.append(value)
         if value == math.inf:
             break
         value = _next(value, single=single)
-    return found
+    return values
 
 
 def _next(value: float, *, single: bool) -> float:
@@ -83,8 +83,8 @@ class SoughtValues:
         values = self.values(leaf, outcome, semantics, most)
         if values is None:
             return None
-        found = dict.fromkeys(hash_of(value, self._type) for value in values)
-        return np.fromiter(found, np.uint64, len(found))
+        hashes = dict.fromkeys(hash_of(value, self._type) for value in values)
+        return np.fromiter(hashes, np.uint64, len(hashes))
 
     def values(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, most: int
@@ -98,22 +98,22 @@ class SoughtValues:
             return None
         if not is_answerable(leaf, self._type, self._serves, semantics):
             return None
-        found: list[StorageValue] = []
+        collected: list[StorageValue] = []
         for point in points:
             values = self._values(point, semantics)
-            if values is None or len(found) + len(values) > most:
+            if values is None or len(collected) + len(values) > most:
                 return None
-            found += values
-        return found
+            collected += values
+        return collected
 
     def all_hashes(self, leaves: Sequence[Leaf], most: int) -> Hashes:
         """The hashes that some leaves can look for under any semantics, ascending; of leaves with too many none."""
-        found: set[int] = set()
+        hashed: set[int] = set()
         for leaf in leaves:
             hashes = set(self._any_of(leaf))
             if len(hashes) <= most:
-                found |= hashes
-        return np.sort(np.fromiter(found, np.uint64, len(found)))
+                hashed |= hashes
+        return np.sort(np.fromiter(hashed, np.uint64, len(hashed)))
 
     def is_exact(self, leaf: Leaf) -> bool:
         """Tell whether a row with one of the hashes that a leaf looks for makes it true, without exception."""

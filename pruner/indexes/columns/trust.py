@@ -70,10 +70,10 @@ def footer_is_believed(created_by: str, leaf: LeafColumn) -> bool:
     Never for floating point: what writers make of NaN and of signed zeros differs (traps S1, S6; parquet-format#514).
     Never for INT96, which has no order there (trap S10).
     """
-    found = writer(created_by)
-    if found is None or leaf.int96 or leaf.type is None or pa.types.is_null(leaf.type):
+    written_by = writer(created_by)
+    if written_by is None or leaf.int96 or leaf.type is None or pa.types.is_null(leaf.type):
         return False
-    name, version = found
+    name, version = written_by
     if leaf.parquet is not None and leaf.parquet.logical == "UUID" and name in _DOUBTED_UUIDS:
         return False
     return name in _TRUSTED and version >= _TRUSTED[name] and kind_of(leaf.type) is not BoundsKind.FLOAT
@@ -85,14 +85,18 @@ _DOUBTED_UUIDS = {"duckdb"}
 
 def filters_are_believed(created_by: str) -> bool:
     """Tell whether the Bloom filters of a file may be asked."""
-    found = writer(created_by)
-    return found is not None and found[0] in _TRUSTED_FILTERS and found[1] >= _TRUSTED_FILTERS[found[0]]
+    written_by = writer(created_by)
+    return (
+        written_by is not None
+        and written_by[0] in _TRUSTED_FILTERS
+        and written_by[1] >= _TRUSTED_FILTERS[written_by[0]]
+    )
 
 
 def never_shortens(created_by: str) -> bool:
     """Tell whether a string bound in a footer is a value of the column, never a part of one."""
-    found = writer(created_by)
-    return found is not None and found[0] in _NEVER_SHORTENS
+    written_by = writer(created_by)
+    return written_by is not None and written_by[0] in _NEVER_SHORTENS
 
 
 class Calendar(Enum):
@@ -125,8 +129,8 @@ def calendar(key_values: Mapping[bytes, bytes], leaf: LeafColumn) -> Calendar:
     version = key_values.get(_SPARK_VERSION)
     if version is None:
         return Calendar.OPEN
-    found = writer("spark " + version.decode("utf-8", "replace"))
-    return Calendar.PROLEPTIC if found is not None and found[1] >= first else Calendar.LEGACY
+    written_by = writer("spark " + version.decode("utf-8", "replace"))
+    return Calendar.PROLEPTIC if written_by is not None and written_by[1] >= first else Calendar.LEGACY
 
 
 def calendars_agree_from(type_: pa.DataType) -> int | None:
@@ -187,7 +191,7 @@ def unknown_calendar(
     first_common = calendars_agree_from(leaf.type) if leaf.type is not None else None
     if first_common is None or oldest is None or oldest >= first_common * factor:
         return None, False
-    found = calendar(reader.footer.key_values, leaf)
-    if found is Calendar.LEGACY:
+    written_in = calendar(reader.footer.key_values, leaf)
+    if written_in is Calendar.LEGACY:
         return "written in the legacy calendar, in which the oldest values are other days", False
-    return None, found is Calendar.OPEN
+    return None, written_in is Calendar.OPEN

@@ -73,13 +73,13 @@ class KeyEvidence:
         hashes = hash_values(values)
         order = np.argsort(hashes)
         unknown = ~self.covered
-        found: list[tuple[SegmentKeys, Hits]] = []
+        all_hits: list[tuple[SegmentKeys, Hits]] = []
         for segment in self.keys.segments:
             try:
-                found += [(segment, hits) for hits in segment.find(hashes[order])]
+                all_hits += [(segment, hits) for hits in segment.find(hashes[order])]
             except (FormatError, StorageError):
                 unknown[segment.slices] = True
-        kept = [(segment, _only(hits, ~unknown[hits.slices])) for segment, hits in found]
+        kept = [(segment, _only(hits, ~unknown[hits.slices])) for segment, hits in all_hits]
         which, slices, _ = (
             np.concatenate(each) for each in zip(NO_HITS, *(hits for _, hits in kept), strict=True)
         )
@@ -102,7 +102,7 @@ class KeyEvidence:
 
 
 def _only(hits: Hits, chosen: Mask) -> Hits:
-    return Hits(*(each[chosen] for each in hits))
+    return Hits(*(hit[chosen] for hit in hits))
 
 
 class FocusedKeys:
@@ -145,8 +145,8 @@ class FocusedKeys:
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
         """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
-        found = self.entries(leaf, outcome, semantics)
-        return None if found is None else self.holding(found.mask, semantics, at)
+        entries = self.entries(leaf, outcome, semantics)
+        return None if entries is None else self.holding(entries.mask, semantics, at)
 
     def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
         """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""
@@ -172,23 +172,23 @@ class FocusedKeys:
     def _is_too_much(self) -> bool:
         if len(self._hashes) <= FEW_VALUES:
             return False
-        return sum(each.bytes_to_read(self._hashes) for each in self._keys.segments) > MOST_BYTES
+        return sum(segment.bytes_to_read(self._hashes) for segment in self._keys.segments) > MOST_BYTES
 
     def holding(self, entries: Mask, semantics: Semantics, at: NDArray[np.intp] | None) -> Mask:
         """Slices that hold a row of the entries, and those of which nothing is known: see `RowEvidence`."""
-        found = np.zeros(self.count, np.bool_)
+        mask = np.zeros(self.count, np.bool_)
         for doubted in (self._keys.uncovered, self._keys.unread.of(semantics)):
             if doubted is not None:
-                found |= doubted
+                mask |= doubted
         if entries[-1]:
-            found[:] = True
+            mask[:] = True
         else:
             for segment, hits in self._found:
                 if hits is None:
-                    found[segment.slices] = True
+                    mask[segment.slices] = True
                 else:
-                    found[hits.slices[entries[hits.which]]] = True
-        return found if at is None else found[at]
+                    mask[hits.slices[entries[hits.which]]] = True
+        return mask if at is None else mask[at]
 
     def row_total(self, entries: Mask, slices: NDArray[np.intp]) -> int:
         """Most rows of the entries in some slices: see `RowEvidence`."""
@@ -197,8 +197,8 @@ class FocusedKeys:
             return total
         chosen = np.zeros(self.count, np.bool_)
         chosen[slices] = True
-        found = (chosen[hits.slices] & entries[hits.which] for _, hits in self._found if hits is not None)
-        return min(total, sum(int(np.count_nonzero(each)) for each in found))
+        counts = (chosen[hits.slices] & entries[hits.which] for _, hits in self._found if hits is not None)
+        return min(total, sum(int(np.count_nonzero(each)) for each in counts))
 
     def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
         """The rows of the entries in some slices, which must be covered, ascending."""
@@ -206,15 +206,15 @@ class FocusedKeys:
             return Rows(all_rows(slices, self.row_counts[slices]), np.empty(0, np.intp))
         chosen = np.zeros(self.count, np.bool_)
         chosen[slices] = True
-        found: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
+        positions: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
         broken = np.zeros(self.count, np.bool_)
         for segment, hits in self._found:
             rows = None if hits is None else self._rows_of(segment, hits, entries, chosen)
             if rows is None:
                 broken[segment.slices] = True
             else:
-                found.append(rows)
-        together = np.concatenate(found)
+                positions.append(rows)
+        together = np.concatenate(positions)
         counts = self.row_counts[(together >> np.uint64(32)).astype(np.int64)]
         outside = (together & np.uint64(0xFFFFFFFF)).astype(np.int64) >= counts
         broken[(together[outside] >> np.uint64(32)).astype(np.int64)] = True
@@ -241,11 +241,11 @@ class FocusedKeys:
     @cached_property
     def _all_found(self) -> list[tuple[SegmentKeys, Hits | None]]:
         """The segments that hold any of the hashes, and what they hold; None where one cannot be read."""
-        found: list[tuple[SegmentKeys, Hits | None]] = []
+        all_hits: list[tuple[SegmentKeys, Hits | None]] = []
         for segment in self._keys.segments:
             try:
-                found += [(segment, hits) for hits in segment.find(self._hashes)]
+                all_hits += [(segment, hits) for hits in segment.find(self._hashes)]
             except (FormatError, StorageError) as problem:
                 self._problems[f"keys are not looked up: {problem}"] = None
-                found.append((segment, None))
-        return found
+                all_hits.append((segment, None))
+        return all_hits

@@ -187,13 +187,13 @@ def distinct_keys(records: pa.Table) -> int:
 def _spread_keys(records: pa.Table) -> tuple[Integers, Hashes, Integers]:
     """The number of keys of each row, and the hashes and positions of all of them, row by row."""
     counts = ints(records, "keys", 0)
-    found: list[Any] = []
+    values: list[Any] = []
     for name, kind in (("hashes", "<u8"), ("positions", "<u4")):
         data, lengths = _bytes_of(records.column(name))
         if not np.array_equal(lengths, counts * np.dtype(kind).itemsize):
             raise ValueError("a record has another number of keys than it says")
-        found.append(data.view(kind))
-    hashes, positions = found
+        values.append(data.view(kind))
+    hashes, positions = values
     return counts, hashes, positions.astype(np.int64)
 
 
@@ -301,8 +301,8 @@ class SegmentKeys:
         layout = self._layout
         pages, turn = np.unique(places // layout.page_keys, return_inverse=True)
         data = self._read([layout.positions(page) for page in pages.tolist()])
-        found = numbers(data, layout.position_bytes)
-        return found[turn * layout.page_keys + places % layout.page_keys]
+        positions = numbers(data, layout.position_bytes)
+        return positions[turn * layout.page_keys + places % layout.page_keys]
 
     def _pages(self, hashes: Hashes) -> Sequence[int]:
         """The pages on which some ascending hashes may stand."""
@@ -333,10 +333,10 @@ class SegmentKeys:
         which = np.repeat(np.arange(len(hashes)), counts)
         before = np.cumsum(counts) - counts
         at = np.repeat(start - before, counts) + np.arange(len(which))
-        found = rows[at].astype(np.int64)
-        if found.max(initial=0) >= len(self._slice_of):
+        row_set = rows[at].astype(np.int64)
+        if row_set.max(initial=0) >= len(self._slice_of):
             raise FormatError("a record index names slices that it is not about: create it anew")
-        slices = self._slice_of[found]
+        slices = self._slice_of[row_set]
         places = np.array(pages)[at // layout.page_keys] * layout.page_keys + at % layout.page_keys
         counted = slices >= 0
         return Hits(which[counted], slices[counted], places[counted])

@@ -70,8 +70,8 @@ def record_slice(reader: SliceReader, field: Field) -> pa.Table:
         note = f"the file has {rows} rows, more than positions of 32 bits can tell"
         return one_row({"usable": False, "note": note}, RECORD_SCHEMA)
     absent = reader.footer.leaf(field.path) is None
-    found = record_values(reader, field, partial(_keys, expected=0 if absent else rows))
-    return one_row({**found, "row_count": rows}, RECORD_SCHEMA)
+    values = record_values(reader, field, partial(_keys, expected=0 if absent else rows))
+    return one_row({**values, "row_count": rows}, RECORD_SCHEMA)
 
 
 def _keys(batches: Iterable[pa.Array[Any]], expected: int) -> dict[str, object]:
@@ -131,16 +131,16 @@ def load_parts(parts: Sequence[RecordPart], count: int, field: Field) -> Keys:
         except (FormatError, StorageError) as error:
             sound[start:end] = False
             problems.append(f"the keys behind {counted(table.num_rows, 'record')} cannot be used: {error}")
-    found = readable(records, sound, count, field)
-    place = placing(ints(records, SLICE_COLUMN), found.usable, count)
+    loaded = readable(records, sound, count, field)
+    place = placing(ints(records, SLICE_COLUMN), loaded.usable, count)
     return Keys(
-        covered=found.covered,
-        uncovered=None if found.covered.all() else ~found.covered,
+        covered=loaded.covered,
+        uncovered=None if loaded.covered.all() else ~loaded.covered,
         segments=tuple(opened),
         row_counts=place(ints(records, "row_count"), -1),
         key_counts=place(ints(records, "keys"), -1),
-        unread=found.unread,
-        notes=(*found.notes, *problems),
+        unread=loaded.unread,
+        notes=(*loaded.notes, *problems),
     )
 
 

@@ -130,7 +130,7 @@ class _Kept:
 
 def _is_sanitized(asked: Filter) -> bool:
     """Whether a filter has kinds of values in place of its constants."""
-    return any(isinstance(each, str) and _SANITIZED.fullmatch(each) for each in asked.constants())
+    return any(isinstance(constant, str) and _SANITIZED.fullmatch(constant) for constant in asked.constants())
 
 
 class Asked:
@@ -190,4 +190,4 @@ class Asked:
 
     def lines(self) -> bytes:
         """The same as lines of JSON."""
-        return b"".join(msgspec.json.encode(each) + b"\n" for each in self.scans())
+        return b"".join(msgspec.json.encode(scan) + b"\n" for scan in self.scans())

@@ -132,15 +132,15 @@ class Filter:
             PredicateError: such a part is in a form that is not understood.
         """
         operands = self._tree["operands"] if self._tree["type"] == "and" else [self._tree]
-        decided = [each for each in operands if self._names(each) and self._names(each) <= names]
+        decided = [operand for operand in operands if self._names(operand) and self._names(operand) <= names]
         if not decided:
             return None
-        return lambda values: all(self._matches(each, values) for each in decided)
+        return lambda values: all(self._matches(verdict, values) for verdict in decided)
 
     def names(self) -> frozenset[str]:
         """The names of the columns that it is about."""
-        found = (_reference(node.get("term")) for node in self._nodes())
-        return frozenset(name for name in found if name is not None)
+        names = (_reference(node.get("term")) for node in self._nodes())
+        return frozenset(name for name in names if name is not None)
 
     def constants(self) -> Iterator[Any]:
         """The values that it compares columns with."""
@@ -165,28 +165,28 @@ class Filter:
             case "constant":
                 return bool(node["value"])
             case "and":
-                return all(self._holds(each, leaf) for each in node["operands"])
+                return all(self._holds(operand, leaf) for operand in node["operands"])
             case "or":
-                return any(self._holds(each, leaf) for each in node["operands"])
+                return any(self._holds(operand, leaf) for operand in node["operands"])
             case kind:
                 return leaf(kind, _reference(node["term"]), node["values"])
 
     def _names(self, node: Mapping[str, Any]) -> frozenset[str]:
         if node["type"] in ("and", "or"):
-            return frozenset[str]().union(*(self._names(each) for each in node["operands"]))
+            return frozenset[str]().union(*(self._names(operand) for operand in node["operands"]))
         if node["type"] == "constant":
             return frozenset()
-        found = self._columns.find(node["term"])
-        return frozenset({found.path[0]}) if found is not None else frozenset({""})
+        field = self._columns.find(node["term"])
+        return frozenset({field.path[0]}) if field is not None else frozenset({""})
 
     def _expression(self, node: Mapping[str, Any]) -> Expr:
         match node["type"]:
             case "constant":
                 return TRUE if node["value"] else FALSE
             case "and":
-                return conjunction(tuple(self._expression(each) for each in node["operands"]))
+                return conjunction(tuple(self._expression(operand) for operand in node["operands"]))
             case "or":
-                return disjunction(tuple(self._expression(each) for each in node["operands"]))
+                return disjunction(tuple(self._expression(operand) for operand in node["operands"]))
             case _:
                 return self._leaf(node)
 
@@ -224,8 +224,8 @@ class _Columns:
         self._named = named
         self._fold: Callable[[str], str] = str if case_sensitive else str.lower
         self._found: dict[str, list[Field]] = {}
-        for each in schema.fields:
-            self._found.setdefault(self._fold(".".join(each.path)), []).append(each)
+        for field in schema.fields:
+            self._found.setdefault(self._fold(".".join(field.path)), []).append(field)
 
     def find(self, term: Any) -> Field | None:
         """The column of a term; None for a transform of one."""
@@ -237,12 +237,12 @@ class _Columns:
                 return self._named(name)
             except KeyError:
                 name = None
-        found = [] if name is None else self._found.get(self._fold(name), [])
-        if len(found) != 1:
+        fields = [] if name is None else self._found.get(self._fold(name), [])
+        if len(fields) != 1:
             shown = str(cast("Any", term))[:200]
-            reason = "several columns have that name" if found else "the table has no such column"
+            reason = "several columns have that name" if fields else "the table has no such column"
             raise PredicateError(f"the filter names {shown!r}: {reason}")
-        return found[0]
+        return fields[0]
 
 
 def _reference(term: Any) -> str | None:
@@ -271,10 +271,12 @@ def _pushed(content: Any, depth: int, *, negated: bool) -> dict[str, Any]:
         parts = list(islice(_chain(content, kind), MOST_PARTS + 1))
         if len(parts) > MOST_PARTS:
             raise PredicateError(f"the filter has more than {MOST_PARTS:,} parts under one {kind.upper()}")
-        operands = [_pushed(each, depth + 1, negated=negated) for each in parts]
+        operands = [_pushed(part, depth + 1, negated=negated) for part in parts]
         turned = {"and": "or", "or": "and"}[kind] if negated else kind
         flat = [
-            inner for each in operands for inner in (each["operands"] if each["type"] == turned else [each])
+            inner
+            for operand in operands
+            for inner in (operand["operands"] if operand["type"] == turned else [operand])
         ]
         return {"type": turned, "operands": flat}
     if kind not in _NEGATED:
@@ -324,17 +326,17 @@ def _made(node: Mapping[str, Any], column: Column, about: Field) -> Expr | None:
         prefix = node["values"][0]
         if not isinstance(prefix, str) or not pa.types.is_string(about.type):
             return None
-        escaped = "".join(f"\\{each}" if each in "\\%_" else each for each in prefix)
+        escaped = "".join(f"\\{part}" if part in "\\%_" else part for part in prefix)
         pattern = Like(column, f"{escaped}%", "\\")
         return pattern if kind == "starts-with" else Not(pattern)
-    literals = [_literal(each, about.type) for each in node["values"]]
-    if not literals or any(each is None for each in literals):
+    literals = [_literal(value, about.type) for value in node["values"]]
+    if not literals or any(literal is None for literal in literals):
         return None
-    known = tuple(each for each in literals if each is not None)
+    known = tuple(literal for literal in literals if literal is not None)
     if kind == "in":
         return In(column, _with_both_zeros(known))
     if kind == "not-in":
-        others = tuple(each for each in known if not _is_zero(each))
+        others = tuple(literal for literal in known if not _is_zero(literal))
         return Not(In(column, others)) if others else Not(IsNull(column))
     return _compared(_OPERATORS[kind], column, known[0])
 
@@ -362,8 +364,8 @@ def _with_both_zeros(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
 
 def _literal(value: Any, type_: Any) -> Literal | None:
     """A value of a column's type from JSON, as clients write it before they know the type; None for another form."""
-    found = plain_value(value, type_)
-    return None if found is None else Literal(found, type_)
+    literal = plain_value(value, type_)
+    return None if literal is None else Literal(literal, type_)
 
 
 def plain_value(value: Any, type_: Any) -> Any:
@@ -392,10 +394,10 @@ def plain_value(value: Any, type_: Any) -> Any:
 
 def _decimal(value: Any) -> Decimal | None:
     try:
-        found = Decimal(str(value))
+        decimal = Decimal(str(value))
     except InvalidOperation:
         return None
-    return found if found.is_finite() else None
+    return decimal if decimal.is_finite() else None
 
 
 def _day(value: Any) -> Any:
@@ -418,12 +420,12 @@ def _moment(value: Any, *, is_instant: bool) -> int | None:
     if not isinstance(value, str):
         return None
     try:
-        found = datetime.datetime.fromisoformat(value)
+        moment = datetime.datetime.fromisoformat(value)
     except ValueError:
         return None
-    if (found.tzinfo is not None) != is_instant or len(value.partition(".")[2]) > len("123456+00:00"):
+    if (moment.tzinfo is not None) != is_instant or len(value.partition(".")[2]) > len("123456+00:00"):
         return None
-    return (found.replace(tzinfo=found.tzinfo or datetime.UTC) - _EPOCH) // _MICROSECOND
+    return (moment.replace(tzinfo=moment.tzinfo or datetime.UTC) - _EPOCH) // _MICROSECOND
 
 
 _ORDERED: Final[dict[str, Callable[[Any, Any], bool]]] = {
@@ -445,8 +447,8 @@ def _meets(kind: str, given: list[Any], value: Any, about: Field) -> bool:
             raise PredicateError(f"the filter compares {about.name} with a value of another type")
         meets = value is not None and str(value).startswith(given[0])
         return meets == (kind == "starts-with")
-    known = [plain_value(each, about.type) for each in given]
-    if any(each is None for each in known):
+    known = [plain_value(item, about.type) for item in given]
+    if any(literal is None for literal in known):
         raise PredicateError(f"the filter compares {about.name} with a value of another type")
     if kind in ("eq", "in", "not-eq", "not-in"):
         return (value in known) == (kind in ("eq", "in"))

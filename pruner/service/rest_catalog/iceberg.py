@@ -70,9 +70,9 @@ class IcebergTable:
     @property
     def state(self) -> IcebergState:
         """The manifests of the snapshot."""
-        found = self.pinned.data.state
-        assert isinstance(found, IcebergState)
-        return found
+        state = self.pinned.data.state
+        assert isinstance(state, IcebergState)
+        return state
 
     @property
     def snapshot_id(self) -> int:
@@ -82,17 +82,17 @@ class IcebergTable:
 
     def metadata(self, *, python: bool) -> dict[str, Any]:
         """The table's own metadata as JSON; nothing in it is a place where a client could write."""
-        found: dict[str, Any] = msgspec.json.decode(unpacked(self.newest.metadata.stored))
-        kept: dict[str, str] = found.get("properties") or {}
+        metadata: dict[str, Any] = msgspec.json.decode(unpacked(self.newest.metadata.stored))
+        kept: dict[str, str] = metadata.get("properties") or {}
         properties = {name: value for name, value in kept.items() if name not in _PLACES_OF_WRITES}
-        told = found | {
+        told = metadata | {
             "location": f"{LOCATION}/{quote(self.name, safe='')}",
             "properties": properties | {GC: "false"},
         }
         told |= {name: [] for name in _MADE_UNUSABLE if name in told}
         if python:
             specs = [*self._specs_without_null()]
-            told["partition-specs"] = [*(found.get("partition-specs") or []), *specs]
+            told["partition-specs"] = [*(metadata.get("partition-specs") or []), *specs]
         return told
 
     def columns(self, *, case_sensitive: bool, snapshot_schema: bool = False) -> NamesOfIds:
@@ -112,7 +112,10 @@ class IcebergTable:
     def _lineage(self) -> dict[int, _Step]:
         """All snapshots that the newest metadata names, by their ids."""
         stored = unpacked(self.newest.metadata.stored)
-        return {each.snapshot_id: each for each in msgspec.json.decode(stored, type=_Lineage).snapshots}
+        return {
+            snapshot.snapshot_id: snapshot
+            for snapshot in msgspec.json.decode(stored, type=_Lineage).snapshots
+        }
 
     @property
     def parent_id(self) -> int | None:
@@ -123,7 +126,7 @@ class IcebergTable:
         """The snapshots after `start` up to `end` that only added files, oldest first; None where one does not descend
         from the other. Others are passed over, as by Iceberg's own incremental append scan.
         """
-        found: list[int] = []
+        appends: list[int] = []
         at: int | None = end
         passed: set[int] = set()
         while at != start:
@@ -132,9 +135,9 @@ class IcebergTable:
                 return None
             passed.add(step.snapshot_id)
             if step.summary.get("operation") == "append":
-                found.append(step.snapshot_id)
+                appends.append(step.snapshot_id)
             at = step.parent_snapshot_id
-        return found[::-1]
+        return appends[::-1]
 
     def kept(self, ordinals: NDArray[np.intp], asked: Filter | None, *, python: bool) -> NDArray[np.intp]:
         """The slices whose partitions a filter does not rule out, of some slices.
@@ -151,7 +154,7 @@ class IcebergTable:
         codes, partitions = self._partitions
         at = codes[ordinals]
         used: list[int] = np.unique(at).tolist()
-        matching = [each for each in used if decides.may_match(*partitions[each])]
+        matching = [used_one for used_one in used if decides.may_match(*partitions[used_one])]
         return ordinals[np.isin(at, matching)]
 
     def tasks(
@@ -177,14 +180,14 @@ class IcebergTable:
                 },
                 **filtered,
             }
-            references = [told.setdefault(each, len(told)) for each in _deletes_of(known, ordinal)]
+            references = [told.setdefault(delete, len(told)) for delete in _deletes_of(known, ordinal)]
             if references:
                 task["delete-file-references"] = references
             tasks.append(task)
-        found: dict[str, Any] = {"file-scan-tasks": tasks}
+        answer: dict[str, Any] = {"file-scan-tasks": tasks}
         if told:
-            found["delete-files"] = [self._delete(each, python=python) for each in told]
-        return found
+            answer["delete-files"] = [self._delete(delete, python=python) for delete in told]
+        return answer
 
     def _delete(self, delete: DeleteFile, *, python: bool) -> dict[str, Any]:
         is_equality = delete.content == EQUALITY_DELETES
@@ -209,9 +212,9 @@ class IcebergTable:
         """The spec and the values of a partition: without NULLs, by a spec of its own, for PyIceberg."""
         spec_id, values = partition
         fields = self._fields[spec_id]
-        told = [value_as_json(*each, python=python) for each in zip(fields, values, strict=True)]
+        told = [value_as_json(*pair, python=python) for pair in zip(fields, values, strict=True)]
         if python and None in told:
-            present = tuple(at for at, each in enumerate(told) if each is not None)
+            present = tuple(at for at, item in enumerate(told) if item is not None)
             if len(fields) > _MOST_FIELDS:
                 raise UnservedError(
                     f"table {self.name} has a partition with NULL in a spec of more than {_MOST_FIELDS} fields, which "
@@ -229,19 +232,19 @@ class IcebergTable:
         leaves = leaves_by_id(schemas, self.name)
         once_dates = {
             id_
-            for each in schemas
-            for id_, leaf in leaves_by_id((each,), self.name).items()
+            for schema in schemas
+            for id_, leaf in leaves_by_id((schema,), self.name).items()
             if pa.types.is_date32(leaf.type)
         }
         return {
             spec_id: [
                 BoundPartitionField(
-                    each.source_id,
-                    each.transform,
-                    None if each.source_id not in leaves else leaves[each.source_id].type,
-                    was_date=each.source_id in once_dates,
+                    field.source_id,
+                    field.transform,
+                    None if field.source_id not in leaves else leaves[field.source_id].type,
+                    was_date=field.source_id in once_dates,
                 )
-                for each in spec.fields
+                for field in spec.fields
             ]
             for spec_id, spec in metadata.specs.items()
         }
@@ -250,14 +253,14 @@ class IcebergTable:
     def _partitions(self) -> tuple[NDArray[np.int64], list[tuple[int, tuple[Any, ...]]]]:
         """The partition of each slice as an ordinal, and the partitions; -0.0 and 0.0 are two of them."""
         known: dict[tuple[int, tuple[Any, ...]], int] = {}
-        found: list[tuple[int, tuple[Any, ...]]] = []
+        partitions: list[tuple[int, tuple[Any, ...]]] = []
         codes = np.empty(len(self.state.partitions), np.int64)
         for at, (spec_id, values) in enumerate(self.state.partitions):
-            key = spec_id, tuple(each.hex() if isinstance(each, float) else each for each in values)
+            key = spec_id, tuple(value.hex() if isinstance(value, float) else value for value in values)
             codes[at] = known.setdefault(key, len(known))
-            if len(known) > len(found):
-                found.append((spec_id, values))
-        return codes, found
+            if len(known) > len(partitions):
+                partitions.append((spec_id, values))
+        return codes, partitions
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, tuple[int, ...]], int]:
@@ -272,8 +275,8 @@ class IcebergTable:
         ]
         # Ids of specs are given one after another: those from here on are of no spec that comes later.
         return {
-            each: _FIRST_ADDED_SPEC + (each[0] << _MOST_FIELDS) + sum(1 << at for at in each[1])
-            for each in patterns
+            pattern: _FIRST_ADDED_SPEC + (pattern[0] << _MOST_FIELDS) + sum(1 << at for at in pattern[1])
+            for pattern in patterns
         }
 
     def _specs_without_null(self) -> Iterator[dict[str, Any]]:
@@ -284,12 +287,12 @@ class IcebergTable:
                 "spec-id": number,
                 "fields": [
                     {
-                        "name": each.name,
-                        "transform": each.transform,
-                        "source-id": each.source_id,
-                        "field-id": 1000 + at if each.field_id is None else each.field_id,
+                        "name": field.name,
+                        "transform": field.transform,
+                        "source-id": field.source_id,
+                        "field-id": 1000 + at if field.field_id is None else field.field_id,
                     }
-                    for at, each in fields
+                    for at, field in fields
                 ],
             }
 
@@ -329,16 +332,16 @@ class NamesOfIds:
     ) -> None:
         """`schemas` are those that a client may go by; `fields` are those of the snapshot that is planned on."""
         self._is_exact = case_sensitive
-        self._of_snapshot = {each.field_id: each for each in fields}
+        self._of_snapshot = {field.field_id: field for field in fields}
         self._ids: dict[str, set[int]] = {}
         for schema in schemas:
             self._take(schema.fields, "")
 
     def _take(self, fields: Sequence[Mapping[str, Any]], above: str) -> None:
-        for each in fields:
-            name = f"{above}{each['name']}"
-            self._ids.setdefault(self._folded(name), set()).add(int(each["id"]))
-            type_: Any = each["type"]
+        for field in fields:
+            name = f"{above}{field['name']}"
+            self._ids.setdefault(self._folded(name), set()).add(int(field["id"]))
+            type_: Any = field["type"]
             if not isinstance(type_, str) and type_["type"] == "struct":
                 self._take(type_["fields"], f"{name}.")
 
@@ -355,10 +358,10 @@ class NamesOfIds:
         Raises:
             KeyError: no column ever had the name.
         """
-        found = self._ids[self._folded(name)]
-        return self._of_snapshot.get(next(iter(found))) if len(found) == 1 else None
+        ids = self._ids[self._folded(name)]
+        return self._of_snapshot.get(next(iter(ids))) if len(ids) == 1 else None
 
 
 def _deletes_of(deletes: IcebergDeletes | None, ordinal: int) -> tuple[DeleteFile, ...]:
-    found = None if deletes is None else deletes.of(ordinal)
-    return () if found is None else (*found.positions, *found.equality)
+    deletes_of_file = None if deletes is None else deletes.of(ordinal)
+    return () if deletes_of_file is None else (*deletes_of_file.positions, *deletes_of_file.equality)

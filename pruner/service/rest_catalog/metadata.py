@@ -107,7 +107,10 @@ class ServedTable:
     def partition_values(self) -> list[dict[str, Any]]:
         """The values of the partition columns for each partition."""
         partitions = self.pinned.data.partitions
-        columns = {each.name: partitions.values[each.path].to_pylist() for each in self.schema.partitions}
+        columns = {
+            partition.name: partitions.values[partition.path].to_pylist()
+            for partition in self.schema.partitions
+        }
         return [{name: values[at] for name, values in columns.items()} for at in range(len(partitions))]
 
     @cached_property
@@ -118,29 +121,31 @@ class ServedTable:
         return np.array([_spec_id(self._present(values)) for values in self.partition_values], np.int64)
 
     def _present(self, values: Mapping[str, Any]) -> tuple[PartitionColumn, ...]:
-        return tuple(each for each in self.schema.partitions if values[each.name] is not None)
+        return tuple(partition for partition in self.schema.partitions if values[partition.name] is not None)
 
     @cached_property
     def _specs(self) -> list[dict[str, Any]]:
-        ids = {each.name: _FIRST_PARTITION_ID + at for at, each in enumerate(self.schema.partitions)}
-        found = {_spec_id(self.schema.partitions): self.schema.partitions}
+        ids = {
+            partition.name: _FIRST_PARTITION_ID + at for at, partition in enumerate(self.schema.partitions)
+        }
+        specs = {_spec_id(self.schema.partitions): self.schema.partitions}
         for values in self.partition_values:
             present = self._present(values)
-            found.setdefault(_spec_id(present), present)
+            specs.setdefault(_spec_id(present), present)
         return [
             {
                 "spec-id": spec_id,
                 "fields": [
                     {
-                        "name": each.name,
+                        "name": column.name,
                         "transform": "identity",
-                        "source-id": each.field_id,
-                        "field-id": ids[each.name],
+                        "source-id": column.field_id,
+                        "field-id": ids[column.name],
                     }
-                    for each in columns
+                    for column in columns
                 ],
             }
-            for spec_id, columns in found.items()
+            for spec_id, columns in specs.items()
         ]
 
     def columns(self, *, case_sensitive: bool, snapshot_schema: bool = False) -> None:
@@ -210,7 +215,7 @@ def _require_plain_delta(name: str, state: DeltaState) -> None:
 def _beside_schema(state: DeltaState) -> list[str]:
     """Columns that data files of a Delta table may have and its schema has not: of change feeds and row tracking."""
     materialized = ("RowId", "RowCommitVersion")
-    settings = (f"delta.rowTracking.materialized{each}ColumnName" for each in materialized)
+    settings = (f"delta.rowTracking.materialized{literal}ColumnName" for literal in materialized)
     return ["_change_type", *filter(None, map(state.metadata.setting, settings))]
 
 
@@ -223,5 +228,5 @@ def _spec_id(columns: Sequence[PartitionColumn]) -> int:
     """A number below 2^30; 0 where there are no columns, as an unpartitioned table has it."""
     if not columns:
         return 0
-    text = "\0".join(f"{each.field_id} {each.type} {each.name}" for each in columns)
+    text = "\0".join(f"{column.field_id} {column.type} {column.name}" for column in columns)
     return (xxhash.xxh3_64_intdigest(text.encode()) & 0x3FFFFFFF) or 1

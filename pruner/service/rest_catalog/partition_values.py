@@ -57,7 +57,7 @@ class PartitionFilter:
         self._asked = asked
         self._ids = ids
         self._fields = fields
-        sources = {each.id for spec in fields.values() for each in spec if each.transform != "void"}
+        sources = {field.id for spec in fields.values() for field in spec if field.transform != "void"}
         self._sources = sources
         names = asked.names()
         self.is_about_partitions = any(ids(name) & sources for name in names)
@@ -103,7 +103,7 @@ def _meets(kind: str, given: Sequence[Any], source: BoundPartitionField, value: 
     if kind in ("is-nan", "not-nan"):
         is_known = isinstance(extent.lower, float)
         return not is_known or math.isnan(extent.lower) == (kind == "is-nan")
-    return _compared(kind, [_stored(each, type_, source) for each in given], extent, type_)
+    return _compared(kind, [_stored(item, type_, source) for item in given], extent, type_)
 
 
 def _extent(source: BoundPartitionField, value: Any, type_: pa.DataType) -> Extent | None:
@@ -117,28 +117,28 @@ def _extent(source: BoundPartitionField, value: Any, type_: pa.DataType) -> Exte
 def _stored(value: Any, type_: Any, source: BoundPartitionField) -> Any:
     """A value of a filter as manifests store it."""
     types = pa.types
-    found: Any = None
+    result: Any = None
     try:
         if isinstance(type_, pa.UuidType):
-            found = uuid.UUID(value).bytes
+            result = uuid.UUID(value).bytes
         elif types.is_binary(type_) or types.is_fixed_size_binary(type_):
-            found = bytes.fromhex(value)
+            result = bytes.fromhex(value)
         elif types.is_time64(type_):
-            found = value if isinstance(value, int) else _micros_of_day(datetime.time.fromisoformat(value))
+            result = value if isinstance(value, int) else _micros_of_day(datetime.time.fromisoformat(value))
         else:
-            found = plain_value(value, type_)
-            if isinstance(found, Decimal):
-                found = _unscaled(found, type_.scale)
-            elif isinstance(found, datetime.date):
-                found = (found - _DAY).days
+            result = plain_value(value, type_)
+            if isinstance(result, Decimal):
+                result = _unscaled(result, type_.scale)
+            elif isinstance(result, datetime.date):
+                result = (result - _DAY).days
     except (ValueError, TypeError, AttributeError):
-        found = None
-    if found is None:
+        result = None
+    if result is None:
         raise PredicateError(
             f"the filter compares a column of {type_}, by which the table is partitioned ({source.transform}), with "
             f"{str(value)[:100]!r}, which is none of its values"
         )
-    return found
+    return result
 
 
 def _unscaled(value: Decimal, scale: int) -> int | Decimal:
@@ -153,7 +153,7 @@ def _compared(kind: str, given: list[Any], extent: Extent, type_: pa.DataType) -
     is_one = upper is not None and not extent.upper_is_open and lower == upper
     if kind in ("starts-with", "not-starts-with"):
         return _starts(kind, given[0], extent, type_, is_one=is_one)
-    known = [_ordered(each) for each in given]
+    known = [_ordered(item) for item in given]
 
     def within(value: Any) -> bool:
         if upper is None:

@@ -151,10 +151,10 @@ class Plans:
 
     def token(self, table: str, plan_id: str) -> str | None:
         """The token of a plan's first page; None for a plan of another table, and one that was forgotten."""
-        found = self._kept.get(plan_id)
-        if found is None or found[1] != table or self._clock() - found[0] > PLAN_SECONDS:
+        kept_plan = self._kept.get(plan_id)
+        if kept_plan is None or kept_plan[1] != table or self._clock() - kept_plan[0] > PLAN_SECONDS:
             return None
-        return found[2]
+        return kept_plan[2]
 
     def forget(self, table: str, plan_id: str) -> bool:
         """Forget a plan; returns whether it was known."""
@@ -213,12 +213,12 @@ class RestCatalog:
         """The namespaces right below one, or at the top."""
         parent = _namespace(request.query_params.get("parent") or "")
         depth = len(parent) + 1
-        found = {
+        spaces = {
             space[:depth] for space in self._spaces() if len(space) >= depth and space[: depth - 1] == parent
         }
-        if parent and not found and parent not in self._spaces():
+        if parent and not spaces and parent not in self._spaces():
             raise _missing("NoSuchNamespaceException", f"no namespace {'.'.join(parent)[:200]!r} is served")
-        return _json({"namespaces": [list(each) for each in sorted(found)]})
+        return _json({"namespaces": [list(space) for space in sorted(spaces)]})
 
     async def namespace(self, request: Request) -> Response:
         """Whether there is a namespace."""
@@ -277,8 +277,8 @@ class RestCatalog:
 
         def first() -> dict[str, Any]:
             page = self._first(name, asked)
-            found = self._page(name, page, request, is_new=True)
-            return {"status": "completed", "plan-id": self._plans.keep(name, _token(page)), **found}
+            first_page = self._page(name, page, request, is_new=True)
+            return {"status": "completed", "plan-id": self._plans.keep(name, _token(page)), **first_page}
 
         return _json(await self._work.run(first))
 
@@ -431,11 +431,11 @@ class RestCatalog:
 
     def _names(self) -> dict[str, tuple[tuple[str, ...], str]]:
         """Namespace and name of each table by its name in the configuration."""
-        found: dict[str, tuple[tuple[str, ...], str]] = {}
-        for each in self._served.planning.tables:
-            *space, name = each.name.split(".")
-            found[each.name] = tuple(space) or (DEFAULT_NAMESPACE,), name
-        return found
+        names: dict[str, tuple[tuple[str, ...], str]] = {}
+        for table in self._served.planning.tables:
+            *space, name = table.name.split(".")
+            names[table.name] = tuple(space) or (DEFAULT_NAMESPACE,), name
+        return names
 
     def _spaces(self) -> set[tuple[str, ...]]:
         return {space[:depth] for space, _ in self._names().values() for depth in range(1, len(space) + 1)}
@@ -448,11 +448,11 @@ class RestCatalog:
 
     def _name(self, request: Request) -> str:
         asked = _namespace(request.path_params["namespace"]), request.path_params["table"]
-        found = next((name for name, place in self._names().items() if place == asked), None)
-        if found is None:
+        table_name = next((name for name, place in self._names().items() if place == asked), None)
+        if table_name is None:
             shown = ".".join((*asked[0], asked[1]))[:200]
             raise _missing("NoSuchTableException", f"no table {shown!r} is served: name it in pruner.toml")
-        return found
+        return table_name
 
     def _now(self, name: str) -> tuple[AnyTable, RowCounts]:
         """The table as it stands."""
@@ -469,11 +469,11 @@ class RestCatalog:
             known = None if snapshots is None or snapshot_id is None else snapshots.get(snapshot_id)
         if known is not None and not isinstance(known[0], IcebergTable):
             return known
-        found = self._now(name)
-        if snapshot_id is None or found[0].snapshot_id == snapshot_id:
-            return found
-        if isinstance(found[0], IcebergTable):
-            return self._past(found[0], snapshot_id, known)
+        table = self._now(name)
+        if snapshot_id is None or table[0].snapshot_id == snapshot_id:
+            return table
+        if isinstance(table[0], IcebergTable):
+            return self._past(table[0], snapshot_id, known)
         raise _missing(
             "NoSuchSnapshotException",
             f"table {name} has changed since snapshot {snapshot_id}, which is no longer known: load it again",
@@ -489,13 +489,13 @@ class RestCatalog:
         name = now.name
         if known is not None:
             return replace(known[0], newest=now.newest), known[1]
-        if all(each.snapshot_id != snapshot_id for each in now.newest.metadata.snapshots):
+        if all(snapshot.snapshot_id != snapshot_id for snapshot in now.newest.metadata.snapshots):
             raise _missing("NoSuchSnapshotException", f"table {name} has no snapshot {snapshot_id}")
         pinned = self._served.table(name).snapshot(as_of=str(snapshot_id))
-        found = replace(now, pinned=pinned)
-        if found.snapshot_id != snapshot_id:
+        table = replace(now, pinned=pinned)
+        if table.snapshot_id != snapshot_id:
             raise _unsupported(f"table {name} has a branch or tag that is called {snapshot_id}: rename it")
-        return self._keep(name, snapshot_id, found, RowCounts(pinned.data))
+        return self._keep(name, snapshot_id, table, RowCounts(pinned.data))
 
     def _take(self, name: str, pinned: PinnedSnapshot) -> tuple[AnyTable, RowCounts]:
         state = pinned.data.state
@@ -510,16 +510,16 @@ class RestCatalog:
         number = snapshot_number(pinned.id)
         with self._lock:
             kept = self._known.setdefault(name, OrderedDict())
-            found, latest = kept.get(number), next(reversed(kept.values()), None)
-        if found is not None and isinstance(found[0], ServedTable) and found[0].pinned.plans_as(pinned):
-            return self._keep(name, number, *found)
+            taken, latest = kept.get(number), next(reversed(kept.values()), None)
+        if taken is not None and isinstance(taken[0], ServedTable) and taken[0].pinned.plans_as(pinned):
+            return self._keep(name, number, *taken)
         since = int(time.time() * 1000)
-        if found is not None and isinstance(found[0], ServedTable):
-            since = found[0].since_ms
+        if taken is not None and isinstance(taken[0], ServedTable):
+            since = taken[0].since_ms
         # Indexes changed where the files did not.
         table = ServedTable(name, pinned, since)
         table.check()
-        counts = found[1] if found is not None else RowCounts(pinned.data, latest[1] if latest else None)
+        counts = taken[1] if taken is not None else RowCounts(pinned.data, latest[1] if latest else None)
         return self._keep(name, number, table, counts)
 
     def _keep(self, name: str, number: int, table: AnyTable, counts: RowCounts) -> tuple[AnyTable, RowCounts]:

@@ -135,7 +135,7 @@ def _parts(path: tuple[str, ...], type_: Any) -> list[tuple[tuple[str, ...], Any
     """What is right in a type, by the names that a name mapping gives it."""
     types = pa.types
     if types.is_struct(type_):
-        return [((*path, each.name), each.type) for each in _children(type_)]
+        return [((*path, child.name), child.type) for child in _children(type_)]
     if types.is_list(type_):
         return [((*path, "element"), type_.value_type)]
     if types.is_map(type_):
@@ -144,9 +144,9 @@ def _parts(path: tuple[str, ...], type_: Any) -> list[tuple[tuple[str, ...], Any
 
 
 def _mapping(path: tuple[str, ...], type_: Any, ids: _Ids) -> dict[str, Any]:
-    found: dict[str, Any] = {"field-id": ids.of(path), "names": [path[-1]]}
+    mapping: dict[str, Any] = {"field-id": ids.of(path), "names": [path[-1]]}
     inner = [_mapping(*part, ids) for part in _parts(path, type_)]
-    return {**found, "fields": inner} if inner else found
+    return {**mapping, "fields": inner} if inner else mapping
 
 
 def _is_constant(column: Field, partitions: Partitions) -> bool:
@@ -220,11 +220,16 @@ def _type(path: tuple[str, ...], type_: Any, ids: _Ids) -> Any:
     parts = _parts(path, type_)
     if types.is_struct(type_):
         return {"type": "struct", "fields": [_field(*part, ids) for part in parts]}
-    found = [(ids.of(part), _type(part, inner, ids)) for part, inner in parts]
+    typed_parts = [(ids.of(part), _type(part, inner, ids)) for part, inner in parts]
     if types.is_list(type_):
-        return {"type": "list", "element-id": found[0][0], "element": found[0][1], "element-required": False}
+        return {
+            "type": "list",
+            "element-id": typed_parts[0][0],
+            "element": typed_parts[0][1],
+            "element-required": False,
+        }
     if types.is_map(type_):
-        (key_id, key), (value_id, value) = found
+        (key_id, key), (value_id, value) = typed_parts
         told = {"key-id": key_id, "key": key, "value-id": value_id, "value": value}
         return {"type": "map", **told, "value-required": False}
     return _primitive(type_)
@@ -243,10 +248,10 @@ def _primitive(type_: Any) -> str:
         return "timestamp" if type_.tz is None else "timestamptz"
     if types.is_fixed_size_binary(type_):
         return f"fixed[{type_.byte_width}]"
-    found = _PRIMITIVES.get(type_)
-    if found is None:
+    primitive = _PRIMITIVES.get(type_)
+    if primitive is None:
         raise _UnreadableError(f"clients do not read {type_} alike")
-    return found
+    return primitive
 
 
 _PRIMITIVES: Final[dict[Any, str]] = {

@@ -147,7 +147,7 @@ def page_of(
 
 def _partitions_kept(table: ServedTable, asked: Filter | None) -> NDArray[np.bool_]:
     """Which partitions match what clients do not apply themselves: filters over partition columns alone."""
-    names = frozenset(each.name for each in table.schema.partitions)
+    names = frozenset(partition.name for partition in table.schema.partitions)
     decides = None if asked is None else asked.on_partitions(names)
     if decides is None:
         return np.ones(len(table.pinned.data.partitions), np.bool_)
@@ -169,7 +169,7 @@ def _tasks(
     sizes: list[Any] = files.column("base_size").to_pylist()
     at = data.partition_ordinals[ordinals]
     used: list[int] = np.unique(at).tolist()
-    values = {each: _tuple(table.partition_values[each], python=python) for each in used}
+    values = {used_one: _tuple(table.partition_values[used_one], python=python) for used_one in used}
     filtered = residual_of(residual)
     return [
         {
@@ -190,7 +190,7 @@ def _tasks(
 
 def _tuple(values: Mapping[str, Any], *, python: bool) -> list[Any]:
     """The values of a partition in the order of its spec, which has no column that is NULL."""
-    return [_value(each, python=python) for each in values.values() if each is not None]
+    return [_value(value, python=python) for value in values.values() if value is not None]
 
 
 def _value(value: Any, *, python: bool) -> Any:

@@ -137,10 +137,10 @@ class _Reader:
 
     def _record_name(self, schema: Any) -> str | None:
         """The name of a record in a union, by which fastavro tells its branch; None for other types."""
-        found: Any = self._named.get(schema) if isinstance(schema, str) else schema
-        if not isinstance(found, dict):
+        record: Any = self._named.get(schema) if isinstance(schema, str) else schema
+        if not isinstance(record, dict):
             return None
-        named = cast("dict[str, Any]", found)
+        named = cast("dict[str, Any]", record)
         return str(named["name"]) if named["type"] == "record" else None
 
     def _booleans(self, at: Places) -> tuple[Values, Places]:
@@ -190,8 +190,8 @@ def _scattered(parts: list[tuple[Places, str | None, Values]], count: int) -> li
     ]
     if len(made) == 1:
         return made[0][1]
-    found: list[Any] = [None] * count
+    collected: list[Any] = [None] * count
     for rows, values in made:
         for row, value in zip(rows.tolist(), values, strict=True):
-            found[row] = value
-    return found
+            collected[row] = value
+    return collected

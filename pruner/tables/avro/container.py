@@ -142,10 +142,10 @@ def _inflated(data: bytes) -> bytes:
 
 
 def _whole(unpacking: Any, data: bytes) -> bytes:
-    found = unpacking.decompress(data, MOST_BLOCK + 1)
-    if len(found) <= MOST_BLOCK and not unpacking.eof:
+    content = unpacking.decompress(data, MOST_BLOCK + 1)
+    if len(content) <= MOST_BLOCK and not unpacking.eof:
         raise EOFError("it is cut short")
-    return found
+    return content
 
 
 def _snappy(data: bytes) -> bytes:
@@ -159,20 +159,20 @@ def _snappy(data: bytes) -> bytes:
             break
     if size > MOST_BLOCK:
         raise ValueError("it is too large")
-    found = pa.Codec("snappy").decompress(packed, size, asbytes=True)
-    if zlib.crc32(found).to_bytes(_CHECKSUM_BYTES, "big") != stored:
+    content = pa.Codec("snappy").decompress(packed, size, asbytes=True)
+    if zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "big") != stored:
         raise ValueError("its checksum is another")
-    return found
+    return content
 
 
 def _zstandard(data: bytes) -> bytes:
-    found: list[bytes] = []
+    pieces: list[bytes] = []
     left = MOST_BLOCK + 1
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
         while left and (piece := stream.read(min(left, _PIECE))):
-            found.append(piece)
+            pieces.append(piece)
             left -= len(piece)
-    return b"".join(found)
+    return b"".join(pieces)
 
 
 _CODECS: Final[dict[str, Callable[[bytes], bytes]]] = {

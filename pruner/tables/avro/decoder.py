@@ -97,28 +97,28 @@ class DecodedColumn:
             pa.int64(),
             () if self.valid is None else ~self.valid,
         )
-        found = whole.take(places).cast(pa.binary())
-        return found.cast(pa.string()) if self.kind == "string" else found
+        texts = whole.take(places).cast(pa.binary())
+        return texts.cast(pa.string()) if self.kind == "string" else texts
 
     def taken(self, order: Places) -> DecodedColumn:
         """Some of the values, in another order."""
-        found = DecodedColumn(self.kind, len(order), data=self.data)
-        found.valid = None if self.valid is None else self.valid[order]
-        found.values = None if self.values is None else self.values[order]
-        found.lengths = None if self.lengths is None else self.lengths[order]
+        column = DecodedColumn(self.kind, len(order), data=self.data)
+        column.valid = None if self.valid is None else self.valid[order]
+        column.values = None if self.values is None else self.values[order]
+        column.lengths = None if self.lengths is None else self.lengths[order]
         if self.fields is not None:
-            found.fields = {name: each.taken(order) for name, each in self.fields.items()}
-        return found
+            column.fields = {name: field.taken(order) for name, field in self.fields.items()}
+        return column
 
     def chosen(self, kept: Mask) -> DecodedColumn:
         """The column of some of its records."""
         if self.rows is None:
             places = np.flatnonzero(kept)
-            found = DecodedColumn(self.kind, len(places)) if self.fields is not None else self.taken(places)
-            found.valid = None if self.valid is None else self.valid[kept]
+            column = DecodedColumn(self.kind, len(places)) if self.fields is not None else self.taken(places)
+            column.valid = None if self.valid is None else self.valid[kept]
             if self.fields is not None:
-                found.fields = {name: each.chosen(kept) for name, each in self.fields.items()}
-            return found
+                column.fields = {name: field.chosen(kept) for name, field in self.fields.items()}
+            return column
         inside = np.flatnonzero(kept[self.rows])
         rows = (np.cumsum(kept) - 1)[self.rows[inside]]
         valid = None if self.valid is None else self.valid[kept]
@@ -129,19 +129,19 @@ class DecodedColumn:
         """The column of more records, of which these are some. `at` says where each of all begins."""
         valid = np.zeros(len(at), np.bool_)
         valid[chosen] = True if self.valid is None else self.valid
-        found = DecodedColumn(self.kind, len(at), valid, data=self.data, items=self.items)
+        column = DecodedColumn(self.kind, len(at), valid, data=self.data, items=self.items)
         if self.lengths is not None:
             # Texts stand in the order of records, and so does nothing of a record without one.
-            found.values, found.lengths = at.copy(), np.zeros(len(at), np.int64)
-            found.values[chosen], found.lengths[chosen] = self.values, self.lengths
+            column.values, column.lengths = at.copy(), np.zeros(len(at), np.int64)
+            column.values[chosen], column.lengths[chosen] = self.values, self.lengths
         elif self.values is not None:
-            found.values = np.zeros(len(at), self.values.dtype)
-            found.values[chosen] = self.values
+            column.values = np.zeros(len(at), self.values.dtype)
+            column.values[chosen] = self.values
         if self.rows is not None:
-            found.rows = chosen[self.rows]
+            column.rows = chosen[self.rows]
         if self.fields is not None:
-            found.fields = {name: each.scattered(at, chosen) for name, each in self.fields.items()}
-        return found
+            column.fields = {name: field.scattered(at, chosen) for name, field in self.fields.items()}
+        return column
 
 
 class Records:
@@ -168,43 +168,43 @@ class Records:
         Raises:
             NotColumnarError: they are damaged.
         """
-        view = _View(b"".join(each.data for each in some))
+        view = _View(b"".join(column.data for column in some))
         starts = self._starts(view, some)
         try:
-            found, behind = self._root.read(view, starts, self._wanted)
+            column, behind = self._root.read(view, starts, self._wanted)
         except IndexError:
             raise NotColumnarError("it is cut short") from None
         if not np.array_equal(behind, np.append(starts[1:], view.size)[: len(starts)]):
             raise NotColumnarError("a record ends elsewhere than the next begins")
-        return found
+        return column
 
     def _starts(self, view: _View, some: Sequence[DataBlock]) -> Places:
         """Where each record begins."""
-        sizes = np.array([len(each.data) for each in some], np.int64)
-        counts = np.array([each.records for each in some], np.int64)
+        sizes = np.array([len(column.data) for column in some], np.int64)
+        counts = np.array([column.records for column in some], np.int64)
         if self._root.least == 0 or (counts > sizes).any():
             raise NotColumnarError("a block has more records than bytes")
         ends = np.cumsum(sizes)
         order = np.argsort(-counts, kind="stable")
         at, ends, counts = (ends - sizes)[order], ends[order], counts[order]
-        found: list[Places] = []
+        starts: list[Places] = []
         step, going = 0, len(some)
         try:
             while True:
                 going = int(np.searchsorted(-counts, -step))  # blocks with more records than that
                 if going < _FEW:
                     break
-                found.append(at[:going].copy())
+                starts.append(at[:going].copy())
                 at[:going] = self._root.skip(view, at[:going])
                 step += 1
             for block in range(going):
                 places, at[block] = self._skipped(view.raw, int(at[block]), int(counts[block]) - step)
-                found.append(places)
+                starts.append(places)
         except (IndexError, OverflowError):
             raise NotColumnarError("it is cut short") from None
         if not np.array_equal(at, ends):
             raise NotColumnarError("a block is longer or shorter than its records")
-        return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
+        return np.sort(np.concatenate([np.zeros(0, np.int64), *starts]))
 
     def _skipped(self, data: bytes, at: int, count: int) -> tuple[Places, int]:
         places = np.empty(count, np.int64)
@@ -391,7 +391,7 @@ class _Union(_Node):
     def read(self, view: _View, at: Places, wanted: Any) -> tuple[DecodedColumn, Places]:
         chosen, at = self._chosen(view, at)
         begin, behind = at, at.copy()
-        found: DecodedColumn | None = None
+        column: DecodedColumn | None = None
         for branch, node in enumerate(self.branches):
             rows = np.flatnonzero(chosen == branch)
             if not len(rows):
@@ -399,10 +399,10 @@ class _Union(_Node):
             some, behind[rows] = node.read(view, at[rows], wanted)
             if some.kind == "null":
                 continue
-            if found is not None:
+            if column is not None:
                 raise NotColumnarError("a field has values of several types")
-            found = some if len(rows) == len(at) else some.scattered(begin, rows)
-        return found or DecodedColumn("null", len(at), np.zeros(len(at), np.bool_)), behind
+            column = some if len(rows) == len(at) else some.scattered(begin, rows)
+        return column or DecodedColumn("null", len(at), np.zeros(len(at), np.bool_)), behind
 
     def _chosen(self, view: _View, at: Places) -> tuple[Places, Places]:
         chosen, at = numbers_at(view.bytes, at)
@@ -474,8 +474,8 @@ class _Items(_Node):
         parts: list[tuple[Places, Places, DecodedColumn]] = []
 
         def take(rows: Places, places: Places) -> Places:
-            found, behind = self.item.read(view, places, wanted)
-            parts.append((rows, places.copy(), found))
+            column, behind = self.item.read(view, places, wanted)
+            parts.append((rows, places.copy(), column))
             return behind
 
         behind = self._walked(view, at, take)
@@ -485,7 +485,7 @@ class _Items(_Node):
         # Step by step they came, and record by record they stand there.
         order = np.argsort(np.concatenate([places for _, places, _ in parts]), kind="stable")
         rows = np.concatenate([rows for rows, _, _ in parts])[order]
-        items = _joined([found for _, _, found in parts]).taken(order)
+        items = _joined([column for _, _, column in parts]).taken(order)
         return DecodedColumn("items", len(at), rows=rows, items=items), behind
 
     def _walked(self, view: _View, at: Places, take: Callable[[Places, Places], Places]) -> Places:
@@ -518,28 +518,28 @@ def _joined(columns: list[DecodedColumn]) -> DecodedColumn:
     """The values of some columns, one behind the other."""
     if len(columns) == 1:
         return columns[0]
-    kinds = {each.kind for each in columns} - {"null"}
+    kinds = {column.kind for column in columns} - {"null"}
     if len(kinds) > 1:
         raise NotColumnarError("a field has values of several types")
-    count = sum(each.count for each in columns)
-    found = DecodedColumn(kinds.pop() if kinds else "null", count, data=columns[0].data)
-    if any(each.valid is not None for each in columns):
-        found.valid = np.concatenate(
-            [np.ones(each.count, np.bool_) if each.valid is None else each.valid for each in columns]
+    count = sum(column.count for column in columns)
+    column = DecodedColumn(kinds.pop() if kinds else "null", count, data=columns[0].data)
+    if any(column.valid is not None for column in columns):
+        column.valid = np.concatenate(
+            [np.ones(column.count, np.bool_) if column.valid is None else column.valid for column in columns]
         )
-    if found.kind == "null":
-        return found
-    some = [each for each in columns if each.kind != "null"]
+    if column.kind == "null":
+        return column
+    some = [column for column in columns if column.kind != "null"]
     if some[0].rows is not None or len(some) != len(columns):
         raise NotColumnarError("items are of a kind that is not read here")
     if some[0].values is not None:
-        found.values = np.concatenate([each.values for each in some])
+        column.values = np.concatenate([each.values for each in some])
     if some[0].lengths is not None:
-        found.lengths = np.concatenate([each.lengths for each in some])
+        column.lengths = np.concatenate([each.lengths for each in some])
     if some[0].fields is not None:
         names = some[0].fields
-        found.fields = {name: _joined([_field(each, name) for each in some]) for name in names}
-    return found
+        column.fields = {name: _joined([_field(each, name) for each in some]) for name in names}
+    return column
 
 
 def _field(column: DecodedColumn, name: int | str) -> DecodedColumn:
@@ -572,16 +572,16 @@ def _compiled(schema: Any, named: dict[str, _Node], space: str, depth: int) -> _
         raise NotColumnarError("its schema is too deep")
     if isinstance(schema, list):
         branches = cast("list[Any]", schema)
-        union = _Union([_compiled(each, named, space, depth + 1) for each in branches])
+        union = _Union([_compiled(branch, named, space, depth + 1) for branch in branches])
         if not branches:
             raise NotColumnarError("its schema has a union of nothing")
         return union
     if isinstance(schema, str):
         # The enclosing namespace comes first (Avro specification, "Names").
-        found = _PRIMITIVES.get(schema) or named.get(_full_name(schema, space)) or named.get(schema)
-        if found is None or schema == "enum":
+        node = _PRIMITIVES.get(schema) or named.get(_full_name(schema, space)) or named.get(schema)
+        if node is None or schema == "enum":
             raise NotColumnarError(f"its schema has a type {schema!r}, which is not known")
-        return found
+        return node
     if not isinstance(schema, dict):
         raise NotColumnarError("its schema is none")
     entries = cast("dict[str, Any]", schema)
@@ -606,20 +606,20 @@ def _named(entries: dict[str, Any], named: dict[str, _Node], space: str, depth: 
     space = outer or str(entries.get("namespace", space) or "")
     kind = entries["type"]
     if kind == "enum":
-        found: _Node = _NUMBER
+        compiled: _Node = _NUMBER
     elif kind == "fixed":
         size = entries.get("size")
         if type(size) is not int or not 0 <= size <= MOST_BLOCK:
             raise NotColumnarError("its schema has a size that cannot be")
-        found = _Fixed("bytes", size)
+        compiled = _Fixed("bytes", size)
     else:
-        found = _Record()
+        compiled = _Record()
         fields = entries.get("fields")
-        for each in cast("list[Any]", fields) if isinstance(fields, list) else [None]:
-            found.fields.append(_named_field(each, named, space, depth))
-        found.least = sum(node.least for _, _, node in found.fields)
-    named[_full_name(short, space)] = found
-    return found
+        for field in cast("list[Any]", fields) if isinstance(fields, list) else [None]:
+            compiled.fields.append(_named_field(field, named, space, depth))
+        compiled.least = sum(node.least for _, _, node in compiled.fields)
+    named[_full_name(short, space)] = compiled
+    return compiled
 
 
 def _full_name(name: str, space: str) -> str:

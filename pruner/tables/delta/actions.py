@@ -204,16 +204,16 @@ def actions_of(data: bytes, where: str) -> list[Action]:
         TableError: it is empty, cut off or damaged.
     """
     try:
-        found = _DECODER.decode_lines(data)
+        actions = _DECODER.decode_lines(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise TableError(
             f"{where} cannot be read, so that it is not known which files belong to the table: {error}"
         ) from None
-    if not found:
+    if not actions:
         raise TableError(
             f"{where} is empty, as a writer that was killed leaves it: restore or remove that file"
         )
-    return found
+    return actions
 
 
 class LogReplay:
@@ -291,7 +291,7 @@ def is_uri(path: str) -> bool:
 def commit_time(actions: Sequence[Action]) -> int | None:
     """The time that a commit gives itself, in milliseconds since 1970; None where it gives none."""
     return next(
-        (each.commit_info.in_commit_timestamp for each in actions if each.commit_info is not None), None
+        (action.commit_info.in_commit_timestamp for action in actions if action.commit_info is not None), None
     )
 
 

@@ -72,10 +72,10 @@ class Parsed:
     def get(self, key: tuple[Any, ...]) -> pa.Table | None:
         """Return what is kept for a column."""
         with self._lock:
-            found = self._found.pop(key, None)
-            if found is not None:
-                self._found[key] = found
-            return found
+            values = self._found.pop(key, None)
+            if values is not None:
+                self._found[key] = values
+            return values
 
     def put(self, key: tuple[Any, ...], records: pa.Table) -> None:
         """Keep it, in place of what was not asked for longest."""
@@ -255,15 +255,15 @@ def _files(columns: pa.Table, part: int, uri: str) -> pa.Table:
     adds: Any = columns.column("add").combine_chunks()
     there = compute.and_(adds.is_valid(), adds.field("path").is_valid())
     rows = np.flatnonzero(as_numpy(there)).astype(np.int64)
-    found = adds if len(rows) == len(adds) else adds.filter(there)
-    names = {field.name for field in found.type}
+    files = adds if len(rows) == len(adds) else adds.filter(there)
+    names = {field.name for field in files.type}
     count = len(rows)
     try:
         arrays: list[Any] = [
-            _decoded(found.field("path")),
-            found.field("size").cast(pa.int64()),
-            _or_null(found, names, "partitionValues", _TEXTS),
-            _or_null(found, names, "deletionVector", VECTOR),
+            _decoded(files.field("path")),
+            files.field("size").cast(pa.int64()),
+            _or_null(files, names, "partitionValues", _TEXTS),
+            _or_null(files, names, "deletionVector", VECTOR),
             number_array(np.full(count, part, np.int32), pa.int32()),
             number_array(rows, pa.int64()),
         ]
@@ -274,10 +274,10 @@ def _files(columns: pa.Table, part: int, uri: str) -> pa.Table:
         ) from None
 
 
-def _or_null(found: Any, names: set[str], name: str, type_: Any) -> Any:
+def _or_null(values: Any, names: set[str], name: str, type_: Any) -> Any:
     if name not in names:
-        return arrow.nulls(len(found), type_)
-    column = found.field(name)
+        return arrow.nulls(len(values), type_)
+    column = values.field(name)
     if column.type.equals(type_):
         return column
     if not pa.types.is_struct(type_):
@@ -285,8 +285,10 @@ def _or_null(found: Any, names: set[str], name: str, type_: Any) -> Any:
     given = {field.name for field in column.type}
     fields: list[Any] = list(type_)
     children = [
-        column.field(each.name).cast(each.type) if each.name in given else arrow.nulls(len(column), each.type)
-        for each in fields
+        column.field(field.name).cast(field.type)
+        if field.name in given
+        else arrow.nulls(len(column), field.type)
+        for field in fields
     ]
     # Spark writes a struct of nulls for what is not there, others a null.
     there = compute.and_(column.is_valid(), children[0].is_valid())

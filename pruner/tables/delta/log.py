@@ -85,16 +85,16 @@ class LogListing:
         parts: dict[tuple[int, int], list[ObjectInfo]] = {}
         for info in infos:
             name = info.path.removeprefix(f"{DELTA_LOG}/")
-            if (found := _COMMIT.fullmatch(name)) is not None:
-                self.commits[int(found[1])] = info
-            elif (found := _COMPACTED.fullmatch(name)) is not None:
-                commit = CommitFile(int(found[1]), int(found[2]), info)
+            if (match := _COMMIT.fullmatch(name)) is not None:
+                self.commits[int(match[1])] = info
+            elif (match := _COMPACTED.fullmatch(name)) is not None:
+                commit = CommitFile(int(match[1]), int(match[2]), info)
                 self.compacted.setdefault(commit.first, []).append(commit)
-            elif (found := _CHECKPOINT.fullmatch(name)) is not None:
-                version = int(found["version"])
-                if found["part"] is not None:
-                    parts.setdefault((version, int(found["parts"])), []).append(info)
-                elif found["ending"] == "parquet" or found["uuid"] is not None:
+            elif (match := _CHECKPOINT.fullmatch(name)) is not None:
+                version = int(match["version"])
+                if match["part"] is not None:
+                    parts.setdefault((version, int(match["parts"])), []).append(info)
+                elif match["ending"] == "parquet" or match["uuid"] is not None:
                     self.checkpoints.setdefault(version, []).append(Checkpoint(version, (info,)))
         for (version, count), infos_of in parts.items():
             if len(infos_of) == count:
@@ -115,7 +115,7 @@ class LogListing:
         Raises:
             TableError: commits are missing, or the checkpoint that would stand for them is not complete.
         """
-        start = max((each for each in self.checkpoints if each <= version), default=None)
+        start = max((checkpoint for checkpoint in self.checkpoints if checkpoint <= version), default=None)
         # A checkpoint of one file comes before one of several parts, which takes as long and more requests.
         checkpoint = None if start is None else min(self.checkpoints[start], key=lambda each: len(each.files))
         first = 0 if start is None else start + 1
@@ -127,18 +127,18 @@ class LogListing:
         Raises:
             TableError: there is a gap.
         """
-        found: list[CommitFile] = []
+        commits: list[CommitFile] = []
         while first <= last:
-            longer = [each for each in self.compacted.get(first, ()) if first < each.last <= last]
+            longer = [commit for commit in self.compacted.get(first, ()) if first < commit.last <= last]
             info = self.commits.get(first)
             if longer:
-                found.append(max(longer, key=lambda each: each.last))
+                commits.append(max(longer, key=lambda each: each.last))
             elif info is not None:
-                found.append(CommitFile(first, first, info))
+                commits.append(CommitFile(first, first, info))
             else:
                 raise self._gap(first)
-            first = found[-1].last + 1
-        return tuple(found)
+            first = commits[-1].last + 1
+        return tuple(commits)
 
     def _gap(self, version: int) -> TableError:
         torn = max((each for each in self.incomplete if each >= version), default=None)
@@ -170,16 +170,18 @@ def list_log(store: Store, after: int | None = None, *, whole: bool = False) -> 
     # A local folder is listed as a whole whatever is asked for; of a store a page less is a request less.
     hint = None if whole or store.uri.startswith("/") else _hinted(store)
     if hint is not None:
-        found = LogListing(store.uri, store.list(DELTA_LOG, after=f"{DELTA_LOG}/{hint:020d}."))
-        if found.checkpoints.get(hint):
-            return found
-    found = LogListing(store.uri, store.list(DELTA_LOG))
-    if found.newest is None:
-        also = "".join(f", and the checkpoint of version {each} is not complete" for each in found.incomplete)
+        listing = LogListing(store.uri, store.list(DELTA_LOG, after=f"{DELTA_LOG}/{hint:020d}."))
+        if listing.checkpoints.get(hint):
+            return listing
+    listing = LogListing(store.uri, store.list(DELTA_LOG))
+    if listing.newest is None:
+        also = "".join(
+            f", and the checkpoint of version {version} is not complete" for version in listing.incomplete
+        )
         raise TableError(
             f"{store.uri} is a Delta table whose log has no commit{also}: nothing was written to it"
         )
-    return found
+    return listing
 
 
 def commit_path(version: int) -> str:

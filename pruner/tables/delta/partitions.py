@@ -44,14 +44,14 @@ def delta_partitions(
         count = 1 if files.num_rows else 0
         return Partitions(text_array([""] * count)), np.zeros(files.num_rows, np.int32)
     codes, texts = _distinct(files, fields)
-    names = _folders(files, codes, len(texts[0])) if all(each.stored is None for each in fields) else None
+    names = _folders(files, codes, len(texts[0])) if all(field.stored is None for field in fields) else None
     if names is None:
         names = [_path(fields, row) for row in zip(*texts, strict=True)]
     values: dict[tuple[str, ...], pa.Array[Any]] = {}
     for field, column in zip(fields, texts, strict=True):
-        found = None if field.conflict else _values(column, field.type)
-        if found is not None:
-            values[field.path] = found
+        collected = None if field.conflict else _values(column, field.type)
+        if collected is not None:
+            values[field.path] = collected
     raw = {field.path: arrow.array(column, pa.string()) for field, column in zip(fields, texts, strict=True)}
     return Partitions(text_array(names), values, trusted=frozenset(values), texts=raw), codes
 
@@ -61,23 +61,23 @@ def _distinct(files: pa.Table, fields: Sequence[Field]) -> tuple[NDArray[np.int3
     maps: Any = files.column("partitionValues").combine_chunks()
     combined = np.zeros(files.num_rows, np.int64)
     for field in fields:
-        found = compute.map_lookup(
+        values = compute.map_lookup(
             maps, query_key=arrow.scalar(field.recorded[-1], pa.string()), occurrence="first"
         )
-        encoded = found.dictionary_encode()
+        encoded = values.dictionary_encode()
         codes = np.asarray(encoded.indices.fill_null(-1)).astype(np.int64) + 1
         size = len(encoded.dictionary) + 1
         _, combined = np.unique(combined * size + codes, return_inverse=True)
     _, first, codes = np.unique(combined, return_index=True, return_inverse=True)
     some: list[Any] = maps.take(arrow.array(first, pa.int64())).to_pylist()
-    rows: list[dict[str, str | None]] = [dict(each or ()) for each in some]
+    rows: list[dict[str, str | None]] = [dict(part or ()) for part in some]
     return codes.astype(np.int32), [[row.get(field.recorded[-1]) for row in rows] for field in fields]
 
 
 def _folders(files: pa.Table, codes: NDArray[np.int32], count: int) -> list[str] | None:
     """The folder of each partition; None where the files of one lie in several, or one folder has files of several."""
-    found: Any = compute.replace_substring_regex(files.column("path"), r"(?s)/?[^/]*$", "").combine_chunks()
-    encoded = found.dictionary_encode()
+    folders: Any = compute.replace_substring_regex(files.column("path"), r"(?s)/?[^/]*$", "").combine_chunks()
+    encoded = folders.dictionary_encode()
     if len(encoded.dictionary) != count:
         return None
     of_files = np.asarray(encoded.indices).astype(np.int64)
@@ -142,7 +142,7 @@ def _decimals(texts: list[str | None], type_: pa.DataType) -> pa.Array[Any] | No
 
 def _moments(texts: list[str | None], type_: Any) -> pa.Array[Any] | None:
     """Moments; with a zone in the type, those that say theirs: engines put others into the zone of the session."""
-    found: list[datetime | None] = []
+    moments: list[datetime | None] = []
     for text in texts:
         bare = text
         if text is not None and type_.tz is not None:
@@ -150,12 +150,12 @@ def _moments(texts: list[str | None], type_: Any) -> pa.Array[Any] | None:
                 return None
             bare = text[:-1]
         if bare is None:
-            found.append(None)
+            moments.append(None)
         elif _MOMENT.fullmatch(bare) is None:
             return None
         else:
             try:
-                found.append(datetime.fromisoformat(bare))
+                moments.append(datetime.fromisoformat(bare))
             except ValueError:
                 return None
-    return arrow.array(found, pa.timestamp("us")).cast(pa.timestamp("us")).view(type_)
+    return arrow.array(moments, pa.timestamp("us")).cast(pa.timestamp("us")).view(type_)

@@ -47,7 +47,7 @@ _GENERATION: Final = "delta.generationExpression"
 _CHANGES: Final = "delta.typeChanges"
 _INTEGERS: Final = ("byte", "short", "integer", "long")
 _WIDENINGS: Final = frozenset(
-    {("float", "double"), ("date", "timestamp_ntz"), *((each, "double") for each in _INTEGERS[:3])}
+    {("float", "double"), ("date", "timestamp_ntz"), *((literal, "double") for literal in _INTEGERS[:3])}
 )
 _DECIMAL_OF: Final = {**dict.fromkeys(_INTEGERS[:3], (10, 0)), "long": (20, 0)}
 """The least decimals that hold all integers of a type, by digits and scale."""
@@ -96,9 +96,9 @@ def delta_schema(metadata: Metadata, protocol: Protocol, root: str) -> TableSche
     mode = mapping_mode(metadata, protocol, root)
     mapped = bool(mode)
     try:
-        found = _STRUCT.decode(metadata.schema_string)
-        top = list(_fields(found, (), (), mapped=mapped))
-        changes = list(_type_changes(found, ())) if protocol.widens_types else []
+        struct = _STRUCT.decode(metadata.schema_string)
+        top = list(_fields(struct, (), (), mapped=mapped))
+        changes = list(_type_changes(struct, ())) if protocol.widens_types else []
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise TableError(f"the schema of {root} is not understood: {error}") from None
     except _UnknownTypeError as error:
@@ -112,7 +112,7 @@ def delta_schema(metadata: Metadata, protocol: Protocol, root: str) -> TableSche
     if mode == "id":
         _require_generated_names(top, root)
     partitioned = {name.lower() for name in metadata.partition_columns}
-    fields = [_of_partition(each) if _is_in(each, partitioned) else each for each in top]
+    fields = [_of_partition(field) if _is_in(field, partitioned) else field for field in top]
     return TableSchema(tuple(fields))
 
 
@@ -123,11 +123,11 @@ def _require_generated_names(fields: Iterable[Field], root: str) -> None:
     was converted from Iceberg has the names of its columns in their place, and files of before a column was renamed
     hold its id under the name of then.
     """
-    for each in fields:
-        name = each.recorded[-1]
+    for field in fields:
+        name = field.recorded[-1]
         if _GENERATED.fullmatch(name) is None:
             raise TableError(
-                f"{root} maps columns by id and column {each.name} has the physical name {name!r}, as after a "
+                f"{root} maps columns by id and column {field.name} has the physical name {name!r}, as after a "
                 "conversion from Iceberg: files from before may hold it under another name, so read it with an engine "
                 "that goes by the ids"
             )
@@ -141,7 +141,9 @@ def generation_expressions(metadata: Metadata) -> dict[str, str]:
         return {}
     partitioned = {name.lower() for name in metadata.partition_columns}
     told = {
-        each.name: each.metadata.get(_GENERATION) for each in found.fields if each.name.lower() in partitioned
+        field.name: field.metadata.get(_GENERATION)
+        for field in found.fields
+        if field.name.lower() in partitioned
     }
     return {name: text for name, text in told.items() if isinstance(text, str)}
 
@@ -149,8 +151,8 @@ def generation_expressions(metadata: Metadata) -> dict[str, str]:
 def became_double(metadata: Metadata) -> frozenset[tuple[str, ...]]:
     """The columns of doubles that some files may have as 32-bit floats, by their paths in the files."""
     try:
-        found = _STRUCT.decode(metadata.schema_string)
-        return frozenset(_were_floats(found, ()))
+        struct = _STRUCT.decode(metadata.schema_string)
+        return frozenset(_were_floats(struct, ()))
     except msgspec.MsgspecError:
         return frozenset()
 
@@ -161,7 +163,7 @@ def _were_floats(of: _Struct, stored: tuple[str, ...]) -> Iterator[tuple[str, ..
         changes: list[Any] = column.metadata.get(_CHANGES) or []
         inner = _struct(column.type)
         for name in names:
-            if any("float" in str(each) for each in changes):
+            if any("float" in str(change) for change in changes):
                 yield (*stored, name)
             if inner is not None:
                 yield from _were_floats(inner, (*stored, name))
@@ -182,8 +184,8 @@ def _type_changes(type_: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str
             yield from _type_changes(column.type, here)
     elif isinstance(type_, dict):
         nested = msgspec.convert(type_, _Nested)
-        for name, each in (("element", nested.element), ("key", nested.key), ("value", nested.value)):
-            yield from _type_changes(each, (*path, name))
+        for name, part in (("element", nested.element), ("key", nested.key), ("value", nested.value)):
+            yield from _type_changes(part, (*path, name))
 
 
 def _is_widening(old: str, new: str) -> bool:
@@ -251,14 +253,14 @@ def _fields(of: _Struct, path: tuple[str, ...], stored: tuple[str, ...], *, mapp
 
 
 def _read(of: _Struct) -> list[_Column]:
-    return [each for each in of.fields if not _is_void(each.type)]
+    return [field for field in of.fields if not _is_void(field.type)]
 
 
 def _is_void(type_: Any) -> bool:
     """Whether nothing can be read of a column: it is of no type, or all of its fields are."""
     inner = None if type_ == _VOID else _struct(type_)
     return type_ == _VOID or (
-        inner is not None and bool(inner.fields) and all(_is_void(each.type) for each in inner.fields)
+        inner is not None and bool(inner.fields) and all(_is_void(field.type) for field in inner.fields)
     )
 
 

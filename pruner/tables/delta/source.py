@@ -96,7 +96,7 @@ class DeltaSource(WriteOnceSource):
             if self._state is None or self._state.newest is None or not self.root.startswith("/"):
                 return None
             paths = (DELTA_LOG, commit_path(self._state.version))
-            return [Watched("stat", f"{self.root}/{each}") for each in paths]
+            return [Watched("stat", f"{self.root}/{path}") for path in paths]
 
     def state_of(self, snapshot: Snapshot) -> DeltaState | None:
         """The version of the table that a snapshot is of, whose statistics plans can ask; None for an old one."""
@@ -146,16 +146,16 @@ class DeltaSource(WriteOnceSource):
         return read_state(self._store, self.storage_options, listing.segment(listing.newest))
 
     def _made(self, state: DeltaState, suffix: str = "") -> Snapshot:
-        found = _snapshot(state, self.root, self.storage_options, suffix)
+        snapshot = _snapshot(state, self.root, self.storage_options, suffix)
         if not suffix:
-            self._states = {found.id: state}
-            return found
+            self._states = {snapshot.id: state}
+            return snapshot
         # What is asked about again is the last to go.
-        self._past.pop(found.id, None)
-        self._past[found.id] = state
+        self._past.pop(snapshot.id, None)
+        self._past[snapshot.id] = state
         while len(self._past) > _MOST_PAST:
             del self._past[next(iter(self._past))]
-        return found
+        return snapshot
 
     def _version_at(self, listing: LogListing, instant: str) -> int:
         """The newest version that was there at a moment."""
@@ -163,13 +163,13 @@ class DeltaSource(WriteOnceSource):
         times: list[int] = []
         timed, begins_at = self._timed_from(wanted)
         # Where times of commits came later, a moment before that is looked for among the commits without any.
-        versions = [each for each in sorted(listing.commits) if (each >= begins_at) is timed]
+        versions = [commit for commit in sorted(listing.commits) if (commit >= begins_at) is timed]
         for version in versions:
             info = listing.commits[version]
             own = commit_time(read_commit(self._store, CommitFile(version, version, info))) if timed else None
-            found = info.mtime_ns // 1_000_000 if own is None else own
+            milliseconds = info.mtime_ns // 1_000_000 if own is None else own
             # A later version has a later time, whatever the clocks of the store said.
-            times.append(max(found, times[-1] + 1) if times else found)
+            times.append(max(milliseconds, times[-1] + 1) if times else milliseconds)
         at = bisect_right(times, wanted)
         if not at:
             begins = _text(times[0]) if times else "nothing"
@@ -181,7 +181,9 @@ class DeltaSource(WriteOnceSource):
         metadata = self._now().metadata
         if metadata.setting(_TIMED) != "true":
             return False, _NEVER
-        version, moment = (metadata.setting(f"delta.inCommitTimestampEnablement{each}") for each in _SINCE)
+        version, moment = (
+            metadata.setting(f"delta.inCommitTimestampEnablement{literal}") for literal in _SINCE
+        )
         if not (_VERSION.fullmatch(version) and _VERSION.fullmatch(moment)):
             return True, 0
         return wanted >= int(moment), int(version)
@@ -189,14 +191,14 @@ class DeltaSource(WriteOnceSource):
 
 def _milliseconds(instant: str) -> int:
     try:
-        found = datetime.fromisoformat(instant)
+        moment = datetime.fromisoformat(instant)
     except ValueError:
         raise TableError(
             f"{instant!r} is neither a version of a Delta table nor a moment: give a number, or date and time such as "
             "2026-11-27T08:30:00Z"
         ) from None
-    found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    return (found - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
 
 
 def _text(milliseconds: int) -> str:

@@ -107,14 +107,14 @@ def found_of(table: pa.Table, about: Field) -> Found:
     """
     nothing: list[Any] = [None] * table.num_rows
     texts: list[Any] = table.column("stats").to_pylist() if "stats" in table.column_names else nothing
-    found = _of_texts(texts, len(about.recorded), _reader(about))
+    statistics = _of_texts(texts, len(about.recorded), _reader(about))
     if "stats_parsed" not in table.column_names or None not in texts:
-        return found
+        return statistics
     parsed = _of_columns(table.column("stats_parsed").combine_chunks(), about)
     return Found(
         *(
             [one if text is not None else other for text, one, other in zip(texts, *both, strict=True)]
-            for both in zip(found, parsed, strict=True)
+            for both in zip(statistics, parsed, strict=True)
         )
     )
 
@@ -138,8 +138,8 @@ def _reader_of_all(path: Sequence[str]) -> Callable[[str], Any]:
 
     def read(text: str) -> Any:
         told = decode(text)
-        found = {name: _within(told.get(name), path) for name in ("minValues", "maxValues", "nullCount")}
-        return SimpleNamespace(numRecords=told.get("numRecords"), **found)
+        values = {name: _within(told.get(name), path) for name in ("minValues", "maxValues", "nullCount")}
+        return SimpleNamespace(numRecords=told.get("numRecords"), **values)
 
     return read
 
@@ -160,12 +160,12 @@ class _Text(str):
 
 
 def _of_texts(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Found:
-    found = Found([], [], [], [])
+    statistics = Found([], [], [], [])
     for start in range(0, len(texts), _AT_ONCE):
         some = _of_some(texts[start : start + _AT_ONCE], depth, read)
-        for values, more in zip(found, some, strict=True):
+        for values, more in zip(statistics, some, strict=True):
             values.extend(more)
-    return found
+    return statistics
 
 
 def _of_some(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Found:
@@ -176,7 +176,7 @@ def _of_some(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Fo
             told.append(nothing if text is None else read(text))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             told.append(nothing)
-    rows = [each.numRecords for each in told]
+    rows = [item.numRecords for item in told]
     inner: list[list[Any]] = []
     for get in (attrgetter("nullCount"), attrgetter("minValues"), attrgetter("maxValues")):
         values = list(map(get, told))
@@ -189,8 +189,8 @@ def _of_some(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Fo
 def _of_columns(parsed: Any, about: Field) -> Found:
     """The same from the typed columns of a checkpoint."""
     rows = _inside(parsed, ("numRecords",))
-    found = [_inside(parsed, (name, *about.recorded)) for name in ("nullCount", "minValues", "maxValues")]
-    return Found(rows, *found)
+    values = [_inside(parsed, (name, *about.recorded)) for name in ("nullCount", "minValues", "maxValues")]
+    return Found(rows, *values)
 
 
 def _inside(column: Any, path: tuple[str, ...]) -> list[Any]:
@@ -206,16 +206,16 @@ def _inside(column: Any, path: tuple[str, ...]) -> list[Any]:
     return [value if is_there else None for value, is_there in zip(values, valid.to_pylist(), strict=True)]
 
 
-def bounds_of(found: Found, type_: pa.DataType, *, was_float: bool) -> FileBounds:
+def bounds_of(statistics: Found, type_: pa.DataType, *, was_float: bool) -> FileBounds:
     """Return bounds that hold for every value of the column but NULL and NaN.
 
     Args:
-        found: what the log says.
+        statistics: what the log says.
         type_: of the column as it is now.
         was_float: whether some files may have its values as 32-bit floats.
     """
     low_of, high_of = _converters(type_, was_float=was_float)
-    low, high = _all_converted(low_of, found.low), _all_converted(high_of, found.high)
+    low, high = _all_converted(low_of, statistics.low), _all_converted(high_of, statistics.high)
     first = _FIRST_GREGORIAN_DAY if pa.types.is_date(type_) else _FIRST_COMMON_MOMENT
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
         for at, value in enumerate(low):
@@ -286,14 +286,14 @@ def _float(value: Any, *, narrow: bool, high: bool) -> float | None:
     """A double; NaN bounds nothing. The shortest text of a 32-bit float is another number as a double."""
     if isinstance(value, bool):
         raise TypeError
-    found = float(value)
-    if math.isnan(found):
+    number = float(value)
+    if math.isnan(number):
         return None
-    if narrow and math.isfinite(found):
+    if narrow and math.isfinite(number):
         with np.errstate(over="ignore"):
-            other = float(np.float32(found))
-        found = max(found, other) if high else min(found, other)
-    return found
+            other = float(np.float32(number))
+        number = max(number, other) if high else min(number, other)
+    return number
 
 
 def _decimal(value: Any, scale: int, *, high: bool) -> int:
@@ -321,8 +321,8 @@ def _is_no_double(value: Any, unscaled: Decimal) -> bool:
 
 
 def _days(value: Any) -> int:
-    found = value if isinstance(value, date) else date.fromisoformat(str(value))
-    return (found - _DAY).days
+    day = value if isinstance(value, date) else date.fromisoformat(str(value))
+    return (day - _DAY).days
 
 
 def _moment(value: Any, type_: Any, *, high: bool) -> int:
@@ -338,10 +338,10 @@ def _moment(value: Any, type_: Any, *, high: bool) -> int:
     if match is None:
         raise ValueError
     *fields, fraction, zone = match.groups()
-    parts = [int(each or 0) for each in fields]
+    parts = [int(field or 0) for field in fields]
     digits = (fraction or "")[:6].ljust(6, "0")
-    found = datetime(parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], int(digits), tzinfo=UTC)
-    micros = (found - _EPOCH) // _MICROSECOND
+    moment = datetime(parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], int(digits), tzinfo=UTC)
+    micros = (moment - _EPOCH) // _MICROSECOND
     if zone is None or type_.tz is None:
         if (zone is None) == (type_.tz is not None):  # whose clock it was nobody says
             raise ValueError

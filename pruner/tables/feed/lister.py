@@ -95,12 +95,12 @@ class FeedLister:
         # From here on until it is done nothing is confirmed: a listing that fails is begun anew.
         self._confirmed = None
         began = _Confirmed(time.monotonic(), time.time())
-        found = sorted(self._inner.facts())
-        if found != self._facts:
-            earlier, later = set(self._facts), set(found)
+        facts = sorted(self._inner.facts())
+        if facts != self._facts:
+            earlier, later = set(self._facts), set(facts)
             self.changes = ListingChanges(self._facts, list(earlier - later), list(later - earlier))
-            self._facts = found
-        self._again = self._unsettled(found)
+            self._facts = facts
+        self._again = self._unsettled(facts)
         self._confirmed = began
 
     def _follow(self, named: Sequence[Named]) -> bool:
@@ -112,13 +112,13 @@ class FeedLister:
         try:
             if len(places) > 1 and isinstance(self._inner, StoreLister):
                 with ThreadPoolExecutor(min(ASKED_AT_ONCE, len(places))) as threads:
-                    found = list(threads.map(self._at, places))
+                    changes = list(threads.map(self._at, places))
             else:
-                found = [self._at(place) for place in places]
+                changes = [self._at(place) for place in places]
         except (TableError, StorageError) as error:
             raise DoubtError(f"what the change feed names cannot be checked: {error}") from None
-        gone = set(chain.from_iterable(before for before, _ in found))
-        come = set(chain.from_iterable(now for _, now in found))
+        gone = set(chain.from_iterable(before for before, _ in changes))
+        come = set(chain.from_iterable(now for _, now in changes))
         # A file and a folder that holds it may both be named, and be asked for at two moments.
         if len({fact[0] for fact in come}) < len(come):
             raise DoubtError("files changed while they were checked")

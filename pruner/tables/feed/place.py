@@ -63,10 +63,10 @@ def named_in(data: bytes) -> list[Named]:
     Raises:
         EventError: something in it is not understood.
     """
-    found: list[Named] = []
+    named: list[Named] = []
     for document in _documents(data):
-        _collect(document, found, 0)
-    return found
+        _collect(document, named, 0)
+    return named
 
 
 def _documents(data: bytes) -> list[Any]:
@@ -82,22 +82,22 @@ def _documents(data: bytes) -> list[Any]:
         raise EventError("is not JSON, or not yet whole") from None
 
 
-def _collect(value: object, found: list[Named], depth: int) -> None:
+def _collect(value: object, named: list[Named], depth: int) -> None:
     """Add what a document names, whatever queue or topic wrapped it."""
     if depth > _MOST_NESTED:
         raise EventError("is nested too deeply")
     if isinstance(value, list):
-        for each in cast("list[object]", value):
-            _collect(each, found, depth + 1)
+        for item in cast("list[object]", value):
+            _collect(item, named, depth + 1)
         return
     if not isinstance(value, dict):
         raise EventError("holds something that is not an event")
     event = cast("dict[str, object]", value)
     inner = _wrapped(event)
     if inner is not None:
-        _collect(inner, found, depth + 1)
+        _collect(inner, named, depth + 1)
     elif event.get("Event") != "s3:TestEvent":  # what S3 sends once, when notifications are set up
-        found += _places(event)
+        named += _places(event)
 
 
 def _wrapped(event: dict[str, object]) -> object | None:
@@ -131,10 +131,10 @@ def _places(event: dict[str, object]) -> list[Named]:
 
 def _bucket_and_key(about: object) -> tuple[str, str]:
     try:
-        found = msgspec.convert(about, _About)
+        pointed = msgspec.convert(about, _About)
     except msgspec.ValidationError:
         raise EventError("holds an event of S3 without bucket or key") from None
-    return found.bucket.name, found.object.key
+    return pointed.bucket.name, pointed.object.key
 
 
 class _Bucket(msgspec.Struct):
@@ -231,13 +231,13 @@ class Feed:
                 f"new events in {self.uri} are larger than {FEED_FILE_BYTES:,} bytes each or {FEED_NEW_BYTES:,} in all"
             )
         if len(new) < 2:
-            return [place for each in new for place in self._names(each)]
+            return [place for folder in new for place in self._names(folder)]
         with ThreadPoolExecutor(min(ASKED_AT_ONCE, len(new))) as threads:
-            return [place for each in threads.map(self._names, new) for place in each]
+            return [place for names in threads.map(self._names, new) for place in names]
 
     def accept(self, seen: FeedListing) -> None:
         """Take what was listed for read: its places were looked at, or the whole table was listed after it."""
-        self._read = {path: each for path, each in seen.versions.items() if path not in seen.young}
+        self._read = {path: version for path, version in seen.versions.items() if path not in seen.young}
 
     def _names(self, file: tuple[str, int]) -> list[Named]:
         path, size = file

@@ -194,7 +194,7 @@ def _file_field(field: pa.Field[Any], column: ParquetColumn) -> pa.Field[Any]:
     ):
         metadata[_PARQUET_TYPE] = column.type.text.encode()
         children = zip(_storage_fields(field.type), column.children, strict=True)
-        return pa.field(field.name, pa.struct([_file_field(*each) for each in children]), metadata=metadata)
+        return pa.field(field.name, pa.struct([_file_field(*child) for child in children]), metadata=metadata)
     if not column.children and not column.repeated and column.type.arrow == pa.string():
         # Arrow takes ENUM for bytes; by the specification it is text.
         return pa.field(field.name, pa.string(), metadata=metadata)
@@ -270,7 +270,7 @@ def field_id(field: pa.Field[Any]) -> int | None:
 
 def has_field_ids(fields: Iterable[pa.Field[Any]]) -> bool:
     """Tell whether a file names any field by an id, at whatever depth."""
-    return any(field_id(each) is not None or has_field_ids(_inner(each.type)) for each in fields)
+    return any(field_id(field) is not None or has_field_ids(_inner(field.type)) for field in fields)
 
 
 def _inner(type_: Any) -> list[Any]:
@@ -331,18 +331,18 @@ def _merge(parent: tuple[str, ...], levels: list[list[pa.Field[Any]]]) -> Iterat
     by_name: dict[str, list[list[pa.Field[Any]]]] = {}
     for position, level in enumerate(levels):
         for entry in level:
-            found = by_name.setdefault(entry.name.lower(), [[] for _ in levels])
-            found[position].append(entry)
+            types = by_name.setdefault(entry.name.lower(), [[] for _ in levels])
+            types[position].append(entry)
     names_of_id = _names_of_ids(levels)
-    for found in by_name.values():
-        ids = {field_id(entry) for per_file in found for entry in per_file} - {None}
+    for types in by_name.values():
+        ids = {field_id(entry) for per_file in types for entry in per_file} - {None}
         shared = [sorted(names_of_id[id_]) for id_ in ids if id_ is not None and len(names_of_id[id_]) > 1]
         conflict = None
         if len(ids) > 1:
             conflict = f"files give it different field ids: {', '.join(map(str, sorted(filter(None, ids))))}"
         elif shared:
             conflict = f"files give its field id to different names: {', '.join(shared[0])}"
-        yield from _merge_name(parent, found, next(iter(ids)) if len(ids) == 1 else None, conflict)
+        yield from _merge_name(parent, types, next(iter(ids)) if len(ids) == 1 else None, conflict)
 
 
 def _names_of_ids(levels: list[list[pa.Field[Any]]]) -> dict[int, set[str]]:
@@ -355,12 +355,12 @@ def _names_of_ids(levels: list[list[pa.Field[Any]]]) -> dict[int, set[str]]:
 
 
 def _merge_name(
-    parent: tuple[str, ...], found: list[list[pa.Field[Any]]], id_: int | None, conflict: str | None
+    parent: tuple[str, ...], types: list[list[pa.Field[Any]]], id_: int | None, conflict: str | None
 ) -> Iterator[Field]:
     """Merge the fields of one name, whatever the case; `found[i]` are those of the i-th schema."""
-    entries = [entry for per_file in found for entry in per_file]
+    entries = [entry for per_file in types for entry in per_file]
     spellings = list(dict.fromkeys(entry.name for entry in entries))
-    if any(len(per_file) > 1 for per_file in found):
+    if any(len(per_file) > 1 for per_file in types):
         # One file has several: only an exact spelling can name one, and not every engine allows that.
         for spelling in spellings:
             some = next(entry for entry in entries if entry.name == spelling)
@@ -394,8 +394,11 @@ def _moments(parquet: frozenset[ParquetType] | None) -> pa.DataType | None:
 
     Spark writes all of these into one table as `outputTimestampType` says.
     """
-    types = {each.arrow for each in parquet or () if each.physical != INT96}
-    if not types <= _EXACT_MOMENTS or len({is_instant(each) for each in types if each is not None}) != 1:
+    types = {type_.arrow for type_ in parquet or () if type_.physical != INT96}
+    if (
+        not types <= _EXACT_MOMENTS
+        or len({is_instant(type_name) for type_name in types if type_name is not None}) != 1
+    ):
         return None
     return timestamp("us", instant=types <= _EXACT_INSTANTS)
 
@@ -425,11 +428,11 @@ def _alone(
 
 
 def _is_variant(entry: pa.Field[Any]) -> bool:
-    found = parquet_type(entry)
-    return found is not None and found.logical == "Variant"
+    data_type = parquet_type(entry)
+    return data_type is not None and data_type.logical == "Variant"
 
 
 def _parquet_types(entries: Sequence[pa.Field[Any]]) -> frozenset[ParquetType] | None:
     """The Parquet types of a field with values, by file; None where some are not known, as those of lists are not."""
-    found = {None if pa.types.is_nested(entry.type) else parquet_type(entry) for entry in entries}
-    return None if None in found else frozenset(each for each in found if each is not None)
+    types = {None if pa.types.is_nested(entry.type) else parquet_type(entry) for entry in entries}
+    return None if None in types else frozenset(type_ for type_ in types if type_ is not None)

@@ -114,7 +114,7 @@ class ArchivedTimeline:
 
     def _rows(self, columns: Collection[str]) -> list[tuple[Any, ...]]:
         """Some columns of the files that the newest manifest names; none where there is no manifest."""
-        numbers = [int(found[1]) for found in map(_MANIFEST.fullmatch, self._timeline.history) if found]
+        numbers = [int(match[1]) for match in map(_MANIFEST.fullmatch, self._timeline.history) if match]
         if not numbers:
             return []
         manifest = f"{self._folder}/manifest_{max(numbers)}"

@@ -111,10 +111,10 @@ class _UnreadTypeError(Exception):
 
 def _entries(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     entries = record.get("fields")
-    found = cast("list[Any]", entries) if isinstance(entries, list) else []
-    if not all(isinstance(entry, dict) and "name" in entry and "type" in entry for entry in found):
+    listed = cast("list[Any]", entries) if isinstance(entries, list) else []
+    if not all(isinstance(entry, dict) and "name" in entry and "type" in entry for entry in listed):
         raise _UnreadTypeError("a field has no name or type")
-    return cast("list[dict[str, Any]]", found)
+    return cast("list[dict[str, Any]]", listed)
 
 
 def _named(schema: AvroType, depth: int) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -62,7 +62,7 @@ class _State:
 
 
 def follow(
-    store: Store, before: Timeline, now: Timeline, found: Callable[[Group], HudiSlice | None]
+    store: Store, before: Timeline, now: Timeline, find: Callable[[Group], HudiSlice | None]
 ) -> Changes:
     """Return the newest slice of each file group that changed between two looks at a table.
 
@@ -70,13 +70,13 @@ def follow(
         store: the table's root, to read commits and the sizes of new files.
         before: the timeline then.
         now: the timeline now.
-        found: the newest slice of a file group then.
+        find: the newest slice of a file group then.
 
     Raises:
         NotFollowedError: it cannot be told without listing the table.
         StorageError: the store refuses.
     """
-    state = _State(found, {})
+    state = _State(find, {})
     for instant in _one_after_the_other(before, now):
         data = _bytes(store, f"{now.properties.timeline_path}/{instant.name}")
         try:
@@ -104,11 +104,11 @@ def _one_after_the_other(before: Timeline, now: Timeline) -> Iterator[Finished]:
         raise NotFollowedError("instants are gone from the timeline")
     if not before.finished:
         raise NotFollowedError("nothing was committed before")
-    new = [each for instant, each in now.finished.items() if instant not in before.finished]
+    new = [finished for instant, finished in now.finished.items() if instant not in before.finished]
     if len(new) > MOST_INSTANTS:
         raise NotFollowedError(f"{len(new)} instants completed since")
     has_times = now.properties.version >= COMPLETION_TIMES
-    newest = max(max(each.requested, each.completed) for each in before.finished.values())
+    newest = max(max(finished.requested, finished.completed) for finished in before.finished.values())
     for instant in new:
         if instant.action != "clean" and instant.action not in _WRITES:
             raise NotFollowedError(f"a {instant.action} completed")

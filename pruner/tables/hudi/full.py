@@ -81,10 +81,10 @@ def list_table(
             raise
         _log.debug("%s is listed by hudi-rs: %s", store.uri, reason)
         try:
-            found = _by_hudi_rs(store, decides, timeline, as_of)
+            listed = _by_hudi_rs(store, decides, timeline, as_of)
         except TableError as error:
             raise (reason if _TWO_BASE_FILES in str(error) else error) from None
-        return HudiColumns.joined(store.uri, _checked(store.uri, found, timeline))
+        return HudiColumns.joined(store.uri, _checked(store.uri, listed, timeline))
 
 
 def _downgraded(store: Store, timeline: Timeline) -> bool:
@@ -92,7 +92,7 @@ def _downgraded(store: Store, timeline: Timeline) -> bool:
     if timeline.properties.version >= COMPLETION_TIMES or not timeline.properties.merge_on_read:
         return False
     files = listing_of(store, folders_of(store), marked=False)
-    return any(any_named_by_write(each, timeline) for _, each in files.groups())
+    return any(any_named_by_write(group, timeline) for _, group in files.groups())
 
 
 def _listing(store: Store, whole: list[FileGroup] | None, *, refuse_strange: bool) -> Listing:
@@ -110,8 +110,8 @@ def _by_hudi_rs(
 ) -> list[HudiSlice]:
     with refusing(store, timeline):
         options = hudi_rs().HudiReadOptions()
-        found = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
-        slices = [_slice(entry) for entry in found]
+        table_slices = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
+        slices = [_slice(entry) for entry in table_slices]
     if misread_by_hudi_rs(timeline):
         partitions = sorted({entry.partition for entry in slices})
         slices = attach_logs(slices, [info for path in partitions for info in store.list(path)])

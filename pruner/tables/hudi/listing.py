@@ -361,10 +361,10 @@ def folders_of(store: Store, under: str = "") -> Folders:
 
 
 def _paged(store: Store, under: str) -> Folders:
-    found = (
+    file_names = (
         (*info.path.rpartition("/"), info.size) for info in (store.list(under) if under else store.some())
     )
-    for folder, files in groupby(found, key=lambda each: each[0]):
+    for folder, files in groupby(file_names, key=lambda each: each[0]):
         if folder.partition("/")[0] != _INSIDE:
             yield folder, ((name, size) for _, _, name, size in files)
 

@@ -137,15 +137,15 @@ def entries_of(body: memoryview, position: int) -> tuple[dict[int, bytes], int]:
     position += 4
     if not 0 <= count <= _MAX_ENTRIES:
         raise ValueError(f"a block has {count} header entries, which cannot be")
-    found: dict[int, bytes] = {}
+    entries: dict[int, bytes] = {}
     for _ in range(count):
         key, length = _unpack(">ii", body, position)
         position += 8
         if not 0 <= length <= len(body) - position:
             raise ValueError(f"a header entry names {length} bytes, which cannot be")
-        found[key] = bytes(body[position : position + length])
+        entries[key] = bytes(body[position : position + length])
         position += length
-    return found, position
+    return entries, position
 
 
 def records(content: memoryview) -> Iterator[memoryview]:

@@ -207,9 +207,9 @@ def read_properties(store: Store) -> HudiProperties:
 
 def _check(root: str, properties: HudiProperties) -> None:
     if properties.version not in VERSIONS:
-        found = properties.values.get("hoodie.table.version", "none")
+        version = properties.values.get("hoodie.table.version", "none")
         known = ", ".join(map(str, VERSIONS))
-        raise TableError(f"{root} is a Hudi table of version {found}: pruner reads versions {known}")
+        raise TableError(f"{root} is a Hudi table of version {version}: pruner reads versions {known}")
     base_format = properties.values.get("hoodie.table.base.file.format", "PARQUET").upper()
     if base_format != "PARQUET":
         raise TableError(

@@ -72,7 +72,9 @@ class SchemaHistory:
         """
         schemas = parsed(record, where).get("schemas")
         records = cast("list[object]", schemas) if isinstance(schemas, list) else []
-        versions = [_version(cast("Mapping[str, Any]", each)) for each in records if isinstance(each, dict)]
+        versions = [
+            _version(cast("Mapping[str, Any]", record)) for record in records if isinstance(record, dict)
+        ]
         versions.sort(key=lambda each: each.number, reverse=True)
         self._now = versions[0].fields if versions else {}
         self.changes = {
@@ -83,8 +85,8 @@ class SchemaHistory:
 
     def change_of(self, path: Path) -> Since | None:
         """The last change of a path, or of a struct that it is inside of."""
-        found = [self.changes[path[:n]] for n in range(1, len(path) + 1) if path[:n] in self.changes]
-        return max(found, key=lambda each: each.instant, default=None)
+        changes = [self.changes[path[:n]] for n in range(1, len(path) + 1) if path[:n] in self.changes]
+        return max(changes, key=lambda each: each.instant, default=None)
 
     def without(self, schema: TableSchema, instant: str, written_by: str) -> TableSchema:
         """Put the fields in conflict that a write has otherwise though it came after the change of them.
@@ -134,9 +136,11 @@ def checked_by_writes(
 
 def _named_since(path: Path, id_: int, type_: str, versions: list[_Version]) -> Since | None:
     """The oldest of the newest versions that all have a column alike, where a version before them does not."""
-    before = next((n for n, each in enumerate(versions) if not each.has(path, id_, type_)), len(versions))
-    reasons = (_difference(path, id_, type_, each) for each in versions[before:])
-    reason = next((each for each in reasons if each is not None), None)
+    before = next(
+        (n for n, version in enumerate(versions) if not version.has(path, id_, type_)), len(versions)
+    )
+    reasons = (_difference(path, id_, type_, version) for version in versions[before:])
+    reason = next((reason for reason in reasons if reason is not None), None)
     if reason is None:
         return None
     return Since(str(versions[before - 1].number).ljust(_INSTANT_DIGITS, "9"), reason)
@@ -181,12 +185,12 @@ def parsed(text: str | bytes, where: str) -> Mapping[str, Any]:
         TableError: it is none.
     """
     try:
-        found = json.loads(text)
+        decoded = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        decoded = None
+    if not isinstance(decoded, dict):
         raise TableError(f"the schema of the Hudi table {where} is not understood: it is not a JSON object")
-    return cast("Mapping[str, Any]", found)
+    return cast("Mapping[str, Any]", decoded)
 
 
 def record_of(type_: object) -> Mapping[str, Any] | None:
@@ -203,8 +207,8 @@ def record_of(type_: object) -> Mapping[str, Any] | None:
 def entries_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the fields of a record."""
     entries = record.get("fields")
-    found = cast("list[object]", entries) if isinstance(entries, list) else []
-    return [cast("Mapping[str, Any]", entry) for entry in found if isinstance(entry, dict)]
+    listed = cast("list[object]", entries) if isinstance(entries, list) else []
+    return [cast("Mapping[str, Any]", entry) for entry in listed if isinstance(entry, dict)]
 
 
 def table_schema(

@@ -168,13 +168,13 @@ class HudiColumns:
             return int(np.searchsorted(self._partitions, at, side="left")), False
         low, high = (int(np.searchsorted(self._partitions, at, side=side)) for side in ("left", "right"))
         ids = self.columns.column("file_id")
-        found = bisect_left(range(high), file_id, low, high, key=lambda ordinal: ids[ordinal].as_py())
-        return found, found < high and ids[found].as_py() == file_id
+        position = bisect_left(range(high), file_id, low, high, key=lambda ordinal: ids[ordinal].as_py())
+        return position, position < high and ids[position].as_py() == file_id
 
     def slice_of(self, group: Group) -> HudiSlice | None:
         """Return the newest slice of a group by the names of its files; None when there is no such group."""
-        ordinal, found = self.find(group)
-        if not found:
+        ordinal, is_there = self.find(group)
+        if not is_there:
             return None
         row = {name: self.columns.column(name)[ordinal].as_py() for name in SLICE_COLUMNS.names}
         return HudiSlice(
@@ -198,8 +198,8 @@ class HudiColumns:
         unsettled = Counter(self.unsettled)
         added: list[tuple[int, HudiSlice]] = []
         for group, entry in sorted(changes.items()):
-            ordinal, found = self.find(group)
-            if found:
+            ordinal, is_there = self.find(group)
+            if is_there:
                 kept[ordinal] = False
                 unsettled.subtract(_reasons(self.slice_of(group), before))
             if entry is not None:
@@ -232,7 +232,8 @@ class HudiColumns:
             paths = tuple(sorted(left | set(rows.paths)))
         ordinals = {path: position for position, path in enumerate(paths)}
         old, new = (
-            np.array([ordinals.get(path, -1) for path in each], np.int32) for each in (self.paths, rows.paths)
+            np.array([ordinals.get(path, -1) for path in paths], np.int32)
+            for paths in (self.paths, rows.paths)
         )
         return paths, old, new
 
@@ -320,7 +321,9 @@ def slice_key(entry: HudiSlice) -> bytes:
 
 
 def _reasons(entry: HudiSlice | None, timeline: Timeline) -> list[str]:
-    return [each.unsettled for each in mark_unsettled([entry] if entry else [], timeline) if each.unsettled]
+    return [
+        slice_.unsettled for slice_ in mark_unsettled([entry] if entry else [], timeline) if slice_.unsettled
+    ]
 
 
 def _order(kept: NDArray[np.bool_], added: list[int]) -> pa.Array[Any]:

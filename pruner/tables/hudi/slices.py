@@ -78,10 +78,10 @@ class Compactions:
     def _plan(self, name: str) -> dict[Group, frozenset[str]]:
         plan = read_instant(self._store, self._timeline, name, read_compaction_plan)
         return {
-            (each.partition_path or "", each.file_id or ""): frozenset(
-                path.rpartition("/")[2] for path in each.delta_file_paths or ()
+            (operation.partition_path or "", operation.file_id or ""): frozenset(
+                path.rpartition("/")[2] for path in operation.delta_file_paths or ()
             )
-            for each in plan.operations or ()
+            for operation in plan.operations or ()
         }
 
 

@@ -263,10 +263,10 @@ class HudiSource(WriteOnceSource):
 
     def resume(self, saved: SavedLook) -> None:
         """Take up slices and timeline of another process: see `TableSource`."""
-        found = load(saved, self.root)
+        loaded = load(saved, self.root)
         with self._lock:
-            if self._known is None and found is not None:
-                self._known = _Known(*found)
+            if self._known is None and loaded is not None:
+                self._known = _Known(*loaded)
 
     def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
         """Read the timeline and list the slices if it changed: see `TableSource`; no footer is ever read."""
@@ -288,14 +288,16 @@ class HudiSource(WriteOnceSource):
         with self._lock:
             if self._last is None or not self.root.startswith("/"):
                 return None
-            return [Watched("folder", f"{self.root}/{each}") for each in folders_read(self._last.timeline)]
+            return [
+                Watched("folder", f"{self.root}/{folder}") for folder in folders_read(self._last.timeline)
+            ]
 
     def own_indexes(self) -> HudiIndexes | None:
         """Return the indexes of Hudi's metadata table as of the last look; None where it has none."""
         with self._lock:
             timeline = self._last.timeline if self._last is not None else read_timeline(self._store)
-        found = HudiIndexes(self.root, self.storage_options, timeline, self._statistics)
-        return found if found.names or found.in_flight else None
+        indexes = HudiIndexes(self.root, self.storage_options, timeline, self._statistics)
+        return indexes if indexes.names or indexes.in_flight else None
 
     def snapshot_at(self, instant: str) -> Snapshot:
         """List the table as of an instant of the timeline: see `TableSource`.

@@ -77,8 +77,8 @@ class Timeline:
     @cached_property
     def finished(self) -> dict[str, Finished]:
         """The completed instants of the active timeline, in the order of their requests."""
-        found = [Finished(*entry) for entry in self._finished()]
-        return {each.requested: each for each in sorted(found, key=lambda each: each.requested)}
+        finished = [Finished(*entry) for entry in self._finished()]
+        return {each.requested: each for each in sorted(finished, key=lambda each: each.requested)}
 
     @cached_property
     def completed(self) -> dict[str, str]:
@@ -88,8 +88,8 @@ class Timeline:
     @cached_property
     def pending(self) -> dict[str, str]:
         """The action of each instant that was requested or is running and has not completed."""
-        found = {instant: action for instant, action, done in self._instants() if not done}
-        return {instant: action for instant, action in found.items() if instant not in self.completed}
+        pending = {instant: action for instant, action, done in self._instants() if not done}
+        return {instant: action for instant, action in pending.items() if instant not in self.completed}
 
     @cached_property
     def oldest(self) -> str:
@@ -97,8 +97,8 @@ class Timeline:
 
         Those of indexers do not count: Hudi leaves them where it archives the writes after them.
         """
-        found = {**self.completed, **self.pending}
-        return min((instant for instant, action in found.items() if action != "indexing"), default="")
+        instants = {**self.completed, **self.pending}
+        return min((instant for instant, action in instants.items() if action != "indexing"), default="")
 
     def settled(self, instant: str) -> bool:
         """Tell whether a file of that instant belongs to a completed write (rule R4)."""
@@ -110,7 +110,7 @@ class Timeline:
         kept = {instant for instant, action, done in self._instants() if done and action == _SAVEPOINT}
         writes = [instant for instant, action in self.completed.items() if action in WRITES]
         # Behind a restore that write may be all that is left: what is older was archived.
-        return min((each for each in writes if each not in kept), default=max(writes, default=""))
+        return min((action for action in writes if action not in kept), default=max(writes, default=""))
 
     def committed(self, instant: str) -> bool:
         """Tell whether Hudi shows a file of that instant (`HoodieFileGroup.isFileSliceCommitted`).
@@ -166,7 +166,7 @@ class Timeline:
     def _instants(self) -> list[tuple[str, str, bool]]:
         """Return (time of the request, action, whether that file says completed) for each file."""
         has_times = self.properties.version >= COMPLETION_TIMES
-        found: list[tuple[str, str, bool]] = []
+        instants: list[tuple[str, str, bool]] = []
         for name in self._savepoints_first:
             match = _FILE_NAME.fullmatch(name)
             if match is None:
@@ -175,8 +175,8 @@ class Timeline:
             if action in _RUNNING:  # a running commit is called `<instant>.inflight`
                 action, state = "commit", action
             done = state is None and (match.group("completed") is not None) == has_times
-            found.append((match.group("requested"), action, done))
-        return found
+            instants.append((match.group("requested"), action, done))
+        return instants
 
 
 def read_timeline(store: Store) -> Timeline:

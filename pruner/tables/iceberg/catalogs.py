@@ -171,7 +171,7 @@ def store_options(root: str, properties: Mapping[str, Any]) -> dict[str, str]:
         raise TableError(
             f"the Iceberg catalog of {root} sets {foreign[0]}, which is not supported here: give storage_options"
         )
-    found = {
+    options = {
         option: str(properties[name])
         for option, names in _OPTIONS[kind].items()
         for name in reversed(names)
@@ -180,9 +180,9 @@ def store_options(root: str, properties: Mapping[str, Any]) -> dict[str, str]:
     account = f"adls.sas-token.{_account(root)}."
     lent = [str(value) for name, value in properties.items() if f"{name}.".startswith(account)]
     if kind == "abfss" and lent:
-        found["azure_storage_sas_token"] = lent[0]
-    plain = any(found.get(name, "").startswith("http://") for name in ("aws_endpoint", "base_url"))
-    return found | ({"allow_http": "true"} if plain else {})
+        options["azure_storage_sas_token"] = lent[0]
+    plain = any(options.get(name, "").startswith("http://") for name in ("aws_endpoint", "base_url"))
+    return options | ({"allow_http": "true"} if plain else {})
 
 
 _SPELLED_ALSO: Final = {"token": "session_token", "default_region": "region", "endpoint_url": "endpoint"}

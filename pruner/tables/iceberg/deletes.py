@@ -99,17 +99,17 @@ class DeletePlan:
         encoded = path.encode()
         positions: list[DeleteFile] = []
         equality: list[DeleteFile] = []
-        for each in (
+        for delete in (
             *self.by_file.get(path, ()),
             *self.by_partition.get(self._key(partition), ()),
             *self.everywhere,
         ):
-            if each.content == EQUALITY_DELETES:
-                if each.sequence_number > sequence_number:
-                    equality.append(each)
-            elif each.sequence_number >= sequence_number and each.names(path, encoded):
-                positions.append(each)
-        vectors = [each for each in positions if each.is_vector]
+            if delete.content == EQUALITY_DELETES:
+                if delete.sequence_number > sequence_number:
+                    equality.append(delete)
+            elif delete.sequence_number >= sequence_number and delete.names(path, encoded):
+                positions.append(delete)
+        vectors = [position for position in positions if position.is_vector]
         if not (positions or equality):
             return None
         return DeletesOf(tuple(vectors or positions), tuple(equality))

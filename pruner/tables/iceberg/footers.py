@@ -42,7 +42,7 @@ class Footers:
 
     def _read(self, files: Sequence[tuple[str, int | None]]) -> None:
         """Read the schemas of files of which they are not known."""
-        missing = [each for each in files if each[0] not in self._known]
+        missing = [file for file in files if file[0] not in self._known]
         if len(self._known) + len(missing) > _MOST_KEPT:
             self._known.clear()
             missing = list(files)
@@ -69,7 +69,9 @@ class Footers:
         except (OSError, StorageError, pa.ArrowException) as why:
             raise TableError(f"cannot read {uri}: {cause(why)}") from None
         return self._readers[_place(uri)[0]].intern(
-            pa.schema([pa.field(each.name, plain_type(each.type), metadata=each.metadata) for each in read])
+            pa.schema(
+                [pa.field(column.name, plain_type(column.type), metadata=column.metadata) for column in read]
+            )
         )
 
 

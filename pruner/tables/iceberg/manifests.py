@@ -127,19 +127,21 @@ def read_manifest_list(data: bytes, place: str) -> list[ManifestFile]:
     Raises:
         TableError: the list is damaged, or encrypted.
     """
-    found: list[ManifestFile] = []
+    manifests: list[ManifestFile] = []
     with _damage(place):
         for chunk in decode(data, _list_records):
             _require_ids(chunk, place)
             if _is_given(chunk, _KEY_METADATA_OF_LIST):
                 raise TableError(f"{place} names encrypted manifests, which this reader cannot read")
             paths: list[Any] = _required(chunk, 500, pa.string()).to_pylist()
-            numbers = (_numbers(chunk, each, chunk.count).tolist() for each in _LINE)
-            found += [ManifestFile(*row) for row in zip(paths, *numbers, strict=True)]
-    strange = next((each.content for each in found if each.content not in (DATA, DELETES)), None)
+            numbers = (_numbers(chunk, literal, chunk.count).tolist() for literal in _LINE)
+            manifests += [ManifestFile(*row) for row in zip(paths, *numbers, strict=True)]
+    strange = next(
+        (manifest.content for manifest in manifests if manifest.content not in (DATA, DELETES)), None
+    )
     if strange is not None:
         raise TableError(f"{place} has a manifest of content {strange}, which this reader does not know")
-    return found
+    return manifests
 
 
 def read_manifest(data: bytes, manifest: ManifestFile, place: str) -> Manifest:
@@ -157,33 +159,33 @@ def joined(parts: Sequence[Manifest]) -> Manifest:
     if len(parts) == 1:
         return parts[0]
     files = all_files(parts)
-    counts = np.array([each.files.num_rows for each in parts], np.int64)
+    counts = np.array([part.files.num_rows for part in parts], np.int64)
     starts = np.cumsum(counts) - counts
     metrics: dict[str, FieldMetrics] = {}
     for name in METRICS:
-        some = [each.metrics[name] for each in parts]
-        rows = [each.rows + start for each, start in zip(some, starts.tolist(), strict=True)]
+        some = [part.metrics[name] for part in parts]
+        rows = [metrics.rows + start for metrics, start in zip(some, starts.tolist(), strict=True)]
         metrics[name] = FieldMetrics(
             np.concatenate([np.zeros(0, np.int32), *rows], dtype=np.int32, casting="same_kind"),
-            np.concatenate([np.zeros(0, np.int32), *(each.ids for each in some)]),
-            arrow.concat_arrays([_nothing_of(name), *(each.values for each in some)]),
+            np.concatenate([np.zeros(0, np.int32), *(metrics.ids for metrics in some)]),
+            arrow.concat_arrays([_nothing_of(name), *(metrics.values for metrics in some)]),
         )
     ids = parts[0].partitions if parts else {}
-    partitions = {id_: _concatenated([each.partitions[id_] for each in parts]) for id_ in ids}
+    partitions = {id_: _concatenated([part.partitions[id_] for part in parts]) for id_ in ids}
     return Manifest(files, partitions, metrics)
 
 
 def all_files(parts: Sequence[Manifest]) -> pa.Table:
     """The files of some manifests, or parts of one: columns as `FILE_COLUMNS`."""
     fields: list[Any] = list(FILE_COLUMNS)
-    none = arrow.Table.from_arrays([nulls(0, each.type) for each in fields], schema=FILE_COLUMNS)
-    return arrow.concat_tables([none, *(each.files for each in parts)])
+    none = arrow.Table.from_arrays([nulls(0, field.type) for field in fields], schema=FILE_COLUMNS)
+    return arrow.concat_tables([none, *(part.files for part in parts)])
 
 
 def _concatenated(arrays: list[Any]) -> Any:
     """Arrays of one type, and of none where all values are null."""
-    type_ = next((each.type for each in arrays if not pa.types.is_null(each.type)), pa.null())
-    return arrow.concat_arrays([each.cast(type_) for each in arrays])
+    type_ = next((array.type for array in arrays if not pa.types.is_null(array.type)), pa.null())
+    return arrow.concat_arrays([array.cast(type_) for array in arrays])
 
 
 def _nothing_of(metric: str) -> Any:
@@ -223,8 +225,8 @@ def _manifest(entries: DecodedColumn, manifest: ManifestFile, place: str) -> Man
     return Manifest(
         arrow.Table.from_arrays([columns[name] for name in FILE_COLUMNS.names], schema=FILE_COLUMNS),
         {
-            id_: each.array()
-            for id_, each in ((partition and partition.fields) or {}).items()
+            id_: column.array()
+            for id_, column in ((partition and partition.fields) or {}).items()
             if isinstance(id_, int)
         },
         {name: _metrics(files, _IDS[name], name) for name in METRICS},
@@ -267,14 +269,14 @@ def _metrics(files: DecodedColumn, field_id: int, name: str) -> FieldMetrics:
             raise NotColumnarError(f"{name} are no map")
         none = np.zeros(0, np.int32)
         return FieldMetrics(none, none, _nothing_of(name))
-    found = pairs.fields or {}
-    if "key" not in found or "value" not in found:
+    fields = pairs.fields or {}
+    if "key" not in fields or "value" not in fields:
         raise NotColumnarError(f"{name} are no map")
-    keys: Any = found["key"].array()
+    keys: Any = fields["key"].array()
     if keys.null_count:
         raise NotColumnarError(f"{name} have a key that is null")
     ids = as_numpy(keys.cast(pa.int32()))
-    values: Any = found["value"].array()
+    values: Any = fields["value"].array()
     types = pa.types
     fits = (
         types.is_integer(values.type)

@@ -103,12 +103,12 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
             TableError: there is none.
         """
         wanted = self.current_schema_id if schema_id is None else schema_id
-        found = next((each for each in self.schemas if each.schema_id == wanted), None)
-        if found is None and not self.schemas and self.schema is not None:
-            found = self.schema
-        if found is None:
+        schema = next((each for each in self.schemas if each.schema_id == wanted), None)
+        if schema is None and not self.schemas and self.schema is not None:
+            schema = self.schema
+        if schema is None:
             raise TableError(f"{self.location} has no schema {wanted}: its metadata is damaged")
-        return found
+        return schema
 
     @property
     def specs(self) -> dict[int, PartitionSpec]:
@@ -116,14 +116,16 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
         specs = self.partition_specs
         if not specs and self.partition_spec is not None:
             specs = [PartitionSpec(0, self.partition_spec)]
-        return {each.spec_id: each for each in specs}
+        return {spec.spec_id: spec for spec in specs}
 
     @property
     def identity_sources(self) -> frozenset[int]:
         """Ids of the columns whose very values are in partitions, by any spec (specification, "Column Projection")."""
         fields = (field for spec in self.specs.values() for field in spec.fields)
         return frozenset(
-            each.source_id for each in fields if each.source_id is not None and each.transform == "identity"
+            field.source_id
+            for field in fields
+            if field.source_id is not None and field.transform == "identity"
         )
 
     @property
@@ -139,8 +141,8 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
 
     def has(self, snapshot_id: int, schema_id: int) -> bool:
         """Tell whether both a snapshot and a schema are in it."""
-        return any(each.snapshot_id == snapshot_id for each in self.snapshots) and any(
-            each.schema_id == schema_id for each in self.schemas
+        return any(snapshot.snapshot_id == snapshot_id for snapshot in self.snapshots) and any(
+            schema.schema_id == schema_id for schema in self.schemas
         )
 
     def snapshot_of(self, snapshot_id: int) -> TableSnapshot:
@@ -149,9 +151,9 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
         Raises:
             TableError: there is none.
         """
-        for each in self.snapshots:
-            if each.snapshot_id == snapshot_id:
-                return each
+        for snapshot in self.snapshots:
+            if snapshot.snapshot_id == snapshot_id:
+                return snapshot
         raise TableError(
             f"{self.location} has no snapshot {snapshot_id}: it expired, or never was one of the table"
         )
@@ -172,17 +174,17 @@ def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
         TableError: it is damaged, or of a version of the format that is not known.
     """
     try:
-        found = _METADATA.decode(unpacked(data))
+        metadata = _METADATA.decode(unpacked(data))
     except (msgspec.MsgspecError, UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
         raise TableError(
             f"{root} is an Iceberg table whose metadata file {name} is damaged ({error}): restore the file"
         ) from None
-    if not 1 <= found.format_version <= NEWEST_VERSION:
+    if not 1 <= metadata.format_version <= NEWEST_VERSION:
         raise TableError(
-            f"{root} is an Iceberg table of format version {found.format_version}, and this reader knows 1 to "
+            f"{root} is an Iceberg table of format version {metadata.format_version}, and this reader knows 1 to "
             f"{NEWEST_VERSION}: read the table with an engine that knows it"
         )
-    return msgspec.structs.replace(found, stored=data)
+    return msgspec.structs.replace(metadata, stored=data)
 
 
 def unpacked(data: bytes) -> bytes:
@@ -190,7 +192,7 @@ def unpacked(data: bytes) -> bytes:
     if not data.startswith(b"\x1f\x8b"):
         return data
     unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-    found = unpacking.decompress(data, MOST_BYTES)
+    content = unpacking.decompress(data, MOST_BYTES)
     if not unpacking.eof:
         raise gzip.BadGzipFile("cut short, or too large")
-    return found
+    return content

@@ -61,16 +61,16 @@ class _File:
 
     @cached_property
     def by_id(self) -> dict[int, list[Any]]:
-        found: dict[int, list[Any]] = defaultdict(list)
-        for each in self.fields:
-            id_ = field_id(each)
+        fields: dict[int, list[Any]] = defaultdict(list)
+        for field in self.fields:
+            id_ = field_id(field)
             if id_ is not None:
-                found[id_].append(each)
-        return dict(found)
+                fields[id_].append(field)
+        return dict(fields)
 
     @cached_property
     def names(self) -> list[str]:
-        return [str(each.name).casefold() for each in self.fields]
+        return [str(field.name).casefold() for field in self.fields]
 
 
 class NestedNames:
@@ -89,14 +89,14 @@ class NestedNames:
         self._ids_of_file: Mapping[str, frozenset[int]] | None = None
         self._mapping = mapping
         self._types: dict[str, tuple[int, Any]] = {
-            each["name"]: (int(each["id"]), each["type"]) for each in schema.fields
+            field["name"]: (int(field["id"]), field["type"]) for field in schema.fields
         }
         self._files: dict[int, tuple[pa.Schema, _File]] = {}
         self._lock = Lock()
 
     def held(self, files: Sequence[tuple[str, int | None]], columns: Collection[str]) -> list[HeldColumns]:
         """Look how files hold the columns of the table: see `FieldNames`."""
-        found: dict[tuple[int, frozenset[int]], HeldColumns] = {}
+        held_columns: dict[tuple[int, frozenset[int]], HeldColumns] = {}
         result: list[HeldColumns] = []
         schemas = self._footers.schemas(files)
         with self._lock:
@@ -105,9 +105,9 @@ class NestedNames:
             for (uri, _), schema in zip(files, schemas, strict=True):
                 ids = self._ids_of_file.get(uri, frozenset())
                 key = id(schema), ids
-                if key not in found:
-                    found[key] = self._held(self._file(schema), ids, uri, columns)
-                result.append(found[key])
+                if key not in held_columns:
+                    held_columns[key] = self._held(self._file(schema), ids, uri, columns)
+                result.append(held_columns[key])
         return result
 
     def constant(self, column: str) -> pa.Array[Any]:
@@ -171,16 +171,16 @@ def _require_readable(
             f"{uri} has column {name!r} {len(held)} times, by its field ids or by the table's name mapping: leave the "
             "column out, or rewrite the data files"
         )
-    for each in held:
+    for column in held:
         if not file.numbered:
-            _require_named(file, each, name, type_, uri)
-        lacking = _lacking(each.type, type_, ids)
+            _require_named(file, column, name, type_, uri)
+        lacking = _lacking(column.type, type_, ids)
         if lacking is not None:
             raise TableError(
                 f"{uri} lacks field {lacking!r} inside of column {name!r}, which is not NULL for that: leave the "
                 "column out, or rewrite the data files"
             )
-        differing = _differing(each.type, type_)
+        differing = _differing(column.type, type_)
         if differing is not None:
             raise TableError(
                 f"{uri} has a field {differing[0]!r} inside a column, which is {differing[1]!r} in the table now: "
@@ -220,15 +220,17 @@ def _unlike(held: Any, type_: Any, name: str) -> tuple[pa.DataType, pa.DataType]
     described = cast("dict[str, Any]", type_)
     inside: list[tuple[Any, Any]] = []
     if pa.types.is_struct(held.type) and described["type"] == "struct":
-        types = {int(each["id"]): each["type"] for each in described["fields"]}
-        inside = [(each, types[id_]) for each in struct_fields(held.type) if (id_ := field_id(each)) in types]
+        types = {int(field["id"]): field["type"] for field in described["fields"]}
+        inside = [
+            (child, types[id_]) for child in struct_fields(held.type) if (id_ := field_id(child)) in types
+        ]
     elif pa.types.is_map(held.type) and described["type"] == "map":
         inside = [(held.type.key_field, described["key"]), (held.type.item_field, described["value"])]
     elif pa.types.is_list(held.type) and described["type"] == "list":
         inside = [(held.type.value_field, described["element"])]
     else:
         return held.type, arrow_type(type_, (name,), name)
-    return next((found for each in inside if (found := _unlike(*each, name)) is not None), None)
+    return next((unlike for child in inside if (unlike := _unlike(*child, name)) is not None), None)
 
 
 def _reads_as(field: Any, wanted: Any) -> bool:
@@ -251,8 +253,8 @@ def _reads_as(field: Any, wanted: Any) -> bool:
 
 
 def _is_int96(field: Any) -> bool:
-    found = parquet_type(field)
-    return found is not None and found.physical == "INT96"
+    data_type = parquet_type(field)
+    return data_type is not None and data_type.physical == "INT96"
 
 
 def _has_int96(field: Any) -> bool:
@@ -277,8 +279,8 @@ def _differing(held: Any, type_: Any) -> tuple[str, str] | None:
 
 
 def _differing_fields(held: Any, fields: list[dict[str, Any]]) -> tuple[str, str] | None:
-    by_id = {int(each["id"]): each for each in fields}
-    by_name = {each["name"]: each for each in fields}
+    by_id = {int(field["id"]): field for field in fields}
+    by_name = {field["name"]: field for field in fields}
     for position in range(held.num_fields):
         inner = held.field(position)
         id_ = field_id(inner) or 0
@@ -301,15 +303,15 @@ def _lacking(held: Any, type_: Any, ids: Collection[int]) -> str | None:
     described = cast("dict[str, Any]", type_)
     inside: list[tuple[Any, Any]] = []
     if pa.types.is_struct(held) and described["type"] == "struct":
-        own: dict[int | None, Any] = {field_id(each): each.type for each in struct_fields(held)}
-        for each in described["fields"]:
-            id_ = int(each["id"])
+        own: dict[int | None, Any] = {field_id(child): child.type for child in struct_fields(held)}
+        for field in described["fields"]:
+            id_ = int(field["id"])
             if id_ in own:
-                inside.append((own[id_], each["type"]))
-            elif id_ in ids or each.get("initial-default") is not None:
-                return str(each["name"])
+                inside.append((own[id_], field["type"]))
+            elif id_ in ids or field.get("initial-default") is not None:
+                return str(field["name"])
     elif pa.types.is_map(held) and described["type"] == "map":
         inside = [(held.key_type, described["key"]), (held.item_type, described["value"])]
     elif pa.types.is_list(held) and described["type"] == "list":
         inside = [(held.value_type, described["element"])]
-    return next((found for each in inside if (found := _lacking(*each, ids)) is not None), None)
+    return next((lacking for child in inside if (lacking := _lacking(*child, ids)) is not None), None)

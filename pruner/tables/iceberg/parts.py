@@ -75,7 +75,7 @@ def data_part(manifest: Manifest, metadata: TableMetadata, root: str, read_by: b
         TableError: a file is of another format than Parquet, lies elsewhere, or is of a spec that is not known.
     """
     files = manifest.files
-    formats = {str(each).lower() for each in compute.unique(files.column("format")).to_pylist()}
+    formats = {str(format_name).lower() for format_name in compute.unique(files.column("format")).to_pylist()}
     others = sorted(formats - {_PARQUET})
     if others:
         raise TableError(f"{root} has files of format {others[0].upper()}: Parquet alone is read")
@@ -89,7 +89,7 @@ def data_part(manifest: Manifest, metadata: TableMetadata, root: str, read_by: b
         partitions,
         codes,
         text_array(places_of(texts, root)),
-        text_array([each.rpartition("/")[2] for each in texts]),
+        text_array([text.rpartition("/")[2] for text in texts]),
         b"".join(keys_of_paths(locations, read_by)),
     )
 
@@ -122,7 +122,9 @@ def partitions_of(
     spec, count = spec_of(manifest, metadata), manifest.files.num_rows
     if spec is None:
         return [], np.zeros(0, np.int64)
-    ids = [each.field_id if each.field_id is not None else 1000 + at for at, each in enumerate(spec.fields)]
+    ids = [
+        field.field_id if field.field_id is not None else 1000 + at for at, field in enumerate(spec.fields)
+    ]
     missing = [field_id for field_id in ids if field_id not in manifest.partitions]
     if missing:
         raise TableError(
@@ -176,10 +178,10 @@ def joined_partitions(parts: Sequence[DataPart]) -> JoinedPartitions:
     codes: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
     for part in parts:
         here = np.empty(len(part.partitions), np.int32)
-        for at, each in enumerate(part.partitions):
-            here[at] = ordinals.setdefault(_by_bits(each), len(ordinals))
+        for at, partition in enumerate(part.partitions):
+            here[at] = ordinals.setdefault(_by_bits(partition), len(ordinals))
             if len(ordinals) > len(partitions):
-                partitions.append(each)
+                partitions.append(partition)
                 texts.append(part.texts[at])
         codes.append(here[part.codes])
     return JoinedPartitions(partitions, texts, np.concatenate(codes))
@@ -188,9 +190,9 @@ def joined_partitions(parts: Sequence[DataPart]) -> JoinedPartitions:
 def _by_bits(partition: PartitionTuple) -> PartitionTuple:
     """A partition that is equal to itself, also with NaN, and not to the one of 0.0 where it has -0.0."""
     spec_id, values = partition
-    if not any(isinstance(each, float) for each in values):
+    if not any(isinstance(value, float) for value in values):
         return partition
-    return spec_id, tuple(each.hex() if isinstance(each, float) else each for each in values)
+    return spec_id, tuple(value.hex() if isinstance(value, float) else value for value in values)
 
 
 def has_repeated(parts: Sequence[DataPart], known: Sequence[DataPart]) -> bool:

@@ -57,19 +57,19 @@ def place_of(location: str, root: str) -> str:
 
 def places_of(locations: Iterable[str], root: str) -> list[str]:
     """Return where files of the metadata lie: see `place_of`."""
-    found: list[str] = []
+    places: list[str] = []
     known: dict[str, str] = {}
     for location in locations:
         folder, _, name = location.rpartition("/")
         place = known.get(folder)
         if place is None or name in _STEPS or "\0" in name or "?" in name:
-            found.append(place_of(location, root))
+            places.append(place_of(location, root))
             inside = _folder_of(folder, root)
             if inside is not None:
                 known[folder] = inside
         else:
-            found.append(f"{place}/{name}")
-    return found
+            places.append(f"{place}/{name}")
+    return places
 
 
 @lru_cache(_FOLDERS)
@@ -151,16 +151,16 @@ def newest_metadata(store: Store) -> tuple[str, ObjectInfo]:
             "iceberg://catalog/namespace/table, or one state of it by its metadata file"
         ) from None
     version = int(text) if text.isdigit() else None
-    found: dict[int, ObjectInfo] = {}
+    versions: dict[int, ObjectInfo] = {}
     for info in store.list(METADATA):
         match = _HADOOP_NAME.fullmatch(info.path.removeprefix(f"{METADATA}/"))
         if match is not None:
-            found[int(match[1])] = info
-    if version is None or version not in found:
+            versions[int(match[1])] = info
+    if version is None or version not in versions:
         raise TableError(
             f"{store.uri}/{HINT} names version {text!r}, which is not there: restore the metadata"
         )
     # A writer that died before it wrote the hint leaves it behind; versions follow one another without a gap.
-    while version + 1 in found:
+    while version + 1 in versions:
         version += 1
-    return found[version].path, found[version]
+    return versions[version].path, versions[version]

@@ -64,17 +64,17 @@ class _Keys:
     @classmethod
     def of(cls, columns: Sequence[Any], sequence_numbers: NDArray[np.int64]) -> _Keys:
         """Number the keys of deletes, which `columns` has one column after another."""
-        found = cls()
+        keys = cls()
         numbers = np.zeros(len(sequence_numbers), np.int64)
         for column in columns:
             distinct = compute.unique(column)
-            found.values.append(distinct)
+            keys.values.append(distinct)
             own = as_numpy(compute.index_in(column, value_set=distinct)).astype(np.int64)
             pairs, numbers = np.unique(numbers * len(distinct) + own, return_inverse=True)
-            found.pairs.append(pairs)
-        found.newest = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
-        np.maximum.at(found.newest, numbers, sequence_numbers)
-        return found
+            keys.pairs.append(pairs)
+        keys.newest = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
+        np.maximum.at(keys.newest, numbers, sequence_numbers)
+        return keys
 
     def deleted(self, columns: Sequence[Any], sequence_number: int) -> NDArray[np.bool_]:
         """Tell which rows of a data file the deletes remove."""
@@ -88,9 +88,9 @@ class _Keys:
             at = np.minimum(np.searchsorted(pairs, wanted), max(len(pairs) - 1, 0))
             known &= (values >= 0) & (pairs[at] == wanted if len(pairs) else False)
             numbers = np.where(known, at, 0)
-        found = np.zeros(count, np.bool_)
-        found[known] = self.newest[numbers[known]] > sequence_number
-        return found
+        mask = np.zeros(count, np.bool_)
+        mask[known] = self.newest[numbers[known]] > sequence_number
+        return mask
 
 
 class EqualityDeletes:
@@ -124,25 +124,25 @@ class EqualityDeletes:
             raise TableError(
                 f"the manifests of {self._root} name equality deletes without their columns: they are damaged"
             )
-        keys = {ids: self._keys_of(ids, frozenset(each)) for ids, each in by_ids.items()}
+        keys = {ids: self._keys_of(ids, frozenset(deletes)) for ids, deletes in by_ids.items()}
         wanted = sorted({id_ for ids in keys for id_ in ids})
-        found: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
+        positions: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
         start = 0
         for by_id in self._columns(file.uri, file.size, wanted, file.constants):
             removed = np.zeros(len(by_id[wanted[0]][0]), np.bool_)
             for ids, each in keys.items():
                 removed |= each.deleted([part for id_ in ids for part in by_id[id_]], file.sequence_number)
-            found.append((np.flatnonzero(removed) + start).astype(np.uint64))
+            positions.append((np.flatnonzero(removed) + start).astype(np.uint64))
             start += len(removed)
-        return np.concatenate(found)
+        return np.concatenate(positions)
 
     def _keys_of(self, ids: tuple[int, ...], deletes: frozenset[DeleteFile]) -> _Keys:
         known = self._keys.get((ids, deletes))
         if known is None:
             files = sorted(deletes, key=lambda each: each.path)
-            parts = [self._of_delete(each, ids) for each in files]
+            parts = [self._of_delete(file, ids) for file in files]
             numbers = np.repeat(
-                np.array([each.sequence_number for each in files], np.int64),
+                np.array([file.sequence_number for file in files], np.int64),
                 [len(part[0]) for part in parts],
             )
             columns = [arrow.concat_arrays(list(chunks)) for chunks in zip(*parts, strict=True)]
@@ -222,7 +222,7 @@ class EqualityDeletes:
                 column = compute.struct_field(column, each)
             return column
 
-        found: dict[int, list[Any]] = {}
+        groups: dict[int, list[Any]] = {}
         for id_ in ids:
             leaf = self._leaves[id_]
             if id_ in held:
@@ -231,20 +231,20 @@ class EqualityDeletes:
                 column = arrow.repeat(value_of_partition(constants[id_], leaf.type), rows)
             else:
                 column = nulls(rows, leaf.type)
-            above = [values(each) if each in held else nulls(rows, pa.null()) for each in leaf.above]
-            found[id_] = self._compared(id_, above, column)
-        return found
+            above = [values(level) if level in held else nulls(rows, pa.null()) for level in leaf.above]
+            groups[id_] = self._compared(id_, above, column)
+        return groups
 
     def _compared(self, id_: int, above: Sequence[Any], column: Any) -> list[Any]:
         """The columns that are compared for one: whether each struct that it is in is there, and its value."""
         leaf = self._leaves[id_]
-        there = [compute.is_valid(each) for each in above] or [truth_array([])] * len(leaf.above)
+        there = [compute.is_valid(name) for name in above] or [truth_array([])] * len(leaf.above)
         return [*there, _comparable(column, leaf.type)]
 
 
 def _places(schema: Any) -> dict[int, tuple[list[str], list[int]]]:
     """The columns of a file, and fields in structs, by field ids: their names from the top, and their leaves."""
-    found: dict[int, tuple[list[str], list[int]]] = {}
+    places: dict[int, tuple[list[str], list[int]]] = {}
     leaf = 0
 
     def walk(entry: Any, above: list[str], *, named: bool) -> list[int]:
@@ -258,18 +258,18 @@ def _places(schema: Any) -> dict[int, tuple[list[str], list[int]]]:
         if is_map:
             inner = [type_.key_field, type_.item_field]
         if inner:
-            leaves = [number for each in inner for number in walk(each, path, named=named and is_struct)]
+            leaves = [number for name in inner for number in walk(name, path, named=named and is_struct)]
         else:
             leaves = [leaf]
             leaf += 1
         id_ = field_id(entry)
         if named and id_ is not None:
-            found[id_] = (path, leaves)
+            places[id_] = (path, leaves)
         return leaves
 
     for each in schema:
         walk(each, [], named=True)
-    return found
+    return places
 
 
 def _comparable_type(type_: pa.DataType) -> pa.DataType:
@@ -334,7 +334,7 @@ class IcebergDeletes:
         self._root = root
         self._options = options
         self._by_value = by_value
-        self.slices: NDArray[np.bool_] = np.array([each is not None for each in deletes], np.bool_)
+        self.slices: NDArray[np.bool_] = np.array([delete is not None for delete in deletes], np.bool_)
 
     def of(self, ordinal: int) -> DeletesOf | None:
         """The delete files that can apply to a slice; None where there is none."""
@@ -344,17 +344,17 @@ class IcebergDeletes:
         """Read the deletes of some slices, each delete file once: see `RowDeletes`."""
         wanted: dict[DeleteFile, list[int]] = defaultdict(list)
         for number, ordinal in enumerate(ordinals.tolist()):
-            found = self._deletes[int(ordinal)]
-            for each in () if found is None else found.positions:
+            deletes = self._deletes[int(ordinal)]
+            for each in () if deletes is None else deletes.positions:
                 wanted[each].append(number)
         parts: list[list[NDArray[np.uint64]]] = [[] for _ in ordinals]
-        for each, numbers in wanted.items():
+        for delete, numbers in wanted.items():
             names = [self._locations[int(ordinals[number])] for number in numbers]
-            read = [self._vector(each)] if each.is_vector else self._of_file(each, names)
+            read = [self._vector(delete)] if delete.is_vector else self._of_file(delete, names)
             for number, rows in zip(numbers, read, strict=True):
                 parts[number].append(rows)
         self._take_equal_rows(ordinals, parts)
-        return [np.unique(np.concatenate([np.empty(0, np.uint64), *each])) for each in parts]
+        return [np.unique(np.concatenate([np.empty(0, np.uint64), *part])) for part in parts]
 
     def _take_equal_rows(self, ordinals: NDArray[np.intp], parts: list[list[NDArray[np.uint64]]]) -> None:
         """Add the rows that equality deletes remove.
@@ -363,13 +363,13 @@ class IcebergDeletes:
         that is written by upserts has another set of deletes for every file.
         """
         deletes = {
-            number: found.equality
+            number: deletes_of_file.equality
             for number, ordinal in enumerate(ordinals.tolist())
-            if (found := self._deletes[int(ordinal)]) is not None and found.equality
+            if (deletes_of_file := self._deletes[int(ordinal)]) is not None and deletes_of_file.equality
         }
         of_partition: dict[tuple[int, tuple[Any, ...]], set[DeleteFile]] = defaultdict(set)
-        for number, found in deletes.items():
-            of_partition[self._by_value.partitions[int(ordinals[number])]].update(found)
+        for number, deletes_of_file in deletes.items():
+            of_partition[self._by_value.partitions[int(ordinals[number])]].update(deletes_of_file)
         reading = EqualityDeletes(self._by_value.columns, self._root, self._options, self._by_value.mapping)
         for number in deletes:
             ordinal = int(ordinals[number])
@@ -387,12 +387,12 @@ class IcebergDeletes:
             (data,) = read_ranges(uri, [(delete.offset, delete.length)], self._options)
         except (OSError, StorageError) as error:
             raise self._unreadable(uri, error) from None
-        found = row_positions(unframed(data, uri, delete.offset), uri)
-        if len(found) != delete.rows:
+        positions = row_positions(unframed(data, uri, delete.offset), uri)
+        if len(positions) != delete.rows:
             raise TableError(
-                f"{uri} has a deletion vector of {len(found)} rows, and the manifest says {delete.rows}: restore it"
+                f"{uri} has a deletion vector of {len(positions)} rows, and the manifest says {delete.rows}: restore it"
             )
-        return found
+        return positions
 
     def _of_file(self, delete: DeleteFile, names: Sequence[str]) -> list[NDArray[np.uint64]]:
         """The positions that a file of position deletes has of each of some data files."""

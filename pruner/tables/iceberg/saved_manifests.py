@@ -80,10 +80,10 @@ def saved_manifests(manifests: Mapping[ManifestFile, Manifest], stored: str | No
         None where they are the stored ones, or too few or too many to be stored.
     """
     id_ = _ID + xxhash.xxh3_128_hexdigest(repr(sorted(map(repr, manifests))).encode())
-    if id_ == stored or sum(each.files.num_rows for each in manifests.values()) < LEAST_FILES:
+    if id_ == stored or sum(manifest.files.num_rows for manifest in manifests.values()) < LEAST_FILES:
         return None
-    packed = [_packed(each) for each in manifests.values()]
-    if sum(len(data) for each in packed for data in each.values()) > MOST_BYTES:
+    packed = [_packed(manifest) for manifest in manifests.values()]
+    if sum(len(data) for part in packed for data in part.values()) > MOST_BYTES:
         return None
     columns: dict[str, Any] = {"path": text_array([line.path for line in manifests])}
     for name in _LINE:
@@ -91,7 +91,7 @@ def saved_manifests(manifests: Mapping[ManifestFile, Manifest], stored: str | No
             np.array([getattr(line, name) for line in manifests], np.int64), pa.int64()
         )
     for name in _STREAMS:
-        columns[name] = binary_array([each[name] for each in packed])
+        columns[name] = binary_array([part[name] for part in packed])
     return SavedLook(
         id_, arrow.Table.from_arrays([columns[name] for name in _COLUMNS.names], schema=_COLUMNS)
     )
@@ -102,8 +102,12 @@ def _packed(manifest: Manifest) -> dict[str, bytes]:
     tables["partitions"] = arrow.Table.from_arrays(
         list(manifest.partitions.values()), names=[str(id_) for id_ in manifest.partitions]
     )
-    for name, each in manifest.metrics.items():
-        columns = [number_array(each.rows, pa.int32()), number_array(each.ids, pa.int32()), each.values]
+    for name, metrics in manifest.metrics.items():
+        columns = [
+            number_array(metrics.rows, pa.int32()),
+            number_array(metrics.ids, pa.int32()),
+            metrics.values,
+        ]
         tables[name] = arrow.Table.from_arrays(columns, names=["row", "id", "value"])
     return {name: _stream(table) for name, table in tables.items()}
 
@@ -128,11 +132,11 @@ def _unpacked(streams: Mapping[str, pa.Buffer]) -> Manifest:
     partitions = {
         int(name): _whole(tables["partitions"].column(name)) for name in tables["partitions"].column_names
     }
-    if any(len(each) != files.num_rows for each in partitions.values()):
+    if any(len(partition) != files.num_rows for partition in partitions.values()):
         raise ValueError("it has more partitions than files, or fewer")
     metrics: dict[str, FieldMetrics] = {}
     for name in METRICS:
-        rows, ids, values = (_whole(tables[name].column(each)) for each in ("row", "id", "value"))
+        rows, ids, values = (_whole(tables[name].column(literal)) for literal in ("row", "id", "value"))
         numbers = as_numpy(rows)
         if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < files.num_rows:
             raise ValueError("it has metrics of files that it has not")

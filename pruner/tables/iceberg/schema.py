@@ -91,15 +91,15 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], table: _Ab
     place = table.place
     if len(above) > _DEEPEST:
         raise TableError(f"the schema of {place} is nested more than {_DEEPEST} levels deep")
-    for each in fields:
-        path = (*above, str(each["name"]))
-        type_ = each["type"]
-        id_ = int(each["id"])
-        found = arrow_type(type_, path, place)
-        default = each.get("initial-default")
+    for field in fields:
+        path = (*above, str(field["name"]))
+        type_ = field["type"]
+        id_ = int(field["id"])
+        type_arrow = arrow_type(type_, path, place)
+        default = field.get("initial-default")
         yield Field(
             path,
-            found,
+            type_arrow,
             field_id=id_,
             absent_is_null=id_ not in table.filled and default is None,
             conflict=_unserved(type_),
@@ -107,7 +107,7 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], table: _Ab
             mapped=None if table.mapped is None else table.mapped.get(id_, ()),
             default=None
             if default is None
-            else default_value(default, found, f"column {'.'.join(path)} of {place}"),
+            else default_value(default, type_arrow, f"column {'.'.join(path)} of {place}"),
         )
         nested = _composed(type_)
         if nested.get("type") == "struct":
@@ -128,21 +128,21 @@ def leaves_by_id(schemas: Iterable[StructType], place: str) -> dict[int, LeafFie
     Raises:
         TableError: a type is not known.
     """
-    found: dict[int, LeafField] = {}
+    leaves: dict[int, LeafField] = {}
 
     def take(fields: Sequence[dict[str, Any]], above: tuple[int, ...]) -> None:
-        for each in fields if len(above) <= _DEEPEST else ():
-            nested = _composed(each["type"])
+        for field in fields if len(above) <= _DEEPEST else ():
+            nested = _composed(field["type"])
             if nested.get("type") == "struct":
-                take(nested["fields"], (*above, int(each["id"])))
+                take(nested["fields"], (*above, int(field["id"])))
             elif not nested:
-                found[int(each["id"])] = LeafField(
-                    arrow_type(each["type"], (str(each["name"]),), place), above
+                leaves[int(field["id"])] = LeafField(
+                    arrow_type(field["type"], (str(field["name"]),), place), above
                 )
 
     for schema in schemas:
         take(schema.fields, ())
-    return found
+    return leaves
 
 
 def is_bytes(type_: pa.DataType) -> bool:
@@ -173,17 +173,17 @@ def arrow_type(type_: Any, path: tuple[str, ...], place: str, depth: int = 0) ->
     if depth > _DEEPEST:
         raise TableError(f"the schema of {place} is nested more than {_DEEPEST} levels deep")
     if isinstance(type_, str):
-        found = _primitive(type_)
-        if found is not None:
-            return found
+        primitive = _primitive(type_)
+        if primitive is not None:
+            return primitive
     nested = _composed(type_)
     match nested.get("type"):
         case "struct":
             fields: list[dict[str, Any]] = nested["fields"]
-            names = [str(each["name"]) for each in fields]
+            names = [str(field["name"]) for field in fields]
             types = [
-                arrow_type(each["type"], (*path, name), place, depth + 1)
-                for each, name in zip(fields, names, strict=True)
+                arrow_type(field["type"], (*path, name), place, depth + 1)
+                for field, name in zip(fields, names, strict=True)
             ]
             return pa.struct(list(map(pa.field, names, types)))
         case "list":
@@ -234,7 +234,7 @@ class NameMapping:
 
     def paths(self) -> Mapping[int, tuple[tuple[str, ...], ...]]:
         """The paths by which files may hold each column, and each field in structs, by field ids."""
-        found: dict[int, list[tuple[str, ...]]] = {}
+        paths_by_id: dict[int, list[tuple[str, ...]]] = {}
         open_: list[tuple[tuple[str, ...], Mapping[str, MappedField]]] = [((), self._fields)]
         count = 0
         while open_:
@@ -242,15 +242,15 @@ class NameMapping:
             count += len(fields)
             if count > _MOST_PATHS:
                 raise ValueError(f"it has more than {_MOST_PATHS} names")
-            for name, each in fields.items():
-                if each.field_id is not None:
-                    found.setdefault(each.field_id, []).append((*above, name))
-                open_.append(((*above, name), _by_name(each.fields, len(above) + 1)))
-        return {id_: tuple(sorted(paths)) for id_, paths in found.items()}
+            for name, field in fields.items():
+                if field.field_id is not None:
+                    paths_by_id.setdefault(field.field_id, []).append((*above, name))
+                open_.append(((*above, name), _by_name(field.fields, len(above) + 1)))
+        return {id_: tuple(sorted(paths)) for id_, paths in paths_by_id.items()}
 
     def with_ids(self, fields: Iterable[pa.Field[Any]]) -> list[pa.Field[Any]]:
         """The columns of a file as if it had the field ids that the mapping gives them."""
-        return [_mapped(each, self._fields.get(each.name)) for each in fields]
+        return [_mapped(field, self._fields.get(field.name)) for field in fields]
 
 
 def read_name_mapping(text: str, place: str) -> NameMapping:
@@ -260,33 +260,33 @@ def read_name_mapping(text: str, place: str) -> NameMapping:
         TableError: it is no mapping, so that no reader of the table could use it.
     """
     try:
-        found = NameMapping(msgspec.json.decode(text, type=list[MappedField]))
-        found.paths()
+        mapping = NameMapping(msgspec.json.decode(text, type=list[MappedField]))
+        mapping.paths()
     except (msgspec.MsgspecError, ValueError) as error:
         raise TableError(
             f"{place} has a name mapping (schema.name-mapping.default) that is not understood ({error}): correct the "
             "property"
         ) from None
-    return found
+    return mapping
 
 
 def _by_name(fields: Sequence[MappedField], depth: int) -> dict[str, MappedField]:
     if depth > _DEEPEST:
         raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
-    found: dict[str, MappedField] = {}
-    for each in fields:
-        for name in dict.fromkeys(each.names):
-            if name in found:
+    described: dict[str, MappedField] = {}
+    for field in fields:
+        for name in dict.fromkeys(field.names):
+            if name in described:
                 raise ValueError(f"two of its fields are called {name!r}")
-            found[name] = each
-    return found
+            described[name] = field
+    return described
 
 
 def numbered(fields: Iterable[pa.Field[Any]], mapping: NameMapping | None) -> list[pa.Field[Any]]:
     """The columns of a file without field ids as if it had those by which readers find them."""
     if mapping is not None:
         return mapping.with_ids(fields)
-    return [_with_id(each, each.type, at) for at, each in enumerate(fields, 1)]
+    return [_with_id(field, field.type, at) for at, field in enumerate(fields, 1)]
 
 
 def _mapped(each: pa.Field[Any], known: MappedField | None) -> pa.Field[Any]:

@@ -95,7 +95,7 @@ class IcebergState:
     @cached_property
     def files(self) -> pa.Table:
         """All data files: columns as `FILE_COLUMNS`."""
-        return all_files([each.manifest for each in self.parts])
+        return all_files([part.manifest for part in self.parts])
 
     @cached_property
     def joined(self) -> JoinedPartitions:
@@ -170,7 +170,9 @@ class IcebergSource(WriteOnceSource):
             state = None if self._snapshot is None else self._states.get(self._snapshot.id)
             if state is None:
                 return None
-            return saved_manifests({each: self._manifests[each] for each in state.manifests}, stored)
+            return saved_manifests(
+                {manifest: self._manifests[manifest] for manifest in state.manifests}, stored
+            )
 
     def resume(self, saved: SavedLook) -> None:
         """Take up manifests that another process decoded: see `TableSource`."""
@@ -207,11 +209,13 @@ class IcebergSource(WriteOnceSource):
             if instant == MAIN and reference is None:
                 return self._made(metadata, metadata.current, None)
             if reference is not None:
-                found = metadata.snapshot_of(reference.snapshot_id)
-                return self._made(metadata, found, None if reference.type == "branch" else found.schema_id)
+                snapshot = metadata.snapshot_of(reference.snapshot_id)
+                return self._made(
+                    metadata, snapshot, None if reference.type == "branch" else snapshot.schema_id
+                )
             is_id = _NUMBER.fullmatch(instant) is not None
-            found = metadata.snapshot_of(int(instant)) if is_id else self._as_of(metadata, instant)
-            return self._made(metadata, found, found.schema_id)
+            snapshot = metadata.snapshot_of(int(instant)) if is_id else self._as_of(metadata, instant)
+            return self._made(metadata, snapshot, snapshot.schema_id)
 
     def _scanned(self, snapshot_id: int, schema_id: int, file: str | None) -> Snapshot:
         """A snapshot by a schema: the very same object, unless many others were asked for meanwhile."""
@@ -219,22 +223,22 @@ class IcebergSource(WriteOnceSource):
         if metadata.current_snapshot_id == snapshot_id and metadata.schema_of(None).schema_id == schema_id:
             return current
         wanted = snapshot_id, schema_id
-        found = self._past.pop(wanted, None)
-        if found is None:
+        snapshot = self._past.pop(wanted, None)
+        if snapshot is None:
             if file is not None and not metadata.has(snapshot_id, schema_id):
                 metadata = self._newer(file, metadata)
-            found = self._made(metadata, metadata.snapshot_of(snapshot_id), schema_id)
+            snapshot = self._made(metadata, metadata.snapshot_of(snapshot_id), schema_id)
             if len(self._past) >= _MOST_PAST:
                 self._forget(self._past.pop(next(iter(self._past))))
-        self._past[wanted] = found
-        return found
+        self._past[wanted] = snapshot
+        return snapshot
 
     def _forget(self, past: Snapshot) -> None:
         """Let go of a past snapshot, and of the manifests that no other has."""
         self._states.pop(past.id, None)
-        used = {each for state in self._states.values() for each in state.manifests}
-        self._manifests = {each: found for each, found in self._manifests.items() if each in used}
-        self._parts = {each: found for each, found in self._parts.items() if each in used}
+        used = {manifest for state in self._states.values() for manifest in state.manifests}
+        self._manifests = {each: manifest for each, manifest in self._manifests.items() if each in used}
+        self._parts = {part: manifest for part, manifest in self._parts.items() if part in used}
 
     def _newer(self, file: str, known: TableMetadata) -> TableMetadata:
         """What another metadata file of this table says, which lies where the known ones lie."""
@@ -245,11 +249,11 @@ class IcebergSource(WriteOnceSource):
         of_known = self.root if self._fixed else self._place
         folder = of_known.rpartition("/")[0] or f"{self.root}/{METADATA}"
         place = f"{folder}/{file}"
-        found = self._checked(read_file(place, self.storage_options, MOST_BYTES), file)
-        if known.table_uuid is None or found.table_uuid != known.table_uuid:
+        metadata = self._checked(read_file(place, self.storage_options, MOST_BYTES), file)
+        if known.table_uuid is None or metadata.table_uuid != known.table_uuid:
             raise TableError(f"{place} is of another table than {self.root}")
-        self._told = file, found
-        return found
+        self._told = file, metadata
+        return metadata
 
     def _now(self) -> TableMetadata:
         """The newest metadata; the very same object where there is none since."""
@@ -269,16 +273,16 @@ class IcebergSource(WriteOnceSource):
 
     def _named_now(self, named: CatalogTable) -> TableMetadata:
         """The metadata that the catalog says is the newest."""
-        found = named.look()
-        if found.root != self.root:
-            raise TableError(f"{named.uri} has moved from {self.root} to {found.root}: open it again")
-        if found.options != self.storage_options:
+        pointed = named.look()
+        if pointed.root != self.root:
+            raise TableError(f"{named.uri} has moved from {self.root} to {pointed.root}: open it again")
+        if pointed.options != self.storage_options:
             # What a catalog lends to read the store with is good for an hour, say.
-            self.storage_options.update(found.options)
-        if self._metadata is None or found.metadata != self._place:
-            stored = read_file(found.metadata, self.storage_options, MOST_BYTES)
-            self._metadata = self._checked(stored, found.metadata.rpartition("/")[2])
-            self._place = found.metadata
+            self.storage_options.update(pointed.options)
+        if self._metadata is None or pointed.metadata != self._place:
+            stored = read_file(pointed.metadata, self.storage_options, MOST_BYTES)
+            self._metadata = self._checked(stored, pointed.metadata.rpartition("/")[2])
+            self._place = pointed.metadata
         return self._metadata
 
     def _checked(self, stored: bytes, name: str) -> TableMetadata:
@@ -294,19 +298,19 @@ class IcebergSource(WriteOnceSource):
         known = None if before is None else self._states.get(before.id)
         self._states.clear()
         self._past.clear()
-        found = self._made(metadata, metadata.current, None, () if known is None else known.parts)
-        state = self._states[found.id]
+        snapshot = self._made(metadata, metadata.current, None, () if known is None else known.parts)
+        state = self._states[snapshot.id]
         if (
             before is not None
             and known is not None
-            and found.id != before.id
-            and found.schema == before.schema
+            and snapshot.id != before.id
+            and snapshot.schema == before.schema
         ):
-            found = replace(found, descent=descent_of(state.parts, known.parts, before.id))
-        self._manifests = {each: self._manifests[each] for each in state.manifests}
+            snapshot = replace(snapshot, descent=descent_of(state.parts, known.parts, before.id))
+        self._manifests = {manifest: self._manifests[manifest] for manifest in state.manifests}
         self._parts = {each: part for each, part in self._parts.items() if each in self._manifests}
         self._saved = SavedManifests()  # which takes as much memory as what was made of it
-        return found
+        return snapshot
 
     def _as_of(self, metadata: TableMetadata, instant: str) -> TableSnapshot:
         """The snapshot that was the current one at a moment."""
@@ -338,9 +342,9 @@ class IcebergSource(WriteOnceSource):
             raise TableError(
                 f"the manifests of {self.root} name a file twice, so that its rows would count twice"
             )
-        found = _snapshot(state, schema_id, self.root, self._footers, self.storage_options)
-        self._states[found.id] = state
-        return found
+        made = _snapshot(state, schema_id, self.root, self._footers, self.storage_options)
+        self._states[made.id] = state
+        return made
 
     def _state(self, metadata: TableMetadata, snapshot: TableSnapshot | None) -> IcebergState:
         listed = [] if snapshot is None else self._listed(snapshot)
@@ -348,14 +352,14 @@ class IcebergSource(WriteOnceSource):
             saved = None if each in self._manifests else self._saved.manifest(each)
             if saved is not None:
                 self._manifests[each] = saved
-        missing = [each for each in listed if each not in self._manifests]
+        missing = [manifest for manifest in listed if manifest not in self._manifests]
         if missing:
             with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
                 # Threads read; to decode takes the interpreter, which one of them has at a time.
                 for each, stored in zip(missing, threads.map(self._stored, missing), strict=True):
                     self._manifests[each] = read_manifest(stored, each, place_of(each.path, self.root))
-        data = tuple(self._part(each, metadata) for each in listed if each.content == DATA)
-        deletes = tuple(self._manifests[each] for each in listed if each.content != DATA)
+        data = tuple(self._part(manifest, metadata) for manifest in listed if manifest.content == DATA)
+        deletes = tuple(self._manifests[manifest] for manifest in listed if manifest.content != DATA)
         return IcebergState(metadata, snapshot, tuple(listed), data, deletes)
 
     def _part(self, line: ManifestFile, metadata: TableMetadata) -> DataPart:
@@ -377,12 +381,12 @@ class IcebergSource(WriteOnceSource):
                 "manifests"
             )
         place = place_of(snapshot.manifest_list, self.root)
-        found = read_manifest_list(read_file(place, self.storage_options, MOST_MANIFEST_BYTES), place)
-        if len(found) > _MOST_MANIFESTS:
+        manifests = read_manifest_list(read_file(place, self.storage_options, MOST_MANIFEST_BYTES), place)
+        if len(manifests) > _MOST_MANIFESTS:
             raise TableError(
-                f"{place} names {len(found)} manifests, more than are read: rewrite the manifests"
+                f"{place} names {len(manifests)} manifests, more than are read: rewrite the manifests"
             )
-        return found
+        return manifests
 
     def _stored(self, manifest: ManifestFile) -> bytes:
         return read_file(place_of(manifest.path, self.root), self.storage_options, MOST_MANIFEST_BYTES)
@@ -420,7 +424,7 @@ def _snapshot(
         id=_id(state, schema_id),
         schema=schema,
         columns=_columns(state),
-        keys=key_array(b"".join(each.keys for each in state.parts)),
+        keys=key_array(b"".join(part.keys for part in state.parts)),
         partitions=Partitions(text_array(state.joined.texts)),
         root=root,
         deletes=_deletes(state, root, options),
@@ -442,8 +446,8 @@ def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> Iceb
         binary=frozenset(
             (spec_id, place)
             for spec_id, spec in specs.items()
-            for place, each in enumerate(spec.fields)
-            if each.source_id in bytes_
+            for place, field in enumerate(spec.fields)
+            if field.source_id in bytes_
         )
     )
     for manifest in state.deletes:
@@ -456,21 +460,21 @@ def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> Iceb
         return None
     locations: list[Any] = state.files.column("path").to_pylist()
     numbers: list[Any] = state.files.column("sequence_number").to_pylist()
-    found = [plan.of(*each) for each in zip(locations, numbers, state.partitions, strict=True)]
-    if not any(found):
+    deletes = [plan.of(*each) for each in zip(locations, numbers, state.partitions, strict=True)]
+    if not any(deletes):
         return None
     sizes: list[Any] = state.files.column("size").to_pylist()
     by_value = ByValue(sizes, numbers, state.partitions, leaves, _identities(metadata), _mapping(metadata))
-    return IcebergDeletes(found, locations, root, options, by_value)
+    return IcebergDeletes(deletes, locations, root, options, by_value)
 
 
 def _identities(metadata: TableMetadata) -> dict[int, dict[int, int]]:
     """For each spec the columns whose values its partition tuples have, by field ids, with their places there."""
     return {
         spec_id: {
-            each.source_id: place
-            for place, each in enumerate(spec.fields)
-            if each.transform == "identity" and each.source_id
+            field.source_id: place
+            for place, field in enumerate(spec.fields)
+            if field.transform == "identity" and field.source_id
         }
         for spec_id, spec in metadata.specs.items()
     }
@@ -479,12 +483,12 @@ def _identities(metadata: TableMetadata) -> dict[int, dict[int, int]]:
 def _by_partition(state: IcebergState) -> ByPartition:
     """The columns whose values the partition of each file has, and these values."""
     identities = _identities(state.metadata)
-    of_spec = {spec_id: frozenset(found) for spec_id, found in identities.items()}
+    of_spec = {spec_id: frozenset(identity) for spec_id, identity in identities.items()}
     if not any(of_spec.values()):
         return ByPartition(dict, lambda _: [])
 
     def of_file() -> dict[str, frozenset[int]]:
-        of_parts = ((each, of_spec[each.spec.spec_id]) for each in state.parts if each.spec is not None)
+        of_parts = ((part, of_spec[part.spec.spec_id]) for part in state.parts if part.spec is not None)
         return {place: ids for each, ids in of_parts if ids for place in each.places.to_pylist()}
 
     def values(id_: int) -> list[Any]:
@@ -508,8 +512,8 @@ def _columns(state: IcebergState) -> pa.Table:
     parts, count = state.parts, len(state.joined.codes)
     columns: dict[str, Any] = {
         "partition": number_array(state.joined.codes, pa.int32()),
-        "file_id": pieces([each.names for each in parts], pa.string(), _MOST_PIECES),
-        "base_file": pieces([each.places for each in parts], pa.string(), _MOST_PIECES),
+        "file_id": pieces([part.names for part in parts], pa.string(), _MOST_PIECES),
+        "base_file": pieces([part.places for part in parts], pa.string(), _MOST_PIECES),
         "base_size": state.files.column("size"),
         "base_version": pa.nulls(count, pa.string()),
         "base_instant": pa.nulls(count, pa.string()),

@@ -49,8 +49,8 @@ class Extent:
 
 def bucket_count(transform: str) -> int | None:
     """The number of buckets of a `bucket[N]`; None for another transform."""
-    found = _BUCKET.fullmatch(transform)
-    return int(found[1]) if found else None
+    match = _BUCKET.fullmatch(transform)
+    return int(match[1]) if match else None
 
 
 def bucket_of(value: bool | int | float | bytes, type_: pa.DataType, count: int) -> int | None:
@@ -97,17 +97,17 @@ def hash_kind(type_: pa.DataType) -> str | None:
 def _murmur3(data: bytes) -> int:
     """The 32-bit hash of MurmurHash3 for x86 with seed 0 (specification, appendix B)."""
     mask = 0xFFFFFFFF
-    found = 0
+    state = 0
     whole = len(data) & ~3
     for at in range(0, len(data), 4):
         word = int.from_bytes(data[at : at + 4], "little") * 0xCC9E2D51 & mask
-        found ^= ((word << 15 | word >> 17) & mask) * 0x1B873593 & mask
+        state ^= ((word << 15 | word >> 17) & mask) * 0x1B873593 & mask
         if at < whole:
-            found = ((found << 13 | found >> 19) & mask) * 5 + 0xE6546B64 & mask
-    found ^= len(data)
-    found = (found ^ found >> 16) * 0x85EBCA6B & mask
-    found = (found ^ found >> 13) * 0xC2B2AE35 & mask
-    return found ^ found >> 16
+            state = ((state << 13 | state >> 19) & mask) * 5 + 0xE6546B64 & mask
+    state ^= len(data)
+    state = (state ^ state >> 16) * 0x85EBCA6B & mask
+    state = (state ^ state >> 13) * 0xC2B2AE35 & mask
+    return state ^ state >> 16
 
 
 def extent_of(transform: str, value: Any, type_: pa.DataType) -> Extent | None:

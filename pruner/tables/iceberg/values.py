@@ -99,7 +99,7 @@ def default_value(value: Any, type_: Any, what: str) -> Any:
     Raises:
         TableError: it is none of the type, or the type is not served (structs, lists and maps).
     """
-    known = next((each for each in _DEFAULTS if each.of(type_)), None)
+    known = next((default for default in _DEFAULTS if default.of(type_)), None)
     if known is None:
         raise TableError(
             f"{what} has a default for older rows of type {type_}, which this reader does not fill in: rewrite the "
@@ -108,10 +108,10 @@ def default_value(value: Any, type_: Any, what: str) -> Any:
     try:
         if not isinstance(value, known.written) or (isinstance(value, bool) and known.written is not bool):
             raise ValueError(repr(value))
-        found = known.made(value)
-        if isinstance(found, datetime) and (found.tzinfo is None) is not (type_.tz is None):
+        result = known.made(value)
+        if isinstance(result, datetime) and (result.tzinfo is None) is not (type_.tz is None):
             raise ValueError(f"{value!r} has a zone where there is none, or none")
-        return arrow.scalar(found, type_)
+        return arrow.scalar(result, type_)
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as error:
         raise TableError(f"{what} has a default for older rows that is no {type_}: {error}") from None
 
@@ -154,12 +154,12 @@ def _of_width(values: Any, width: int, made: Callable[[Any], Any], type_: pa.Dat
 def _promoted(values: Any, narrow: str, wide: str, type_: pa.DataType) -> Any:
     """Values of a type that can have been promoted: those of four bytes were written before."""
     short = _lengths(values) == _NARROW
-    found = _of_width(values, 8, lambda data: number_array(np.frombuffer(data, wide), type_), type_)
+    array = _of_width(values, 8, lambda data: number_array(np.frombuffer(data, wide), type_), type_)
     if not short.any():
-        return found
+        return array
     chosen = truth_array(short)
     old = np.frombuffer(_bytes_of(values.filter(chosen)), narrow)
-    return compute.replace_with_mask(found, chosen, number_array(old.astype(wide), type_))
+    return compute.replace_with_mask(array, chosen, number_array(old.astype(wide), type_))
 
 
 def _lengths(values: Any) -> NDArray[np.int64]:
@@ -184,7 +184,7 @@ def _texts(values: Any) -> Any:
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
-        return arrow.array([_text(each) for each in values.to_pylist()], pa.string())
+        return arrow.array([_text(value) for value in values.to_pylist()], pa.string())
 
 
 def _text(value: bytes | None) -> str | None:
@@ -212,15 +212,15 @@ def _decimals(values: Any, type_: Any) -> Any:
     negative[at] = data[starts] > 127 if len(at) else False
     padding = np.arange(_MOST_DECIMAL_BYTES)[None, :] >= lengths[:, None]
     wide[padding & negative[:, None]] = 255
-    found = arrow.Array.from_buffers(
+    array = arrow.Array.from_buffers(
         pa.decimal128(38, type_.scale), len(values), [_validity(fits), pa.py_buffer(wide.tobytes())]
     )
     try:
-        return found.cast(type_)
+        return array.cast(type_)
     except pa.ArrowInvalid:
         limit = Decimal((0, (1,), type_.precision - type_.scale))
-        within = [value is not None and -limit < value < limit for value in found.to_pylist()]
-        return null_unless(truth_array(within), found).cast(type_)
+        within = [value is not None and -limit < value < limit for value in array.to_pylist()]
+        return null_unless(truth_array(within), array).cast(type_)
 
 
 def _validity(valid: NDArray[np.bool_]) -> Any:

@@ -172,30 +172,30 @@ class LocalLister:
         return self._walked(prefix) if os.path.isdir(f"{self.root}/{prefix}") else []  # noqa: PTH112
 
     def _walked(self, prefix: str) -> list[Fact]:
-        found: list[Fact] = []
+        facts: list[Fact] = []
         pending = [prefix]
         while pending:
-            self._read_folder(pending.pop(), found, pending)
-        return found
+            self._read_folder(pending.pop(), facts, pending)
+        return facts
 
     def some_facts(self) -> Iterator[Fact]:
         """Yield the files folder by folder: see `Lister.some_facts`."""
         pending = [""]
         while pending:
-            found: list[Fact] = []
-            self._read_folder(pending.pop(), found, pending)
-            yield from found
+            facts: list[Fact] = []
+            self._read_folder(pending.pop(), facts, pending)
+            yield from facts
 
-    def _read_folder(self, prefix: str, found: list[Fact], pending: list[str]) -> bool:
+    def _read_folder(self, prefix: str, facts: list[Fact], pending: list[str]) -> bool:
         """Add what a folder holds to the files found and the folders to read; tell whether a file is a link."""
         folder = f"{self.root}/{prefix}"
         try:
-            return self._scan(folder, prefix, found, pending)
+            return self._scan(folder, prefix, facts, pending)
         except OSError as error:
             raise incomplete(self.root, folder, error) from None
 
-    def _scan(self, folder: str, prefix: str, found: list[Fact], pending: list[str]) -> bool:
-        add = found.append
+    def _scan(self, folder: str, prefix: str, facts: list[Fact], pending: list[str]) -> bool:
+        add = facts.append
         has_links = False
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -303,8 +303,8 @@ class StoreLister:
         Raises:
             StorageError: the store refuses.
         """
-        found = self._store.info(path)
-        return None if found is None else next(self._facts([found]), None)
+        info = self._store.info(path)
+        return None if info is None else next(self._facts([info]), None)
 
     def facts_below(self, prefix: str) -> list[Fact]:
         """List the objects below a folder, whose path ends with a slash.

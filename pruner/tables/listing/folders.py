@@ -128,9 +128,9 @@ class _Folders:
 
     def stirred(self, stamps: list[_Stamp], unfinished: Iterable[str]) -> list[int]:
         """The folders whose entries may have changed since they had the stamps that are known."""
-        found = self.unsettled | {self.at[prefix] for prefix in unfinished if prefix in self.at}
-        found.update(compress(count(), map(ne, stamps, self.stamps)))
-        return sorted(found)
+        stirred = self.unsettled | {self.at[prefix] for prefix in unfinished if prefix in self.at}
+        stirred.update(compress(count(), map(ne, stamps, self.stamps)))
+        return sorted(stirred)
 
     def listed(self, stamps: list[_Stamp], folders: Mapping[int, _Folder]) -> None:
         """Take up the stamps that were found, but of folders that were listed then those that they had just before."""

@@ -410,10 +410,10 @@ What cannot be is not asked for: each question is a request to the store.
 def _stamp(folder: str) -> tuple[int, int]:
     """What changes when something comes or goes in a folder; one that cannot be asked never seems the same."""
     try:
-        found = os.stat(folder)  # noqa: PTH116 - a Path costs more than the call
+        status = os.stat(folder)  # noqa: PTH116 - a Path costs more than the call
     except OSError:
         return (-1, time.monotonic_ns())
-    return (found.st_ino, found.st_mtime_ns)
+    return (status.st_ino, status.st_mtime_ns)
 
 
 def _has_folder(store: Store, folder: str) -> bool:
@@ -426,8 +426,8 @@ def _names(store: Store, folder: str) -> list[str]:
     """The names in a folder; of a store's, those of the first page."""
     if store.uri.startswith("/"):
         return names_of_disk(f"{store.uri}/{folder}")
-    found = islice(store.some(folder), _FIRST_PAGE)
-    return [info.path.removeprefix(f"{folder}/").split("/", 1)[0] for info in found]
+    names = islice(store.some(folder), _FIRST_PAGE)
+    return [info.path.removeprefix(f"{folder}/").split("/", 1)[0] for info in names]
 
 
 def names_of_disk(folder: str) -> list[str]:

@@ -77,9 +77,9 @@ class TouchedFiles:
         files = list(files) if self._prints.num_rows else []
         if not files:
             return
-        found = self._rows("still_key", [file.still for file in files])
+        rows = self._rows("still_key", [file.still for file in files])
         believed = dict(self.believed)
-        for file, row in zip(files, found, strict=True):
+        for file, row in zip(files, rows, strict=True):
             # The fingerprint is read only of files of which all else agrees.
             if row is not None and file.fingerprint() == self._value("fingerprint", row):
                 believed[file.key] = self._value("version", row)
@@ -146,9 +146,9 @@ def fingerprint(path: str, size: int, stamp: tuple[int, int, int]) -> bytes | No
     try:
         if not _is_listed(file, size, stamp):
             return None
-        found = _digest(file, size)
+        digest = _digest(file, size)
         # The change time moves with every write, so what was read is of this version if it has not moved.
-        return found if _is_listed(file, size, stamp) else None
+        return digest if _is_listed(file, size, stamp) else None
     except OSError:
         return None
     finally:
@@ -156,8 +156,8 @@ def fingerprint(path: str, size: int, stamp: tuple[int, int, int]) -> bytes | No
 
 
 def _is_listed(file: int, size: int, stamp: tuple[int, int, int]) -> bool:
-    found = os.fstat(file)
-    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino) == (size, *stamp)
+    status = os.fstat(file)
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino) == (size, *stamp)
 
 
 def _digest(file: int, size: int) -> bytes | None:

@@ -49,22 +49,22 @@ def other_files(
     Raises:
         StorageError: the store refuses to be listed.
     """
-    found = OtherFiles()
+    others = OtherFiles()
     for root in roots:
         for path, size in _all_files(root, storage_options):
             place = f"{root.rstrip('/')}/{path}"
             if place in taken:
                 if not path.endswith(GLOB_SUFFIX):
-                    found.named_otherwise.append(place)
+                    others.named_otherwise.append(place)
             elif not size:
                 continue
             elif any(map(is_metadata, parts := path.split("/"))):
                 continue  # an index is nobody's data
             elif not any(map(is_hidden, parts)):
-                found.foreign.append(place)
+                others.foreign.append(place)
             elif path.lower().endswith(PARQUET_SUFFIXES):
-                found.hidden.append(place)
-    return found
+                others.hidden.append(place)
+    return others
 
 
 def _all_files(root: str, storage_options: Mapping[str, str]) -> Iterator[tuple[str, int]]:

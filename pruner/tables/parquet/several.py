@@ -62,9 +62,9 @@ def _check_root(
     for file in files:
         if names.get(schema := id(schemas[file.key])):
             held.setdefault(_folders(file), set()).add(schema)
-    linked = _Linked({schema: names[schema] for found in held.values() for schema in found})
-    for found in held.values():
-        linked.join(found)
+    linked = _Linked({schema: names[schema] for roots in held.values() for schema in roots})
+    for roots in held.values():
+        linked.join(roots)
     first: dict[int, FileVersion] = {}
     for file in files:
         if (of := linked.set_of(id(schemas[file.key]))) is not None:
@@ -106,7 +106,7 @@ def least_alike(snapshot: Snapshot) -> tuple[str, str, frozenset[str]] | None:
     pairs = combinations(list(first)[:_COMPARED], 2)
     return min(
         ((first[a], first[b], a & b) for a, b in pairs if _few_in_common(a, b)),
-        key=lambda found: len(found[2]),
+        key=lambda unlike: len(unlike[2]),
         default=None,
     )
 
@@ -162,9 +162,9 @@ class _Linked:
 
     def join(self, schemas: set[int]) -> None:
         """Take schemas as belonging together."""
-        found = [of for schema in schemas if (of := self.set_of(schema)) is not None]
-        for of in found:
-            self._above[of] = found[0]
+        sets = [of for schema in schemas if (of := self.set_of(schema)) is not None]
+        for of in sets:
+            self._above[of] = sets[0]
 
     def sets(self) -> set[int | None]:
         """The schemas that stand for the others."""

@@ -128,8 +128,8 @@ def load_prints(saved: SavedLook) -> pa.Table:
     """Return the stored fingerprints; none where the stored form is not ours."""
     if not saved.table.schema.equals(STORED_COLUMNS):
         return empty_table(PRINTS)
-    found = saved.table.select(PRINTS.names)
-    return found.filter(found.column("fingerprint").is_valid()).cast(PRINTS).combine_chunks()
+    table = saved.table.select(PRINTS.names)
+    return table.filter(table.column("fingerprint").is_valid()).cast(PRINTS).combine_chunks()
 
 
 PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
@@ -237,7 +237,7 @@ class ParquetSource:
                 return None
             lacking = self._touched.lacking(last.snapshot)
             seen = [self._seen(file) for file in self._files_at(last, lacking)] if lacking.any() else []
-            prints = self._touched.remember(last.snapshot, [each for each in seen if each is not None])
+            prints = self._touched.remember(last.snapshot, [file for file in seen if file is not None])
         return save(last.snapshot, prints)
 
     def _files_at(self, look: _Look, chosen: NDArray[np.bool_]) -> list[FileVersion]:
@@ -266,21 +266,21 @@ class ParquetSource:
     def doubts(self) -> tuple[str, ...]:
         """Say why the last look did not go by the feed: see `TableSource`."""
         followed = (lister for lister in self._listers if isinstance(lister, FeedLister))
-        return tuple(f"the table was listed whole: {each.doubt}" for each in followed if each.doubt)
+        return tuple(f"the table was listed whole: {lister.doubt}" for lister in followed if lister.doubt)
 
     def watched(self) -> Sequence[Watched] | None:
         """Return the trees below the roots, and the signs above them: see `WatchableSource`."""
         with self._lock:
             if self._last is None or not self._last.settled:
                 return None
-            found = [
+            watched = [
                 lister.watched() if isinstance(lister, LocalLister) else None for lister in self._listers
             ]
-            trees = [each for each in found if each is not None]
-            if len(trees) < len(found):
+            trees = [each for each in watched if each is not None]
+            if len(trees) < len(watched):
                 return None
             signs = [Watched("name", sign) for sign in self._above.signs]
-            return [*(each for tree in trees for each in tree), *signs]
+            return [*(folder for tree in trees for folder in tree), *signs]
 
     def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
         """List all roots; return `previous` itself when nothing changed: see `TableSource`."""
@@ -310,10 +310,10 @@ class ParquetSource:
             self.confirm()
             facts, last = self._listed(), self._last
             if last is not None and last.settled and (last.facts, last.believed) == (facts, believed):
-                last.facts, found = facts, last.snapshot
+                last.facts, snapshot = facts, last.snapshot
             else:
-                found = self._look(facts, believed).snapshot
-        return previous if previous.id == found.id else found
+                snapshot = self._look(facts, believed).snapshot
+        return previous if previous.id == snapshot.id else snapshot
 
     def _listed(self) -> list[Sequence[Fact]]:
         for lister in self._listers:
@@ -395,7 +395,7 @@ class ParquetSource:
             and file.key not in self._touched.believed
             and file.path not in young[file.root]
         )
-        self._touched.recognize(each for each in seen if each is not None)
+        self._touched.recognize(file for file in seen if file is not None)
         return self._touched.believed
 
     def _seen(self, file: FileVersion) -> ListedFile | None:
@@ -438,15 +438,15 @@ class ParquetSource:
         schemas: dict[bytes, pa.Schema | BrokenFileError] = {}
         missing: list[list[FileVersion]] = [[] for _ in self._listers]
         for file in files:
-            found = before.get(file.key)
-            if isinstance(found, UnreadableFileError):
-                found = None
-            if found is None:
-                found = self._known.get(file.key)
-            if found is None:
+            known_schema = before.get(file.key)
+            if isinstance(known_schema, UnreadableFileError):
+                known_schema = None
+            if known_schema is None:
+                known_schema = self._known.get(file.key)
+            if known_schema is None:
                 missing[file.root].append(file)
             else:
-                schemas[file.key] = found
+                schemas[file.key] = known_schema
         for lister, unread in zip(self._listers, missing, strict=True):
             read = self._reader.read_all(lister, [(file.path, file.size) for file in unread])
             for file, schema in zip(unread, read, strict=True):

@@ -199,20 +199,20 @@ def cells_of(
     """
     places = _searched(content, rows)
     if places is None:
-        return gathered((each for each in cells(content, versioned=versioned) if each[0] in rows), once=once)
+        return gathered((cell for cell in cells(content, versioned=versioned) if cell[0] in rows), once=once)
     behind = max(places, default=0) - _LENGTHS.size + 1
     bounds = _bounds(content, versioned, behind, places)
     return gathered(((places[start], content[value:end]) for start, _, value, end in bounds), once=once)
 
 
-def gathered(found: Iterable[tuple[bytes, bytes]], *, once: bool) -> dict[bytes, bytes]:
+def gathered(cells: Iterable[tuple[bytes, bytes]], *, once: bool) -> dict[bytes, bytes]:
     """Return the last value of each row; with `once` several of one row are refused.
 
     Raises:
         ValueError: as asked for.
     """
     values: dict[bytes, bytes] = {}
-    for row, value in found:
+    for row, value in cells:
         if once and row in values:
             raise ValueError("a key occurs in it twice")
         values[row] = value
@@ -239,28 +239,28 @@ def _searched(content: bytes, rows: AbstractSet[bytes]) -> dict[int, bytes] | No
     """Where some rows may stand in a block; None where that would take longer than to go through the cells."""
     if len(rows) > _MOST_SEARCHED:
         return None
-    found: dict[int, bytes] = {}
+    values: dict[int, bytes] = {}
     for row in rows:
         if len(row) > _MOST_ROW_BYTES:
             continue
         places = _places(content, (len(row).to_bytes(_ROW_LENGTH_BYTES, "big") + row,), _MOST_SEARCHED)
         if places is None:
             return None
-        found.update((place + _ROW_LENGTH_BYTES, row) for place in places)
-    return found
+        values.update((place + _ROW_LENGTH_BYTES, row) for place in places)
+    return values
 
 
 def _places(content: bytes, parts: tuple[bytes, ...], most: int) -> set[int] | None:
     """Where any of some bytes stand; None where more than `most` of them do."""
-    found: set[int] = set()
+    places: set[int] = set()
     for part in parts:
         at = content.find(part)
         while at >= 0:
-            found.add(at)
-            if len(found) > most:
+            places.add(at)
+            if len(places) > most:
                 return None
             at = content.find(part, at + 1)
-    return found
+    return places
 
 
 def _bounds(
@@ -297,7 +297,7 @@ def root_entries(content: bytes, count: int) -> list[BlockIndexEntry]:
     Raises:
         ValueError: it has not exactly that many: the count stands in the trailer, which has no checksum.
     """
-    found: list[BlockIndexEntry] = []
+    entries: list[BlockIndexEntry] = []
     position = 0
     for _ in range(count):
         if position + _ENTRY.size > len(content):
@@ -306,11 +306,11 @@ def root_entries(content: bytes, count: int) -> list[BlockIndexEntry]:
         length, position = hadoop_number(content, position + _ENTRY.size)
         if not 0 <= length <= len(content) - position:
             raise ValueError("an index is cut short")
-        found.append(BlockIndexEntry(offset, size, row_of(content[position : position + length])))
+        entries.append(BlockIndexEntry(offset, size, row_of(content[position : position + length])))
         position += length
     if len(content) - position not in _BEHIND_ROOT:
         raise ValueError("its index has more entries than its trailer says")
-    return found
+    return entries
 
 
 def inner_entries(content: bytes) -> list[BlockIndexEntry]:
@@ -326,13 +326,15 @@ def inner_entries(content: bytes) -> list[BlockIndexEntry]:
     if count < 0 or body > len(content):
         raise ValueError("an index is cut short")
     places = struct.unpack_from(f">{count + 1}i", content, 4)
-    found: list[BlockIndexEntry] = []
+    entries: list[BlockIndexEntry] = []
     for start, end in pairwise(places):
         if not 0 <= start <= end - _ENTRY.size or body + end > len(content):
             raise ValueError("an index names places that cannot be")
         offset, size = _ENTRY.unpack_from(content, body + start)
-        found.append(BlockIndexEntry(offset, size, row_of(content[body + start + _ENTRY.size : body + end])))
-    return found
+        entries.append(
+            BlockIndexEntry(offset, size, row_of(content[body + start + _ENTRY.size : body + end]))
+        )
+    return entries
 
 
 def row_of(key: bytes) -> bytes:

@@ -81,14 +81,14 @@ def fields(message: bytes) -> list[tuple[int, int | bytes]]:
     Raises:
         ValueError: it is no message.
     """
-    found: list[tuple[int, int | bytes]] = []
+    described: list[tuple[int, int | bytes]] = []
     position = 0
     while position < len(message):
         tag, position = varint(message, position)
         kind = tag & 7
         if kind == _VARINT:
             value, position = varint(message, position)
-            found.append((tag >> 3, value))
+            described.append((tag >> 3, value))
             continue
         if kind == _BYTES:
             length, position = varint(message, position)
@@ -98,9 +98,9 @@ def fields(message: bytes) -> list[tuple[int, int | bytes]]:
             raise ValueError(f"a field has the unknown wire type {kind}")
         if position + length > len(message):
             raise ValueError("a field is cut short")
-        found.append((tag >> 3, message[position : position + length]))
+        described.append((tag >> 3, message[position : position + length]))
         position += length
-    return found
+    return described
 
 
 TRAILER_BYTES = 4096
@@ -172,7 +172,7 @@ def file_info_of(content: bytes) -> dict[bytes, bytes]:
     """
     if not content.startswith(_PROTOBUF_MAGIC):
         raise ValueError("its file info is of an unknown kind")
-    found: dict[bytes, bytes] = {}
+    info: dict[bytes, bytes] = {}
     for number, pair in fields(delimited(content[len(_PROTOBUF_MAGIC) :])):
         if number != 1 or not isinstance(pair, bytes):
             raise ValueError("its file info is of an unknown kind")
@@ -180,8 +180,8 @@ def file_info_of(content: bytes) -> dict[bytes, bytes]:
         key, value = entry.get(1, b""), entry.get(2, b"")
         if not isinstance(key, bytes) or not isinstance(value, bytes):
             raise ValueError("its file info is of an unknown kind")
-        found[key] = value
-    return found
+        info[key] = value
+    return info
 
 
 _TAIL_BYTES = 1 << 16
@@ -260,7 +260,7 @@ class HFile:
             StorageError: one cannot be read.
         """
         wanted = sorted(key for key in set(keys) if not self._is_behind(key))
-        found: dict[bytes, bytes] = {}
+        values: dict[bytes, bytes] = {}
         blocks: dict[BlockIndexEntry, set[bytes]] = {}
         for key, entry in self._blocks_of(wanted):
             blocks.setdefault(entry, set()).add(key)
@@ -268,12 +268,12 @@ class HFile:
             try:
                 of_block = self._cells_of(content, blocks[entry], once=once)
                 # In the order of the index each key is looked for in two blocks at most.
-                if once and not found.keys().isdisjoint(of_block):
+                if once and not values.keys().isdisjoint(of_block):
                     raise ValueError("a key occurs in it twice")
-                found.update(of_block)
+                values.update(of_block)
             except ValueError as error:
                 raise self._damaged(error) from None
-        return found
+        return values
 
     def _is_behind(self, key: bytes) -> bool:
         """Whether a key stands behind the last one, in either order."""
@@ -283,8 +283,8 @@ class HFile:
     def _cells_of(self, content: bytes, rows: set[bytes], *, once: bool) -> dict[bytes, bytes]:
         if self._checked:
             return cells_of(content, rows, versioned=self._versioned, once=once)
-        found = (each for each in cells(content, versioned=self._versioned) if each[0] in rows)
-        return gathered(found, once=once)
+        matching = (cell for cell in cells(content, versioned=self._versioned) if cell[0] in rows)
+        return gathered(matching, once=once)
 
     def scan(self, *prefixes: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield each key that begins with one of some prefixes, or each key, and its value, in the order of the keys.
@@ -368,33 +368,33 @@ class HFile:
 def _under(entries: list[BlockIndexEntry], keys: list[bytes]) -> list[tuple[bytes, BlockIndexEntry]]:
     """The entries below which each key can stand: one, or two where the orders differ."""
     rows = [entry.row for entry in entries]
-    found = [(key, bisect_right(rows, key) - 1) for key in keys]
+    blocks = [(key, bisect_right(rows, key) - 1) for key in keys]
     either = [key for key in keys if _may_be_elsewhere(key)]
     if either:
         rows = list(map(_in_utf_16, rows))
-        found += [(key, bisect_right(rows, _in_utf_16(key)) - 1) for key in either]
-    return [(key, entries[place]) for key, place in dict.fromkeys(found) if place >= 0]
+        blocks += [(key, bisect_right(rows, _in_utf_16(key)) - 1) for key in either]
+    return [(key, entries[place]) for key, place in dict.fromkeys(blocks) if place >= 0]
 
 
 def _with_prefixes(entries: list[BlockIndexEntry], prefixes: Sequence[bytes]) -> list[BlockIndexEntry]:
     """The entries below which keys with one of some prefixes can stand, in order."""
     rows = [entry.row for entry in entries]
-    found = _places(rows, prefixes)
+    places = _places(rows, prefixes)
     either = [prefix for prefix in prefixes if _may_be_elsewhere(prefix)]
     if either:
-        found |= _places(list(map(_in_utf_16, rows)), list(map(_in_utf_16, either)))
-    return [entries[at] for at in sorted(found)]
+        places |= _places(list(map(_in_utf_16, rows)), list(map(_in_utf_16, either)))
+    return [entries[at] for at in sorted(places)]
 
 
 def _places(rows: list[bytes], prefixes: Sequence[bytes]) -> set[int]:
-    found: set[int] = set()
+    places: set[int] = set()
     for prefix in prefixes:
         first = max(0, bisect_right(rows, prefix) - 1)
         last = first
         while last < len(rows) and (last == first or rows[last].startswith(prefix)):
-            found.add(last)
+            places.add(last)
             last += 1
-    return found
+    return places
 
 
 _FROM_U_E000 = 0xEE

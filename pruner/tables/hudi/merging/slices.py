@@ -107,13 +107,11 @@ class CopyReader(LoneReader):
             NotAlone: one of them has other columns than the table, or is of a type that cannot be copied.
         """
         rezoned = self.needed_for(entry)
-        found = {
-            uri.rpartition("/")[2]: [*blocks(log_bytes(uri, self._options))] for uri in self._logs(entry)
-        }
-        rolled_back = {block.target for each in found.values() for block in each} - {""}
+        logs = {uri.rpartition("/")[2]: [*blocks(log_bytes(uri, self._options))] for uri in self._logs(entry)}
+        rolled_back = {block.target for each in logs.values() for block in each} - {""}
         kept = {
             name: b"".join(block.whole for block in each if self._counts(block, rolled_back, rezoned))
-            for name, each in found.items()
+            for name, each in logs.items()
         }
         return {name: content for name, content in kept.items() if content}
 
@@ -145,7 +143,7 @@ class CopyReader(LoneReader):
         return [field for field in self._fields if field.name in names or not field.absent_is_null]
 
     def _copy_base(self, uri: str | None, target: Path, zone: str) -> None:
-        schema = pa.schema([pa.field(each.name, with_zone(each.type, zone)) for each in self._fields])
+        schema = pa.schema([pa.field(field.name, with_zone(field.type, zone)) for field in self._fields])
         with pq.ParquetWriter(target, schema) as writer:
             if uri is None:
                 writer.write_table(schema.empty_table())
@@ -245,12 +243,12 @@ class SliceMerger:
         if snapshot.log_instants is None:
             return None
         known = set(snapshot.log_instants.split())
-        found = (
+        instants = (
             *timeline.get_completed_commits(),
             *timeline.get_completed_deltacommits(),
             *timeline.get_completed_replacecommits(),
         )
-        newer = {each.timestamp for each in found} - known
+        newer = {each.timestamp for each in instants} - known
         if newer and min(newer) < max(known):
             raise TableChanged(f"table {self._name} changed while the statement was planned: run it again")
         return max(known) if newer else None

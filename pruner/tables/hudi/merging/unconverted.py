@@ -195,9 +195,9 @@ def why_not_alike(fields: Iterable[Field], held: pa.Schema, where: str) -> str |
         field.name: field.type for field in cast("list[pa.Field[Any]]", list(held))
     }
     for field in fields:
-        found = columns.get(field.name) if field.in_file else field.type
-        if found is None or not _alike(found, field.type):
-            kind = "no such column" if found is None else str(found)
+        data_type = columns.get(field.name) if field.in_file else field.type
+        if data_type is None or not _alike(data_type, field.type):
+            kind = "no such column" if data_type is None else str(data_type)
             return f"column {field.name!r} is {field.type} in the table and {kind} in {where}"
     return None
 

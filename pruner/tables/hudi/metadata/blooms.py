@@ -120,12 +120,12 @@ def _dynamic(data: bytes) -> tuple[list[_Plain], int]:
 @lru_cache(maxsize=4096)
 def _places(key: bytes, hashes: int, size: int) -> tuple[int, ...]:
     """The bits of a key; filters of one table mostly have one size."""
-    found: list[int] = []
+    places: list[int] = []
     seed = 0
     for _ in range(hashes):
         seed = murmur(key, seed)
-        found.append(abs(_remainder(seed, size)))
-    return tuple(found)
+        places.append(abs(_remainder(seed, size)))
+    return tuple(places)
 
 
 def _remainder(value: int, size: int) -> int:
@@ -194,8 +194,8 @@ class KeyFilters:
         wanted = list(numbers)
         for start in range(0, len(wanted), _AT_ONCE):
             for key, record in self._records(wanted[start : start + _AT_ONCE]):
-                found = _filter(record)
-                yield numbers[key], any(map(found.may_hold, keys))
+                bloom = _filter(record)
+                yield numbers[key], any(map(bloom.may_hold, keys))
 
     def _records(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Record]]:
         of_group: dict[int, list[bytes]] = {}
@@ -206,8 +206,8 @@ class KeyFilters:
 
 
 def _filter(record: Record) -> HudiBloomFilter:
-    found = body(record, BLOOM)
-    kind, stored = (None, None) if found is None else (found.get("type"), found.get("bloomFilter"))
+    payload = body(record, BLOOM)
+    kind, stored = (None, None) if payload is None else (payload.get("type"), payload.get("bloomFilter"))
     if not isinstance(kind, str) or not isinstance(stored, bytes):
         raise FormatError("a bloom filter of the metadata table is not understood")
     return bloom_filter(kind, stored)

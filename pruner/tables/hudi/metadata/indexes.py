@@ -75,14 +75,14 @@ def read_definitions(store: Store, properties: HudiProperties) -> dict[str, Defi
     if not path.startswith(".hoodie/") or ".." in path.split("/"):
         raise FormatError(f"the index definitions are in {path!r}, which is not read")
     try:
-        found = msgspec.json.decode(store.get(path, _MAX_BYTES), type=_All)
+        definitions = msgspec.json.decode(store.get(path, _MAX_BYTES), type=_All)
     except (NotFoundError, LargerError) as error:
         raise FormatError(f"there are no definitions of indexes in {path}: {error}") from None
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise FormatError(f"the definitions of indexes in {path} are damaged: {first_line(error)}") from None
     return {
         name: Definition(each.index_type, each.index_function, each.source_fields, each.index_options)
-        for name, each in found.index_definitions.items()
+        for name, each in definitions.index_definitions.items()
     }
 
 
@@ -125,11 +125,11 @@ class StatCache:
         return self._kept_or((name, column, partitions), lambda: rows_of(hfile, column, partitions))
 
     def _kept_or(self, key: _Key, read: Callable[[], pa.Table]) -> pa.Table:
-        found = self._kept.get(key)
-        if found is not None:
-            return found
-        found = read()
-        return self._kept.put(key, found, found.nbytes)
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        kept = read()
+        return self._kept.put(key, kept, kept.nbytes)
 
 
 class HudiIndexes:

@@ -81,14 +81,14 @@ class RecordLocations:
         first: dict[int, list[str]] = {}
         for key, number in hashed.items():
             first.setdefault(number, []).append(key)
-        found: dict[str, Location] = {}
+        locations: dict[str, Location] = {}
         for number, of_group in first.items():
-            found.update(_looked_up(self._groups[number], of_group))
+            locations.update(_looked_up(self._groups[number], of_group))
         for number, group in enumerate(self._groups):
-            missing = [key for key in keys if key not in found and hashed[key] != number]
+            missing = [key for key in keys if key not in locations and hashed[key] != number]
             if missing:
-                found.update(_looked_up(group, missing))
-        return found
+                locations.update(_looked_up(group, missing))
+        return locations
 
     def _keep(self, read: Mapping[str, Location | None]) -> None:
         """Keep some places; what was kept first goes first."""
@@ -115,22 +115,22 @@ def _looked_up(group: FileGroup, keys: list[str]) -> dict[str, Location]:
 
 
 def _location(record: Record) -> Location:
-    found = body(record, LOCATION)
+    location = body(record, LOCATION)
     try:
-        if found is None:
+        if location is None:
             raise ValueError("it is none of a record index")
-        return Location(str(found["partitionName"]), _file_id(found))
+        return Location(str(location["partitionName"]), _file_id(location))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"a location in the record index is not understood: {error!r}") from None
 
 
-def _file_id(found: dict[str, Any]) -> str:
-    encoding = found.get("fileIdEncoding", _BY_UUID)
+def _file_id(location: dict[str, Any]) -> str:
+    encoding = location.get("fileIdEncoding", _BY_UUID)
     if encoding == _BY_NAME:
-        return str(found["fileId"])
+        return str(location["fileId"])
     if encoding != _BY_UUID:
         raise ValueError(f"file ids are encoded in the unknown way {encoding}")
-    high, low, number = (int(found[name]) for name in ("fileIdHighBits", "fileIdLowBits", "fileIndex"))
+    high, low, number = (int(location[name]) for name in ("fileIdHighBits", "fileIdLowBits", "fileIndex"))
     bits = (high & (1 << 64) - 1) << 64 | low & (1 << 64) - 1
     return str(uuid.UUID(int=bits)) + ("" if number == _NO_NUMBER else f"-{number}")
 

@@ -73,7 +73,7 @@ def log_blocks(sources: list[ByteSource], counts: Callable[[str], bool]) -> list
         FormatError: a file is damaged, or has a block of a kind that is not read.
         StorageError: a file cannot be read.
     """
-    found: list[tuple[ByteSource, _Place]] = []
+    blocks: list[tuple[ByteSource, _Place]] = []
     for source in sources:
         held = (
             Held(source.name, source.read([(0, source.size)])[0]) if source.size <= _WHOLE_BYTES else source
@@ -81,10 +81,10 @@ def log_blocks(sources: list[ByteSource], counts: Callable[[str], bool]) -> list
         for place in _places(held):
             if place.type is BlockType.COMMAND:
                 target = place.text(HeaderKey.TARGET_INSTANT)
-                found = [(of, each) for of, each in found if each.text(HeaderKey.INSTANT) != target]
+                blocks = [(of, place) for of, place in blocks if place.text(HeaderKey.INSTANT) != target]
             elif counts(place.text(HeaderKey.INSTANT)):
-                found.append((held, place))
-    return [_block(source, place) for source, place in found]
+                blocks.append((held, place))
+    return [_block(source, place) for source, place in blocks]
 
 
 def _places(source: ByteSource) -> Iterator[_Place]:
@@ -145,8 +145,8 @@ def _deleted(source: ByteSource, place: _Place) -> frozenset[bytes]:
             f"the log file {source.name} has a block of deletions of version {version}, which is not read"
         )
     try:
-        found: Any = decode(io.BytesIO(content[8:]), _delete_schema(), None)
-        records: list[dict[str, Any]] = found["deleteRecordList"]
+        deleted: Any = decode(io.BytesIO(content[8:]), _delete_schema(), None)
+        records: list[dict[str, Any]] = deleted["deleteRecordList"]
         return frozenset((record["recordKey"] or "").encode() for record in records)
     except Exception as error:  # whatever a decoder makes of damaged bytes
         raise FormatError(f"the log file {source.name} has deletions that cannot be read: {error}") from None
@@ -232,12 +232,12 @@ class FileGroup:
         """
         layers = [self._layer(number, *layer) for number, layer in enumerate(self.layers())]
         before: bytes | None = None
-        for key, found in groupby(heapq.merge(*layers, key=_key_and_number), key=_key):
+        for key, same_key in groupby(heapq.merge(*layers, key=_key_and_number), key=_key):
             if before is not None and key <= before:
                 raise FormatError(f"an HFile of {self.id} in the metadata table has keys that are not sorted")
             before = key
             versions: list[Record] = []
-            for _, _, decoded in found:
+            for _, _, decoded in same_key:
                 if decoded is None:
                     versions.clear()
                 else:
@@ -281,8 +281,8 @@ def _key_and_number(version: _Version) -> tuple[bytes, int]:
 
 
 def _current(versions: dict[bytes, list[Record]]) -> Iterator[tuple[bytes, Record]]:
-    for key, found in versions.items():
-        record = merged(found)
+    for key, records in versions.items():
+        record = merged(records)
         if record is not None:
             yield key, record
 

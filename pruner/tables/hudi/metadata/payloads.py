@@ -47,12 +47,12 @@ def decoder(hfile: HFile) -> Callable[[bytes], Record]:
     def decode(value: bytes) -> Record:
         stream = io.BytesIO(value)
         try:
-            found: Record = decode_stored(stream, schema, None, return_record_name=True)
+            record: Record = decode_stored(stream, schema, None, return_record_name=True)
         except Exception as error:  # whatever a decoder makes of damaged bytes
             raise FormatError(f"a record of the metadata table cannot be decoded: {error!r}") from None
         if stream.tell() != len(value):
             raise FormatError("a record of the metadata table is longer than its schema says")
-        return found
+        return record
 
     return decode
 
@@ -74,8 +74,8 @@ def _schema(text: bytes) -> Any:
 
 def body(record: Record, name: str) -> Record | None:
     """The part of a record that one kind of partition uses; None where it has none."""
-    found: Any = record.get(name)
-    return cast("Record", found[1]) if isinstance(found, tuple) else found
+    value: Any = record.get(name)
+    return cast("Record", value[1]) if isinstance(value, tuple) else value
 
 
 _STATS_DEFAULTS: Record = {
@@ -95,8 +95,8 @@ _STATS_DEFAULTS: Record = {
 
 def statistics(record: Record) -> Record | None:
     """The statistics of a record, with all fields that are used; None where it has none."""
-    found = body(record, STATS)
-    return None if found is None else {**_STATS_DEFAULTS, **found}
+    stored = body(record, STATS)
+    return None if stored is None else {**_STATS_DEFAULTS, **stored}
 
 
 def decoder_of_statistics(hfile: HFile) -> Callable[[Sequence[bytes]], list[Record | None]]:
@@ -106,10 +106,10 @@ def decoder_of_statistics(hfile: HFile) -> Callable[[Sequence[bytes]], list[Reco
 
     def decode(values: Sequence[bytes]) -> list[Record | None]:
         try:
-            found = decode_field(values, schema, STATS)
+            collected = decode_field(values, schema, STATS)
         except NotColumnarError:
             return [statistics(one_by_one(value)) for value in values]
-        return [statistics({STATS: stats}) for stats in found]
+        return [statistics({STATS: stats}) for stats in collected]
 
     return decode
 
@@ -139,14 +139,14 @@ def _merge(older: Record, newer: Record) -> Record:
 
 def _merged_files(before: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
     """Files by name: what is gone is left out, what is there again has the greater size."""
-    found = dict(before)
+    file_names = dict(before)
     for name, info in files.items():
-        known = found.get(name)
+        known = file_names.get(name)
         if info["isDeleted"]:
-            found.pop(name, None)
+            file_names.pop(name, None)
         elif known is None or known["isDeleted"] or info["size"] >= known["size"]:
-            found[name] = info
-    return found
+            file_names[name] = info
+    return file_names
 
 
 def merged_stats(older: Record, newer: Record) -> Record:

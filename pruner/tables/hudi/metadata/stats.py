@@ -273,8 +273,8 @@ def rows_of(hfile: HFile, column: bytes, partitions: Sequence[bytes] = (b"",)) -
     decode = decoder_of_statistics(hfile)
     tables: list[pa.Table] = []
     while some := list(islice(cells, _AT_ONCE)):
-        found = zip((key for key, _ in some), decode([value for _, value in some]), strict=True)
-        tables.append(stat_rows((key, stats) for key, stats in found if stats is not None))
+        rows = zip((key for key, _ in some), decode([value for _, value in some]), strict=True)
+        tables.append(stat_rows((key, stats) for key, stats in rows if stats is not None))
     return pa.concat_tables(tables).unify_dictionaries() if tables else STAT_SCHEMA.empty_table()
 
 
@@ -287,21 +287,21 @@ def of_partitions(rows: pa.Table, partitions: Collection[bytes]) -> pa.Table:
     return rows.filter(compute.is_in(ids, value_set=wanted))
 
 
-def stat_rows(found: Iterable[tuple[bytes, Record]]) -> pa.Table:
+def stat_rows(records: Iterable[tuple[bytes, Record]]) -> pa.Table:
     """Return statistics by their keys as Arrow columns, one row for each in their order.
 
     Raises:
         FormatError: a field has a value of another type than Hudi gives it.
     """
     try:
-        return _table(found)
+        return _table(records)
     except (TypeError, ValueError, AttributeError, IndexError, KeyError, pa.ArrowException) as error:
         raise FormatError(f"statistics in the metadata table are not understood: {error!r}") from None
 
 
-def _table(found: Iterable[tuple[bytes, Record]]) -> pa.Table:
+def _table(records: Iterable[tuple[bytes, Record]]) -> pa.Table:
     rows: list[tuple[Any, ...]] = []
-    for key, stats in found:
+    for key, stats in records:
         partition = key[_KEY_PART : 2 * _KEY_PART].decode("ascii", "replace")
         bounds = bounds_of(stats)
         kinds: list[Any] = [None] * 8
@@ -395,11 +395,11 @@ def _key(column: bytes, name: str) -> bytes:
 
 def _merged(hfiles: list[HFile], keys: list[bytes]) -> list[tuple[bytes, Record]]:
     """The statistics of some keys, merged as Hudi merges them."""
-    found: dict[bytes, Record] = {}
+    records: dict[bytes, Record] = {}
     for hfile in hfiles:
         decode = decoder(hfile)
         for key, value in hfile.look_up(keys).items():
             stats = statistics(decode(value))
             if stats is not None:
-                found[key] = merged_stats(found[key], stats) if key in found else stats
-    return list(found.items())
+                records[key] = merged_stats(records[key], stats) if key in records else stats
+    return list(records.items())

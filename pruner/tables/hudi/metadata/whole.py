@@ -85,11 +85,11 @@ def _present(files: dict[str, Record]) -> Iterator[Found]:
 
 
 def _in_step(timeline: MetadataTimeline) -> bool:
-    made = min((each.completed for each in timeline.own.finished.values()), default="")
+    made = min((finished.completed for finished in timeline.own.finished.values()), default="")
     return all(
-        timeline.own.committed(each.requested) or each.completed < made
-        for each in timeline.table.finished.values()
-        if each.action in WRITES
+        timeline.own.committed(finished.requested) or finished.completed < made
+        for finished in timeline.table.finished.values()
+        if finished.action in WRITES
     )
 
 
