@@ -6,7 +6,7 @@ import io
 import json
 import random
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import fastavro
@@ -135,13 +135,15 @@ def schema_of_version(version: int, partitions: list[dict[str, Any]] | None = No
     return schema
 
 
-def random_entry(chance: random.Random, number: int) -> dict[str, Any]:
-    """An entry of any shape that a writer may give it."""
+def random_entry(
+    chance: random.Random, number: int, widths: Sequence[int] = (0, 1, 3, 5, 90)
+) -> dict[str, Any]:
+    """An entry of any shape that a writer may give it, with metrics of some number of columns."""
 
     def maybe(value: Any) -> Any:
         return None if chance.random() < 0.2 else value
 
-    columns = range(1, 1 + chance.choice((0, 1, 3, 5, 90)))
+    columns = range(1, 1 + chance.choice(widths))
     counts = [{"key": each, "value": chance.choice((0, 5, 63, 64, 9000, 2**40))} for each in columns]
     bounds = [{"key": each, "value": bytes(chance.choice((0, 1, 8, 16, 63, 64, 200)))} for each in columns]
     status = chance.choice((0, 1, 1, 1, 2))
@@ -270,6 +272,16 @@ def repacked(data: bytes, changed: Iterable[DataBlock], codec: str = "null") -> 
 
 def _compressed(codec: Any, data: bytes) -> bytes:
     return pa.Codec(codec).compress(data, asbytes=True)
+
+
+def with_header(data: bytes, changed: Mapping[bytes, bytes | None]) -> bytes:
+    """A manifest or list with other entries in its header; None takes one out."""
+    header = read_header(data)
+    whole: dict[bytes, bytes | None] = {**header.metadata, **changed}
+    entries = {key: value for key, value in whole.items() if value is not None}
+    texts = [text for entry in entries.items() for text in entry]
+    out = b"".join(_number(len(text)) + text for text in texts)
+    return b"Obj\x01" + _number(len(entries)) + out + b"\0" + header.sync + data[header.end :]
 
 
 def unpacked(data: bytes) -> list[DataBlock]:

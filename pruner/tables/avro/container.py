@@ -36,6 +36,7 @@ class FileHeader(NamedTuple):
     codec: str
     sync: bytes
     end: int
+    metadata: dict[bytes, bytes]
 
 
 class DataBlock(NamedTuple):
@@ -69,7 +70,7 @@ def read_header(data: bytes) -> FileHeader:
     if len(sync) < _SYNC_BYTES or b"avro.schema" not in entries:
         raise NotColumnarError("its header is cut short")
     codec = entries.get(b"avro.codec", b"null").decode("utf-8", "replace")
-    return FileHeader(entries[b"avro.schema"], codec, sync, at + _SYNC_BYTES)
+    return FileHeader(entries[b"avro.schema"], codec, sync, at + _SYNC_BYTES, entries)
 
 
 def schema_of(schema_text: bytes) -> Any:

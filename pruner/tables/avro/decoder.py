@@ -162,6 +162,24 @@ class Records:
             raise NotColumnarError("its records have no fields")
         self._wanted = wanted
 
+    def fields(self, *path: int) -> list[tuple[str, int | None]]:
+        """The names and ids of the fields of the records, or of one record in them, to which ids of fields lead.
+
+        There are none where the path leads to no record, or to several.
+        """
+        record: _Node = self._root
+        for id_ in path:
+            fields = record.fields if isinstance(record, _Record) else []
+            nodes = [node for _, own, node in fields if own == id_]
+            branches = [
+                each for node in nodes for each in (node.branches if isinstance(node, _Union) else [node])
+            ]
+            records = [branch for branch in branches if isinstance(branch, _Record)]
+            if len(records) != 1:
+                return []
+            record = records[0]
+        return [(name, id_) for name, id_, _ in record.fields] if isinstance(record, _Record) else []
+
     def decode(self, some: Sequence[DataBlock]) -> DecodedColumn:
         """The records of some blocks.
 
@@ -617,6 +635,9 @@ def _named(entries: dict[str, Any], named: dict[str, _Node], space: str, depth: 
         fields = entries.get("fields")
         for field in cast("list[Any]", fields) if isinstance(fields, list) else [None]:
             compiled.fields.append(_named_field(field, named, space, depth))
+        ids = [id_ for _, id_, _ in compiled.fields if id_ is not None]
+        if len(set(ids)) < len(ids):
+            raise NotColumnarError("its schema has two fields of one id")
         compiled.least = sum(node.least for _, _, node in compiled.fields)
     named[_full_name(short, space)] = compiled
     return compiled

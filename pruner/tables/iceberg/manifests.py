@@ -16,8 +16,15 @@ import pyarrow as pa
 from pruner.arrow import arrow, as_numpy, null_unless, nulls, number_array, positions, truth_array
 from pruner.errors import TableError
 from pruner.tables.avro.columns import NotColumnarError
-from pruner.tables.avro.container import schema_of
+from pruner.tables.avro.container import read_header, schema_of
 from pruner.tables.avro.decoder import Records, decode
+from pruner.tables.iceberg.manifest_fields import (
+    ENTRY_FIELDS,
+    FILE_FIELDS,
+    LIST_FIELDS,
+    required_fields,
+    version_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -39,7 +46,6 @@ _DELETED: Final = 2
 # Ids of fields: of a manifest list, and of data files.
 _KEY_METADATA_OF_LIST: Final = 519
 _LINE: Final = (502, 517, 515, 501, 503)
-_LIST: Final = (500, *_LINE, _KEY_METADATA_OF_LIST)
 _FILE: Final = {
     134: "content",
     100: "path",
@@ -121,16 +127,24 @@ class Manifest:
     metrics: dict[str, FieldMetrics]
 
 
-def read_manifest_list(data: bytes, place: str) -> list[ManifestFile]:
+def read_manifest_list(data: bytes, place: str, least_version: int = 1) -> list[ManifestFile]:
     """Return the manifests of a snapshot.
 
+    Args:
+        data: the manifest list.
+        place: where it lies, for errors.
+        least_version: of the format that the list can be of.
+
     Raises:
-        TableError: the list is damaged, or encrypted.
+        TableError: the list is damaged, lacks a field that its version requires, or is encrypted.
     """
     manifests: list[ManifestFile] = []
     with _damage(place):
-        for chunk in decode(data, _list_records):
-            _require_ids(chunk, place)
+        header = read_header(data)
+        version = max(least_version, version_of(header.metadata))
+        records, required = _list_records(header.schema_text, version)
+        for chunk in decode(data, lambda _: records):
+            _require_values(chunk, required)
             if _is_given(chunk, _KEY_METADATA_OF_LIST):
                 raise TableError(f"{place} names encrypted manifests, which this reader cannot read")
             paths: list[Any] = _required(chunk, 500, pa.string()).to_pylist()
@@ -151,7 +165,11 @@ def read_manifest(data: bytes, manifest: ManifestFile, place: str) -> Manifest:
         TableError: it is damaged or encrypted.
     """
     with _damage(place):
-        return joined([_manifest(chunk, manifest, place) for chunk in decode(data, _entry_records)])
+        header = read_header(data)
+        records, required = _entry_records(header.schema_text, version_of(header.metadata))
+        return joined(
+            [_manifest(chunk, manifest, required, place) for chunk in decode(data, lambda _: records)]
+        )
 
 
 def joined(parts: Sequence[Manifest]) -> Manifest:
@@ -192,9 +210,10 @@ def _nothing_of(metric: str) -> Any:
     return nulls(0, pa.int64() if metric in _COUNTS else pa.binary())
 
 
-def _manifest(entries: DecodedColumn, manifest: ManifestFile, place: str) -> Manifest:
-    """The files of some entries."""
-    _require_ids(entries, place)
+def _manifest(
+    entries: DecodedColumn, manifest: ManifestFile, required: Sequence[int], place: str
+) -> Manifest:
+    """The files of some entries; `required` are the fields of files that must not be null."""
     status = _numbers(entries, 0, entries.count)
     strange = status[(status < 0) | (status > _DELETED)]
     if len(strange) or _is_null(entries, 0):
@@ -206,6 +225,7 @@ def _manifest(entries: DecodedColumn, manifest: ManifestFile, place: str) -> Man
         raise NotColumnarError("an entry has no file")
     if not alive.all():
         entries, files, status = entries.chosen(alive), files.chosen(alive), status[alive]
+    _require_values(files, required)
     _require_readable(files, manifest, place)
     count = files.count
     columns: dict[str, Any] = {
@@ -326,8 +346,7 @@ def _is_given(record: DecodedColumn, field_id: int) -> bool:
 
 
 def _required(record: DecodedColumn, field_id: int, type_: pa.DataType) -> Any:
-    if _is_null(record, field_id):
-        raise NotColumnarError(f"a field is missing that every file has (field id {field_id})")
+    _require_value(record, field_id)
     return _optional(record, field_id, type_)
 
 
@@ -340,9 +359,14 @@ def _optional(record: DecodedColumn, field_id: int, type_: pa.DataType) -> Any:
     return column.array()
 
 
-def _require_ids(records: DecodedColumn, place: str) -> None:
-    if not records.fields:
-        raise TableError(f"{place} has no field ids: it is no manifest of an Iceberg table")
+def _require_values(record: DecodedColumn, required: Sequence[int]) -> None:
+    for field_id in required:
+        _require_value(record, field_id)
+
+
+def _require_value(record: DecodedColumn, field_id: int) -> None:
+    if _is_null(record, field_id):
+        raise NotColumnarError(f"a field is missing that every file has (field id {field_id})")
 
 
 @contextmanager
@@ -355,12 +379,24 @@ def _damage(place: str) -> Generator[None]:
 
 
 @lru_cache(64)
-def _list_records(schema_text: bytes) -> Records:
-    return Records(schema_of(schema_text), dict.fromkeys(_LIST))
+def _list_records(schema_text: bytes, version: int) -> tuple[Records, list[int]]:
+    """What decodes manifest lists, and the fields of them that are required."""
+    records = Records(schema_of(schema_text), dict.fromkeys(LIST_FIELDS))
+    _require_ids(records)
+    return records, required_fields(records.fields(), LIST_FIELDS, version)
 
 
 @lru_cache(64)
-def _entry_records(schema_text: bytes) -> Records:
+def _entry_records(schema_text: bytes, version: int) -> tuple[Records, list[int]]:
+    """What decodes manifests, and the fields of files in them that are required."""
     pair = {"key": None, "value": None}
     file = {id_: pair if name in METRICS else None for id_, name in _FILE.items()}
-    return Records(schema_of(schema_text), {0: None, 3: None, 2: file})
+    records = Records(schema_of(schema_text), {0: None, 3: None, 2: file})
+    _require_ids(records)
+    required_fields(records.fields(), ENTRY_FIELDS, version)
+    return records, required_fields(records.fields(2), FILE_FIELDS, version)
+
+
+def _require_ids(records: Records) -> None:
+    if all(id_ is None for _, id_ in records.fields()):
+        raise NotColumnarError("its fields have no ids, so that it is no manifest of an Iceberg table")

@@ -371,6 +371,7 @@ class IcebergSource(WriteOnceSource):
         return found
 
     def _listed(self, snapshot: TableSnapshot) -> list[ManifestFile]:
+        """The lines of a manifest list. Version 1 has no sequence numbers, so that other lists are of a later one."""
         if snapshot.key_id is not None:
             raise TableError(
                 f"{self.root} is encrypted, which this reader cannot read: read it with an engine that can"
@@ -381,7 +382,8 @@ class IcebergSource(WriteOnceSource):
                 "manifests"
             )
         place = place_of(snapshot.manifest_list, self.root)
-        manifests = read_manifest_list(read_file(place, self.storage_options, MOST_MANIFEST_BYTES), place)
+        stored = read_file(place, self.storage_options, MOST_MANIFEST_BYTES)
+        manifests = read_manifest_list(stored, place, 1 if snapshot.sequence_number <= 0 else 2)
         if len(manifests) > _MOST_MANIFESTS:
             raise TableError(
                 f"{place} names {len(manifests)} manifests, more than are read: rewrite the manifests"
