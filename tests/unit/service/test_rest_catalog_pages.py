@@ -171,8 +171,12 @@ def test_the_table_changes_between_pages(place: Path, client: Client) -> None:
     (place / "05.parquet").unlink()
     _write(place, 20, 55)
     _write(place, 0, 400)
+    _write(place, 10, 0)
+    pruner.open_table(place).refresh()
     second = client.ask("plan", filter=FROM_40)
-    assert client.rest(second) == sorted({*_files(4, 11), "00.parquet", "20.parquet"} - {"05.parquet"})
+    assert client.rest(second) == sorted(
+        {*_files(4, 11), "00.parquet", "20.parquet"} - {"05.parquet", "10.parquet"}
+    )
     assert client.rest(first) == _files(4, 11)
 
 
@@ -212,16 +216,13 @@ def test_tables_of_equal_snapshot_ids_do_not_share_pages(
     _table(tmp_path, "one")
     other = _table(tmp_path, "two")
     for at in range(FILES):
-        _write(other, at, 1000 - at * 10)
+        _write(other, at, 110 - at * 10)
     pruner.open_table(other).refresh()
-    condition = {"type": "gt-eq", "term": "id", "value": 950}
     with running_service(tmp_path / "pruner.toml") as url:
         one, two = Client(url, "one"), Client(url, "two")
         first, second = one.ask("plan", filter=FROM_40), two.ask("plan", filter=FROM_40)
         assert one.rest(first) == _files(4, 11)
-        assert two.rest(second) == _files(0, 11)
-        assert two.all(filter=condition) == _files(0, 5)
-        assert one.all(filter=condition) == []
+        assert two.rest(second) == _files(0, 7)
 
 
 def test_workers_that_know_nothing_of_each_other(place: Path, plans: list[str]) -> None:
