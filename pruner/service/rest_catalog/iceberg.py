@@ -7,7 +7,7 @@ decided here on partition values, as far as those decide them. PyIceberg applies
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import positions
-from pruner.service.rest_catalog.metadata import GC, LOCATION, UnservedError
+from pruner.service.rest_catalog.metadata import GC, LOCATION, UnservedError, next_state_number
 from pruner.service.rest_catalog.partition_values import BoundPartitionField, PartitionFilter, value_as_json
 from pruner.tables.iceberg.manifests import EQUALITY_DELETES
 from pruner.tables.iceberg.metadata import unpacked
@@ -58,11 +58,13 @@ class IcebergTable:
         name: in the configuration.
         pinned: the snapshot that is planned on.
         newest: what the newest metadata says, which is as new as what any client has loaded.
+        state_number: that of this object alone.
     """
 
     name: str
     pinned: PinnedSnapshot
     newest: IcebergState
+    state_number: int = field(init=False, default_factory=next_state_number)
 
     def check(self) -> None:
         """Refuse nothing: whatever can be opened can be served."""
@@ -338,10 +340,10 @@ class NamesOfIds:
             self._take(schema.fields, "")
 
     def _take(self, fields: Sequence[Mapping[str, Any]], above: str) -> None:
-        for field in fields:
-            name = f"{above}{field['name']}"
-            self._ids.setdefault(self._folded(name), set()).add(int(field["id"]))
-            type_: Any = field["type"]
+        for member in fields:
+            name = f"{above}{member['name']}"
+            self._ids.setdefault(self._folded(name), set()).add(int(member["id"]))
+            type_: Any = member["type"]
             if not isinstance(type_, str) and type_["type"] == "struct":
                 self._take(type_["fields"], f"{name}.")
 

@@ -6,9 +6,10 @@ would write, or remove as an orphan, never lies where the table does.
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -39,6 +40,10 @@ _FIRST_PARTITION_ID: Final = 1000
 _MOST_PARTITION_COLUMNS: Final = 16
 
 
+next_state_number = itertools.count().__next__
+"""Gives numbers that no two states of tables have in a process."""
+
+
 class UnservedError(TableError):
     """A table, or a state of one, that clients without an adapter cannot read rightly."""
 
@@ -51,11 +56,13 @@ class ServedTable:
         name: in the configuration.
         pinned: the snapshot; each plan over it sees the same files.
         since_ms: when this process saw the snapshot first, in milliseconds since 1970, UTC.
+        state_number: that of this object alone.
     """
 
     name: str
     pinned: PinnedSnapshot
     since_ms: int
+    state_number: int = field(init=False, default_factory=next_state_number)
 
     def check(self) -> None:
         """Refuse what a reader of Parquet files alone would read wrong.

@@ -1,8 +1,8 @@
 """The routes of the catalog, below `/iceberg`: tables are listed, loaded and planned; nothing is written.
 
 A filter stands in each page's token together with the snapshot and the place where the page begins, so that any worker
-serves any page. All that is kept of a plan is where its first page begins, for a while and within a bound, so that it
-can be fetched again by its id.
+serves any page. Of a plan is kept where its first page begins, so that it can be fetched again by its id, and which
+files it names, so that its further pages are not planned again: both within a bound, and without need.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import uuid
 import zlib
 from collections import OrderedDict
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -33,7 +34,7 @@ from pruner.service.rest_catalog.credentials import NOT_STORED, WANTED_BY, Vendi
 from pruner.service.rest_catalog.filters import Filter
 from pruner.service.rest_catalog.iceberg import IcebergTable
 from pruner.service.rest_catalog.metadata import ServedTable, UnservedError, snapshot_number
-from pruner.service.rest_catalog.tasks import RowCounts, page_of
+from pruner.service.rest_catalog.tasks import KeptSlices, RowCounts, page_of
 from pruner.tables.iceberg.source import IcebergState
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ class RestCatalog:
         self.asked = Asked()
         self._siblings = siblings
         self._plans = Plans(_PLAN_BYTES)
+        self._kept_slices = KeptSlices()
         self._known: dict[str, OrderedDict[int, tuple[AnyTable, RowCounts]]] = {}
         self._lock = Lock()
 
@@ -390,9 +392,9 @@ class RestCatalog:
                 snapshot_schema=page.snapshot_schema,
                 named=None if names is None else names.field,
             )
-        added = None if page.end_snapshot_id is None else self._added(name, table)
+        added = None if page.end_snapshot_id is None else partial(self._added, name, table)
         answer, following, left = page_of(
-            table, asked, page.start, counts, python=_is_python(request), added=added
+            table, asked, page.start, counts, self._kept_slices, python=_is_python(request), added=added
         )
         if is_new:
             self.asked.planned(name, table.pinned.data.root, asked, left, len(table.pinned.data))
@@ -488,7 +490,11 @@ class RestCatalog:
         """
         name = now.name
         if known is not None:
-            return replace(known[0], newest=now.newest), known[1]
+            past, counts = known
+            assert isinstance(past, IcebergTable)
+            if past.newest is now.newest:
+                return past, counts
+            return self._keep(name, snapshot_id, replace(past, newest=now.newest), counts)
         if all(snapshot.snapshot_id != snapshot_id for snapshot in now.newest.metadata.snapshots):
             raise _missing("NoSuchSnapshotException", f"table {name} has no snapshot {snapshot_id}")
         pinned = self._served.table(name).snapshot(as_of=str(snapshot_id))

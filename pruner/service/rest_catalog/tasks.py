@@ -18,15 +18,17 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from pruner.arrow import as_numpy, compute, filled, positions
+from pruner.bounded_cache import BoundedCache
 from pruner.errors import StorageError, cause
 from pruner.expr.nodes import TRUE
 from pruner.expr.semantics import Semantics
+from pruner.planning.pinned import switched_off
 from pruner.service.rest_catalog.iceberg import IcebergTable, residual_of
 from pruner.service.rest_catalog.metadata import UnservedError
 from pruner.storage.opening import open_for_arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -42,6 +44,9 @@ ANSWER_BYTES: Final = 8 * 1024 * 1024
 
 _TASK_BYTES: Final = 512
 """What a task takes beside its filter."""
+
+KEPT_BYTES: Final = 64 * 1024 * 1024
+"""Memory for what plans of several pages keep: four bytes for each file. What was used longest ago goes first."""
 
 _THREADS: Final = 16
 _FILE: Final = "file://"
@@ -89,6 +94,46 @@ def _rows(storage_options: Mapping[str, str], uri: str, size: int) -> int:
         ) from error
 
 
+class _Question(NamedTuple):
+    """Everything that the slices of a plan depend on; `state` is of one snapshot and one state of the indexes."""
+
+    state: int
+    filter: bytes | None
+    case_sensitive: bool
+    snapshot_schema: bool
+    python: bool
+    of_append: bool
+    switched_off: str | None
+
+
+class _Kept(NamedTuple):
+    """The slices that a plan keeps, ascending, and the options with which their files are opened."""
+
+    ordinals: NDArray[np.int32]
+    storage_options: Mapping[str, str]
+
+
+class KeptSlices:
+    """What plans of several pages keep, so that a page need not be planned again. Threads may share it.
+
+    A page that finds nothing here is planned anew: what was forgotten, or is known to another worker, is not missed.
+    """
+
+    def __init__(self, limit_bytes: int = KEPT_BYTES) -> None:
+        self._limit = limit_bytes
+        self._kept: BoundedCache[_Question, _Kept] = BoundedCache(limit_bytes)
+
+    def get(self, question: _Question) -> _Kept | None:
+        """What is known of a plan."""
+        return self._kept.get(question)
+
+    def put(self, question: _Question, kept: _Kept) -> None:
+        """Remember a plan, unless it takes more than everything here may."""
+        size = kept.ordinals.nbytes + len(question.filter or b"")
+        if size <= self._limit:
+            self._kept.put(question, kept, size)
+
+
 class Page(NamedTuple):
     """The tasks of one page as JSON, where the next one begins (None behind the last), and the number of files from
     this page on.
@@ -104,45 +149,79 @@ def page_of(
     asked: Filter | None,
     start: int,
     counts: RowCounts,
+    known: KeptSlices,
     *,
     python: bool,
-    added: NDArray[np.bool_] | None = None,
+    added: Callable[[], NDArray[np.bool_]] | None = None,
 ) -> Page:
     """Return the tasks of one page.
 
     Args:
         table: the snapshot that is read.
         asked: the client's filter; None for all rows.
-        start: the slice with which the page begins.
+        start: the slice with which the page begins; a plan is made anew for the first.
         counts: those of the table.
+        known: what plans kept.
         python: whether the client is PyIceberg, which takes dates as days, and local files by their paths.
-        added: the slices that an incremental scan is about, without what was deleted of them; None for all.
+        added: gives the slices that an incremental scan is about, without what was deleted of them; None for all.
 
     Raises:
         PredicateError: the filter cannot be understood.
         UnservedError: a file cannot be read.
     """
+    residual = None if asked is None else asked.encoded
+    most = max(1, min(PAGE, ANSWER_BYTES // (len(residual or b"") + _TASK_BYTES)))
+    question = _question(table, asked, python=python, of_append=added is not None)
+    kept = known.get(question) if start else None
+    if kept is None:
+        kept = _planned(table, asked, python=python, added=added)
+        if len(kept.ordinals) > most:
+            known.put(question, kept)
+    first = int(np.searchsorted(kept.ordinals, start))
+    left = len(kept.ordinals) - first
+    ordinals = kept.ordinals[first : first + most].astype(np.intp)
+    following = int(kept.ordinals[first + most]) if left > most else None
+    if isinstance(table, IcebergTable):
+        answer = table.tasks(ordinals, residual, python=python, deletes=added is None)
+    else:
+        rows = counts.of(ordinals, kept.storage_options)
+        answer = {"file-scan-tasks": _tasks(table, ordinals, rows, residual, python=python)}
+    return Page(answer, following, left)
+
+
+def _question(
+    table: ServedTable | IcebergTable, asked: Filter | None, *, python: bool, of_append: bool
+) -> _Question:
+    if asked is None:
+        return _Question(table.state_number, None, True, False, python, of_append, switched_off())
+    return _Question(
+        table.state_number,
+        asked.encoded,
+        asked.case_sensitive,
+        asked.snapshot_schema,
+        python,
+        of_append,
+        switched_off(),
+    )
+
+
+def _planned(
+    table: ServedTable | IcebergTable,
+    asked: Filter | None,
+    *,
+    python: bool,
+    added: Callable[[], NDArray[np.bool_]] | None,
+) -> _Kept:
     semantics = replace(Semantics.of("spark"), zone="UTC")
     plan = table.pinned.plan(TRUE if asked is None else asked.expression(), semantics=semantics)
     ordinals = plan.ordinals
-    ordinals = ordinals[ordinals >= start]
     if added is not None:
-        ordinals = ordinals[added[ordinals]]
+        ordinals = ordinals[added()[ordinals]]
     if isinstance(table, IcebergTable):
         ordinals = table.kept(ordinals, asked, python=python)
     else:
         ordinals = ordinals[_partitions_kept(table, asked)[table.pinned.data.partition_ordinals[ordinals]]]
-    residual = None if asked is None else asked.encoded
-    most = max(1, min(PAGE, ANSWER_BYTES // (len(residual or b"") + _TASK_BYTES)))
-    left = len(ordinals)
-    following = int(ordinals[most]) if left > most else None
-    ordinals = ordinals[:most]
-    if isinstance(table, IcebergTable):
-        answer = table.tasks(ordinals, residual, python=python, deletes=added is None)
-    else:
-        rows = counts.of(ordinals, plan.storage_options())
-        answer = {"file-scan-tasks": _tasks(table, ordinals, rows, residual, python=python)}
-    return Page(answer, following, left)
+    return _Kept(ordinals.astype(np.int32), plan.storage_options())
 
 
 def _partitions_kept(table: ServedTable, asked: Filter | None) -> NDArray[np.bool_]:
