@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,11 +11,18 @@ import pyarrow as pa
 from pruner.arrow import arrow, as_numpy, number_array, positions
 from pruner.errors import StorageError, TableError
 from pruner.evidence import delta_generated
-from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, LoggedStatistics, records_of
+from pruner.evidence.logged import (
+    INSTANTS,
+    WALL_CLOCKS,
+    FileStatistics,
+    LoggedStatistics,
+    known_counts,
+    records_of,
+)
 from pruner.metadata.segments import SLICE_COLUMN as _SLICE
 from pruner.tables.delta.checkpoint import CommitPart
 from pruner.tables.delta.schema import became_double
-from pruner.tables.delta.statistics import bounds_of, found_of
+from pruner.tables.delta.statistics import bounds_of, found_of, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +41,9 @@ if TYPE_CHECKING:
 NAME: Final = "delta.statistics"
 """How reports call the statistics in the log."""
 
+_ROWS: Final = ("numRecords",)
+"""By what numbers of rows are kept beside what was parsed of columns."""
+
 _FEW: Final = 1024
 """From so many files on, those of a commit are parsed once. Smaller commits are parsed together with each version."""
 
@@ -45,6 +56,24 @@ class DeltaStatistics(LoggedStatistics):
         super().__init__(NAME, snapshot)
         self._state = state
         self._widened = became_double(state.metadata)
+
+    def row_counts(self) -> Rows:
+        """Put together what the parts of the log say: see `pruner.evidence.sources.CountsRows`.
+
+        A file with a deletion vector has the number of all of its rows there, too (Delta protocol, "Per-file
+        Statistics").
+        """
+        part_of: Rows = as_numpy(self._state.files.column("part"))
+        row_of: Rows = as_numpy(self._state.files.column("row"))
+        counts = np.full(len(part_of), -1, np.int64)
+        numbers: list[int] = np.unique(part_of).tolist()
+        for number in numbers:
+            at = np.flatnonzero(part_of == number)
+            with suppress(TableError, StorageError):
+                told = _rows_of_part(self._state.parts[number])
+                if len(told):  # a checkpoint may be written without any statistics
+                    counts[at] = told[row_of[at]]
+        return counts
 
     def records(self, about: Field, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
         """Put together what is known of the parts of the log: see `LoggedStatistics.records`.
@@ -98,6 +127,15 @@ class DeltaStatistics(LoggedStatistics):
             told.rows, told.nulls, unknown, low, high, _parquet_type(about.type), _is_exact(about.type)
         )
         return records_of(statistics, about, schema)
+
+
+def _rows_of_part(part: CheckpointPart | CommitPart) -> Rows:
+    """How many rows the files of a part were written with; -1 where it does not say."""
+    known = part.parsed.get(_ROWS)
+    if known is None:
+        known = pa.table({"rows": number_array(known_counts(rows_of(part.statistics())), pa.int64())})
+        part.parsed.put(_ROWS, known)
+    return as_numpy(known.column("rows"))
 
 
 def _moved(records: pa.Table, rows: Rows, slices: Ordinals) -> pa.Table:

@@ -89,12 +89,27 @@ class ExactFacts:
         self._loaded: dict[Field, list[ExactEvidence]] = {}
         self._lock = Lock()
 
-    @cached_property
+    @property
     def row_counts(self) -> Integers:
-        """The number of rows of each slice; -1 where it is not known, or where indexes say different things."""
+        """The number of rows of each slice that has those of its base file; -1 elsewhere, or where it is not known."""
+        return np.where(self._snapshot.stands, self.base_counts, -1)
+
+    @cached_property
+    def left_counts(self) -> Integers:
+        """The number of rows of each slice, less those that deletes remove; -1 where it is not known."""
+        held, deleted = self.base_counts, self._snapshot.deleted_counts
+        return np.where((deleted >= 0) & (deleted <= held), held - deleted, -1)
+
+    @cached_property
+    def base_counts(self) -> Integers:
+        """The number of rows of each base file to which no log file adds any, deleted ones among them.
+
+        It is -1 where it is not known, or where indexes say different things. What the table itself says is asked
+        where no index knows it.
+        """
         row_counts = np.full(len(self._snapshot), -1, np.int64)
         disputed = np.zeros(len(self._snapshot), np.bool_)
-        wanted = self._snapshot.stands
+        wanted = self._snapshot.has_base & self._snapshot.coverable & ~self._snapshot.has_logs
         for path in self._evidence.indexed_paths:
             try:
                 about = self._snapshot.schema.find(path)
@@ -105,6 +120,10 @@ class ExactFacts:
                 row_counts = np.where(row_counts >= 0, row_counts, counts)
             if (row_counts[wanted] >= 0).all():
                 break
+        own = None if (row_counts[wanted] >= 0).all() else self._evidence.own_row_counts()
+        if own is not None:
+            disputed |= (row_counts >= 0) & (own >= 0) & (row_counts != own)
+            row_counts = np.where(row_counts >= 0, row_counts, own)
         return np.where(wanted & ~disputed, row_counts, -1)
 
     def of(self, about: Field, semantics: Semantics) -> Facts | None:

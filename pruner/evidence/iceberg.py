@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.evidence.following import FollowingStatistics
-from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, records_of
+from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, known_counts, records_of
 from pruner.evidence.sources import of_records
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf
 from pruner.expr.nodes import Operator
@@ -108,6 +108,10 @@ class IcebergMetrics(FollowingStatistics):
                     buckets.setdefault(number, none)[at] = values[place]
         return {number: of_partitions[joined.codes] for number, of_partitions in buckets.items()}
 
+    def row_counts(self) -> NDArray[np.int64]:
+        """Return what the manifests say: see `pruner.evidence.sources.CountsRows`."""
+        return known_counts(_rows(self._state.parts))
+
     def records(self, about: Field, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
         """Make records of what manifests say: see `LoggedStatistics.records`."""
         told, notes = self.of_column(about)
@@ -129,7 +133,7 @@ class IcebergMetrics(FollowingStatistics):
         """What some manifests say of a column."""
         field_id = about.field_id
         assert field_id is not None
-        rows: list[Any] = [row for part in parts for row in part.manifest.files.column("rows").to_pylist()]
+        rows = _rows(parts)
         bounds = partial(_bounds, about.type)
         low = _metric(parts, "lower_bounds", field_id, bounds)
         high = _metric(parts, "upper_bounds", field_id, bounds)
@@ -195,6 +199,11 @@ class IcebergMetrics(FollowingStatistics):
         ]
         for at, code in enumerate(part.codes.tolist(), start):
             yield at, told[code]
+
+
+def _rows(parts: Sequence[DataPart]) -> list[Any]:
+    """The number of rows of each file of some manifests."""
+    return [row for part in parts for row in part.manifest.files.column("rows").to_pylist()]
 
 
 def _metric(

@@ -71,6 +71,10 @@ class LoggedStatistics(ABC):
         self._snapshot = snapshot
 
     @abstractmethod
+    def row_counts(self) -> Numbers:
+        """Return how many rows each file was written with: see `pruner.evidence.sources.CountsRows`."""
+
+    @abstractmethod
     def records(self, about: Field, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
         """Return what is known of a column, as `records_of` makes it, and why parts could not be read."""
 
@@ -121,6 +125,12 @@ class LoggedStatistics(ABC):
             return False
         uncovered = source.uncovered
         return uncovered is None or not (uncovered & self._snapshot.coverable).any()
+
+
+def known_counts(values: Sequence[Any]) -> Numbers:
+    """Numbers of rows as a log has them; -1 for what is none."""
+    numbers, known = _counts(values)
+    return np.where(known, numbers, -1)
 
 
 def records_of(statistics: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table:

@@ -18,13 +18,15 @@ import pyarrow as pa
 from pruner.evidence.carry_over import CarryOver, Joined, Unrecorded, has_grown, only_new, part_of
 from pruner.evidence.loading import IndexLoader, usable_type
 from pruner.evidence.restricted import either, from_before, limited, since_schema_change
-from pruner.evidence.sources import Sources, of_paths, partition_evidence
+from pruner.evidence.sources import CountsRows, Sources, of_paths, partition_evidence
 from pruner.expr.engines import Origin
 from pruner.indexes.optional import ExactIndexType
 from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from pruner.evidence.sources import OwnIndexes, Source
     from pruner.indexes.base import Evidence, IndexType
@@ -132,6 +134,10 @@ class SnapshotEvidence:
             if parts:
                 records = pa.concat_tables([part.records for part in parts], promote_options="permissive")
                 yield kind.load_exact(records, len(self._snapshot), about)
+
+    def own_row_counts(self) -> NDArray[np.int64] | None:
+        """The number of rows of each base file as the table itself says, where it does: see `CountsRows`."""
+        return self._own.row_counts() if isinstance(self._own, CountsRows) else None
 
     def _indexes_of(self, about: Field) -> Iterator[tuple[IndexDefinition, IndexType, list[SegmentEntry]]]:
         """The indexes of a field that this version can use, in the order of creation, with their segments."""

@@ -388,6 +388,15 @@ class OwnIndexes(Protocol):
 
 
 @runtime_checkable
+class CountsRows(Protocol):
+    """Own indexes that know how many rows files were written with."""
+
+    def row_counts(self) -> NDArray[np.int64]:
+        """The number of rows of each base file, deleted ones among them; -1 where the table does not say."""
+        ...
+
+
+@runtime_checkable
 class FollowsSnapshots(Protocol):
     """Own indexes by whose presence nothing of what is known of another snapshot becomes wrong."""
 

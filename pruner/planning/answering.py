@@ -124,19 +124,26 @@ class Answering:
 
     @cached_property
     def _counts(self) -> Integers:
-        """The number of rows of each slice; -1 where it is not known."""
+        """The number of rows of each slice that has those of its base file; -1 where it is not known."""
         if self._facts is None:
             return np.full(len(self._at), -1, np.int64)
         return self._facts.row_counts[self._at]
 
     @cached_property
     def _numbers(self) -> RowNumbers:
-        """Bounds on the number of matching rows of each slice; where nothing is known `least` is 0 and `most` is -1."""
+        """Bounds on the number of matching rows of each slice; where nothing is known `least` is 0 and `most` is -1.
+
+        Indexes and statistics are about all rows of a base file, so deletes leave of those that match what they leave
+        of any set of rows (rule R13).
+        """
         least, most = np.zeros(len(self._at), np.int64), np.full(len(self._at), -1, np.int64)
-        known = self._counts >= 0
-        if known.any():
-            numbers = self._rows.numbers(self._at[known], self._counts[known])
+        left = np.full(len(self._at), -1) if self._facts is None else self._facts.left_counts[self._at]
+        known = left >= 0
+        if self._facts is not None and known.any():
+            held = self._facts.base_counts[self._at[known]]
+            numbers = self._rows.numbers(self._at[known], held)
             agrees = numbers.least <= numbers.most
+            numbers &= RowNumbers(left[known], left[known], held)
             least[known], most[known] = np.where(agrees, numbers.least, 0), np.where(agrees, numbers.most, -1)
         return RowNumbers(least, most, self._counts)
 

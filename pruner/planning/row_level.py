@@ -289,7 +289,7 @@ class RowLevel:
         """Bound how many rows of each of some slices (ascending) the predicate is true on; bitmaps are not read.
 
         Args:
-            at: slices whose rows are those of their base files.
+            at: slices with base files to which no log file adds rows; all rows of these are meant, also deleted ones.
             counts: their numbers of rows.
         """
         combined = CombinedEvidence(self._snapshot, self._evidence, self._semantics, at)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload, runtime_checkable
 from typing import Literal as OneOf
 
 import numpy as np
@@ -132,6 +132,18 @@ class RowDeletes(Protocol):
             StorageError: the store refuses to be read.
         """
         ...
+
+
+@runtime_checkable
+class CountedDeletes(RowDeletes, Protocol):
+    """Deletes of which the table itself says how many rows they remove.
+
+    Attributes:
+        counts: for each slice of the snapshot the number of rows that deletes remove, each counted once; -1 where the
+            table does not say.
+    """
+
+    counts: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +289,12 @@ class Snapshot:
     def has_deletes(self) -> NDArray[np.bool_]:
         """True for each slice of whose base file rows are removed by deletes that are stored apart."""
         return np.zeros(len(self), np.bool_) if self.deletes is None else self.deletes.slices
+
+    @cached_property
+    def deleted_counts(self) -> NDArray[np.int64]:
+        """The number of rows that deletes stored apart remove from each slice's base file; -1 where it is not known."""
+        deletes = self.deletes
+        return deletes.counts if isinstance(deletes, CountedDeletes) else np.where(self.has_deletes, -1, 0)
 
     @property
     def has_changes(self) -> NDArray[np.bool_]:

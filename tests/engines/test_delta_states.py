@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from collections import defaultdict
@@ -258,6 +259,33 @@ def _asked(state: DeltaState) -> list[tuple[Expr, set[str]]]:
     return found
 
 
+@pytest.mark.parametrize("name", BUILDERS)
+def test_rows_are_counted_as_spark_reads_them(delta_tables: AllTables, name: str) -> None:
+    """What is proved of files is the number of their rows, in each version; and where the log has it, it is proved."""
+    of = Random(name)
+    for state in delta_states(delta_tables, name):
+        snapshot = _opened(state)[1]
+        data: Any = snapshot.data.columns
+        files = [uri.removeprefix(f"{state.root}/") for uri in data.column("base_file").to_pylist()]
+        told = {path: json.loads(add.get("stats") or "{}") for path, add in state.files().items()}
+        columns = _believed(state)
+        conditions = ["true", *(_condition(of, columns, others=False) for _ in range(6) if columns)]
+        rows = state.rows()
+        with duckdb.connect() as plain:
+            plain.execute("SET TimeZone = 'UTC'")
+            plain.register("t", rows)
+            for condition in conditions:
+                answer = snapshot.plan(condition, dialect="duckdb").count()
+                rest = [files[place] for place in answer.rest.tolist()]
+                counted = plain.execute(
+                    f"SELECT count(*) FROM t WHERE ({condition}) AND NOT list_contains(?::VARCHAR[], {FILE})",
+                    [rest],
+                ).fetchone()
+                assert (answer.value,) == counted, f"{state.id}: {condition}"
+                if condition == "true":
+                    assert [path for path in rest if "numRecords" in told[path]] == [], state.id
+
+
 def _constant(value: Any, type_: pa.DataType) -> Any:
     """A value of a row as constants are held: moments are numbers."""
     return pa.scalar(value, type_).value if pa.types.is_timestamp(type_) else value
@@ -287,6 +315,7 @@ def test_random_conditions_in_duckdb(delta_tables: AllTables, name: str) -> None
                 wanted = plain.execute(f"SELECT count(*) {query}").fetchone()
                 rows = con.execute(f"SELECT * {query}").fetchall()
                 assert (len(rows),) == wanted, f"{state.id}: {query}"
+                assert con.execute(f"SELECT count(*) {query}").fetchone() == wanted, f"{state.id}: {query}"
 
 
 @pytest.mark.parametrize("name", BUILDERS)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pruner.arrow import compute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pruner.schema import Field
 
@@ -98,6 +98,12 @@ class _Nothing(msgspec.Struct):
     maxValues: None = None  # noqa: N815
 
 
+class _Rows(msgspec.Struct, gc=False):
+    """The number of rows alone."""
+
+    numRecords: Any = None  # noqa: N815 - as the log has it
+
+
 def found_of(table: pa.Table, about: Field) -> Found:
     """Return what statistics say of a column.
 
@@ -117,6 +123,17 @@ def found_of(table: pa.Table, about: Field) -> Found:
             for both in zip(statistics, parsed, strict=True)
         )
     )
+
+
+def rows_of(table: pa.Table) -> list[Any]:
+    """Return what statistics say of the number of rows of each file; takes what `found_of` does."""
+    nothing: list[Any] = [None] * table.num_rows
+    texts: list[Any] = table.column("stats").to_pylist() if "stats" in table.column_names else nothing
+    rows = [told.numRecords for told in _told(texts, msgspec.json.Decoder(_Rows, float_hook=_Text).decode)]
+    if "stats_parsed" not in table.column_names or None not in texts:
+        return rows
+    parsed = _inside(table.column("stats_parsed").combine_chunks(), ("numRecords",))
+    return [one if text is not None else other for text, one, other in zip(texts, rows, parsed, strict=True)]
 
 
 def _reader(about: Field) -> Callable[[str], Any]:
@@ -169,13 +186,7 @@ def _of_texts(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> F
 
 
 def _of_some(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Found:
-    nothing: Any = _Nothing()
-    told: list[Any] = []
-    for text in texts:
-        try:
-            told.append(nothing if text is None else read(text))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            told.append(nothing)
+    told = list(_told(texts, read))
     rows = [item.numRecords for item in told]
     inner: list[list[Any]] = []
     for get in (attrgetter("nullCount"), attrgetter("minValues"), attrgetter("maxValues")):
@@ -184,6 +195,16 @@ def _of_some(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Fo
             values = [None if value is None else value.v for value in values]
         inner.append(values)
     return Found(rows, *inner)
+
+
+def _told(texts: Sequence[Any], read: Callable[[str], Any]) -> Iterator[Any]:
+    """What each text says; one that is not understood says nothing."""
+    nothing: Any = _Nothing()
+    for text in texts:
+        try:
+            yield nothing if text is None else read(text)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            yield nothing
 
 
 def _of_columns(parsed: Any, about: Field) -> Found:

@@ -26,7 +26,7 @@ _UUID_TEXT: Final = 20
 
 
 class DeletionVectors:
-    """The deletion vectors of a snapshot: see `pruner.tables.snapshot.RowDeletes`."""
+    """The deletion vectors of a snapshot: see `pruner.tables.snapshot.CountedDeletes`."""
 
     def __init__(
         self, vectors: Any, root: str, options: Mapping[str, str], place_of: Callable[[str], str]
@@ -37,7 +37,9 @@ class DeletionVectors:
         self._options = options
         self._place_of = place_of
         self.slices: NDArray[np.bool_] = as_numpy(vectors.is_valid())
-        self.counts: NDArray[np.int64] = as_numpy(filled(vectors.field("cardinality"), 0))
+        self.counts: NDArray[np.int64] = np.where(
+            self.slices, as_numpy(filled(vectors.field("cardinality"), -1)), 0
+        )
 
     def positions(self, ordinals: NDArray[np.intp]) -> list[NDArray[np.uint64]]:
         """Read the vectors of some slices: see `RowDeletes`."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -318,7 +319,7 @@ class ByValue:
 
 
 class IcebergDeletes:
-    """The deletes of a snapshot: see `RowDeletes`. A file that has several is without the rows of all."""
+    """The deletes of a snapshot: see `CountedDeletes`. A file that has several is without the rows of all."""
 
     def __init__(
         self,
@@ -335,6 +336,20 @@ class IcebergDeletes:
         self._options = options
         self._by_value = by_value
         self.slices: NDArray[np.bool_] = np.array([delete is not None for delete in deletes], np.bool_)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """See `CountedDeletes`: the manifest has it where one deletion vector is all that a file has."""
+        counts = np.where(self.slices, -1, 0)
+        for ordinal in np.flatnonzero(self.slices).tolist():
+            deletes = self._deletes[ordinal]
+            if deletes is None or deletes.equality or len(deletes.positions) != 1:
+                continue
+            (delete,) = deletes.positions
+            # Of other files of deletes nobody says how many positions are of this file, nor that each is there once.
+            if delete.is_vector and delete.referenced_file == self._locations[ordinal]:
+                counts[ordinal] = delete.rows
+        return counts
 
     def of(self, ordinal: int) -> DeletesOf | None:
         """The delete files that can apply to a slice; None where there is none."""

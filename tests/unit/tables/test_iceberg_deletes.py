@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.errors import TableError
-from pruner.tables.iceberg.deletes import DeleteFile, DeletePlan
-from pruner.tables.iceberg.manifests import EQUALITY_DELETES
-from pruner.tables.iceberg.row_deletes import DataFile, EqualityDeletes
+from pruner.tables.iceberg.deletes import DeleteFile, DeletePlan, DeletesOf
+from pruner.tables.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES
+from pruner.tables.iceberg.row_deletes import ByValue, DataFile, EqualityDeletes, IcebergDeletes
 from pruner.tables.iceberg.schema import LeafField, read_name_mapping
 
 FIELD_ID = b"PARQUET:field_id"
@@ -176,3 +176,25 @@ def test_equality_deletes_without_partitions_meet_all_files() -> None:
     plan = DeletePlan()
     plan.add(replace(DELETE, sequence_number=2), is_partitioned=False)
     assert plan.of("a", 1, (4, ("x",))) is not None
+
+
+def test_rows_that_are_deleted_are_known_where_a_vector_is_all_there_is() -> None:
+    vector = replace(
+        DELETE, content=POSITION_DELETES, format="PUFFIN", rows=7, referenced_file="a", offset=4, length=40
+    )
+    positions = replace(vector, format="PARQUET")
+    known: list[tuple[DeletesOf | None, int]] = [
+        (None, 0),
+        (DeletesOf((vector,)), 7),
+        (DeletesOf((replace(vector, rows=0),)), 0),
+        (DeletesOf((vector,), (DELETE,)), -1),
+        (DeletesOf((), (DELETE,)), -1),
+        (DeletesOf((positions,)), -1),
+        (DeletesOf((replace(positions, referenced_file=None),)), -1),
+        (DeletesOf((vector, replace(vector, offset=44))), -1),
+        (DeletesOf((replace(vector, referenced_file="b"),)), -1),
+        (DeletesOf((replace(vector, referenced_file=None),)), -1),
+    ]
+    by_value = ByValue([], [], [], {}, {})
+    deletes = IcebergDeletes([each for each, _ in known], ["a"] * len(known), "", {}, by_value)
+    assert deletes.counts.tolist() == [count for _, count in known]
