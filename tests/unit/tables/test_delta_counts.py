@@ -35,7 +35,7 @@ def proved(table: pruner.Table | pruner.PinnedSnapshot, predicate: str) -> tuple
 
 
 def place(table: pruner.Table, path: str) -> int:
-    uris: list[str] = table.snapshot().data.columns.column("base_file").to_pylist()
+    uris: Any = table.snapshot().data.columns.column("base_file").to_pylist()
     return next(at for at, uri in enumerate(uris) if uri.endswith(path))
 
 
