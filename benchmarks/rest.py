@@ -13,13 +13,10 @@ import os
 import re
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from multiprocessing.pool import Pool
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
 
@@ -28,11 +25,12 @@ from benchmarks.lakes.lake import index_with, link_tree, made_up_bounds
 from benchmarks.lakes.records import ROWS_PER_FILE
 from benchmarks.service import (
     CLIENTS,
-    SECONDS,
     WORKERS,
     Round,
     connected,
+    measured,
     processor_seconds,
+    round_of,
     wait_until_ready,
 )
 from tools.planner_service import planner_process
@@ -65,7 +63,9 @@ def run(console: Console) -> None:
             wait_until_ready(url)
             for table, files in {"large": LARGE, "small": SMALL}.items():
                 for number in CLIENTS:
-                    grid.add_row(f"{files:,}", f"{number}", *_measured(clients, pid, (url, table, number)))
+                    grid.add_row(
+                        f"{files:,}", f"{number}", *measured(clients, pid, ask_for, (url, table, number))
+                    )
             console.print(grid)
             console.print(_paged(url, pid, kept))
 
@@ -79,28 +79,12 @@ def _write_tables(folder: Path, tables: dict[str, int]) -> None:
     (folder / "pruner.toml").write_text("".join(told), encoding="utf-8")
 
 
-def _measured(clients: Pool, pid: int, question: tuple[str, str, int]) -> tuple[str, ...]:
-    seconds = float(os.environ.get("BENCH_SECONDS", f"{SECONDS}"))
-    clients.apply(ask_for, (*question, 1.0))
-    before = processor_seconds(pid)
-    found: Round = clients.apply(ask_for, (*question, seconds))
-    plans = len(found.seconds)
-    p50, p99 = np.percentile(found.seconds, [50, 99]) * 1e3
-    return (
-        f"{plans / found.whole:,.0f}",
-        f"{p50:.1f}",
-        f"{p99:.1f}",
-        f"{(processor_seconds(pid) - before) / plans * 1e3:.2f}",
-        f"{found.processor / plans * 1e3:.2f}",
-    )
-
-
 def ask_for(url: str, table: str, clients: int, seconds: float) -> Round:
     """Ask with so many clients for so long; runs in a process of its own."""
     numbers = count(os.getpid() + time.time_ns() // 1_000_000)
     files = {"large": LARGE, "small": SMALL}[table]
 
-    def client(_: int) -> list[float]:
+    def client(end: float) -> list[float]:
         taken: list[float] = []
         with connected(url) as ask:
             ask(_request(table, "plan", _needle(0)))
@@ -112,11 +96,7 @@ def ask_for(url: str, table: str, clients: int, seconds: float) -> Round:
                 assert len(answer["file-scan-tasks"]) == 1, answer
         return taken
 
-    started, used = time.perf_counter(), time.process_time()
-    end = started + seconds
-    with ThreadPoolExecutor(clients) as pool:
-        found = [each for taken in pool.map(client, range(clients)) for each in taken]
-    return Round(found, time.perf_counter() - started, time.process_time() - used)
+    return round_of(clients, client, seconds)
 
 
 def _needle(value: int) -> dict[str, Any]:

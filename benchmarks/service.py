@@ -7,6 +7,7 @@ BENCH_WORKERS how many workers share the port (2).
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -79,7 +80,9 @@ def run(console: Console) -> None:
                 for questions in ("new", "known"):
                     for number in CLIENTS:
                         question = url, table, column, number, questions
-                        grid.add_row(table, questions, f"{number}", *_measured(clients, pid, question))
+                        grid.add_row(
+                            table, questions, f"{number}", *measured(clients, pid, ask_for, question)
+                        )
             queries = _queries(url, pid, columns)
     console.print(grid)
     console.print(queries)
@@ -138,7 +141,10 @@ def _write_tables(folder: Path) -> dict[str, str]:
     return {"immutable": "event", "hudi": "id"}
 
 
-def _measured(clients: Pool, pid: int, question: tuple[str, str, str, int, str]) -> tuple[str, ...]:
+def measured(
+    clients: Pool, pid: int, ask_for: Callable[..., Round], question: tuple[str | int, ...]
+) -> tuple[str, ...]:
+    """Plans a second, their median and 99th percentile, and the processor time of the service and of its clients."""
     seconds = float(os.environ.get("BENCH_SECONDS", str(SECONDS)))
     clients.apply(ask_for, (*question, 1.0))
     before = processor_seconds(pid)
@@ -167,7 +173,7 @@ def ask_for(url: str, table: str, column: str, clients: int, questions: str, sec
     """Ask with so many clients for so long; runs in a process of its own."""
     numbers = count(os.getpid() + time.time_ns() // 1_000_000)
 
-    def client(_: int) -> list[float]:
+    def client(end: float) -> list[float]:
         taken: list[float] = []
         with connected(url) as ask:
             snapshot = ask(_request(table, column, 0, None))["snapshot_id"]
@@ -180,11 +186,15 @@ def ask_for(url: str, table: str, column: str, clients: int, questions: str, sec
                 assert answer["total"] == SLICES, answer
         return taken
 
+    return round_of(clients, client, seconds)
+
+
+def round_of(clients: int, client: Callable[[float], list[float]], seconds: float) -> Round:
+    """Let so many clients ask until so many seconds are over; each is told when that is."""
     started, used = time.perf_counter(), time.process_time()
-    end = started + seconds
     with ThreadPoolExecutor(clients) as pool:
-        found = [each for taken in pool.map(client, range(clients)) for each in taken]
-    return Round(found, time.perf_counter() - started, time.process_time() - used)
+        taken = [*itertools.chain(*pool.map(client, [started + seconds] * clients))]
+    return Round(taken, time.perf_counter() - started, time.process_time() - used)
 
 
 def _request(table: str, column: str, number: int, snapshot: str | None) -> bytes:
