@@ -145,7 +145,7 @@ def test_filters_and_clients_do_not_share_pages(client: Client, plans: list[str]
 def test_names_in_other_cases_are_another_question(client: Client) -> None:
     """The token of one page with what another plan was asked: no name of a column is taken by the other's rule."""
     upper = {**UP_TO_80, "term": "ID"}
-    page = client.ask("plan", filter=upper, **{"case-sensitive": False})
+    page = client.ask("plan", "Java", filter=upper, **{"case-sensitive": False})
     start = routes._page_of_token(page["plan-tasks"][0])
     answer = requests.post(
         f"{client._place}/tasks",
@@ -317,7 +317,7 @@ def test_pages_of_an_incremental_scan_are_its_own(
     files = {task.file.file_path.rpartition("/")[2] for task in own.scan().plan_files()}
     older = own.scan(snapshot_id=oldest).plan_files()
     before = {task.file.file_path.rpartition("/")[2] for task in older}
-    incremental = {"start-snapshot-id": oldest, "end-snapshot-id": newest}
+    incremental: dict[str, Any] = {"start-snapshot-id": oldest, "end-snapshot-id": newest}
     condition = {"type": "not-null", "term": "id"}
     with running_service(tmp_path / "pruner.toml") as url:
         client = Client(url, "t")
