@@ -18,8 +18,9 @@ from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.bitmap.index import BITMAP
 from pruner.indexes.column_stats.index import COLUMN_STATS
+from pruner.metadata.segments import SLICE_COLUMN
 from pruner.pipeline.hudi_logs import read_rows
-from pruner.pipeline.kernel import read_slice
+from pruner.pipeline.kernel import Gathered, read_slice
 from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
 from pruner.schema import Field
 from pruner.tables.hudi.properties import HudiProperties
@@ -100,12 +101,13 @@ def _partly_absent(folder: Path, column: str) -> SliceFiles:
 
 
 def _recorded(files: SliceFiles, kind: IndexType, field: Field) -> pa.Table:
-    (found,) = read_slice(files, {}, [BuildRequest(kind, field, {}, "i")])
-    assert not isinstance(found, Failure)
-    if not isinstance(found, tuple):
-        return found
-    names = COLUMN_STATS.record_schema.names
-    return pa.Table.from_pylist([dict(zip(names, found, strict=True))], COLUMN_STATS.record_schema)
+    requests = [BuildRequest(kind, field, {}, "i")]
+    gathered = Gathered(requests)
+    gathered.add(files, read_slice(files, {}, requests))
+    assert not gathered.failures
+    (records,) = gathered.tables()
+    assert records is not None
+    return records.drop_columns([SLICE_COLUMN])
 
 
 def _covered(records: pa.Table, kind: IndexType, field: Field) -> bool:
