@@ -12,9 +12,9 @@ from __future__ import annotations
 import datetime
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -41,6 +41,8 @@ from pruner.expr.nodes import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pruner.schema import Field, TableSchema
 
 DEEPEST: Final = 300
@@ -69,6 +71,9 @@ _OPERATORS: Final = {
 }
 _MET_BY_NULL: Final = frozenset({"not-eq", "not-in", "not-nan", "not-starts-with"})
 """What some client takes to match where the value is NULL."""
+
+Partitions = Sequence[Mapping[str, Any]]
+"""Partitions by the values of their columns."""
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
@@ -123,8 +128,8 @@ class Filter:
         """
         return self._expression(self._tree)
 
-    def on_partitions(self, names: frozenset[str]) -> Callable[[Mapping[str, Any]], bool] | None:
-        """What decides whether a partition matches, by the values of its columns; None where nothing is to be decided.
+    def on_partitions(self, names: frozenset[str]) -> Callable[[Partitions], NDArray[np.bool_]] | None:
+        """What tells which partitions match, by the values of their columns; None where nothing is to be decided.
 
         Parts of the filter that stand under its top AND and name no other columns are decided; clients apply the rest.
 
@@ -135,7 +140,8 @@ class Filter:
         decided = [operand for operand in operands if self._names(operand) and self._names(operand) <= names]
         if not decided:
             return None
-        return lambda values: all(self._matches(verdict, values) for verdict in decided)
+        tree = {"type": "and", "operands": decided}
+        return lambda partitions: _held(tree, len(partitions), partial(self._on_partitions, partitions))
 
     def names(self) -> frozenset[str]:
         """The names of the columns that it is about."""
@@ -154,22 +160,16 @@ class Filter:
             pending.extend(node.get("operands", ()))
             yield node
 
-    def holds(self, leaf: Callable[[str, str | None, list[Any]], bool]) -> bool:
-        """Whether it holds where `leaf` says so of each comparison, by its type, column (None for a transform of one)
-        and values.
-        """
-        return self._holds(self._tree, leaf)
+    def held(
+        self, count: int, leaf: Callable[[str, str | None, list[Any]], NDArray[np.bool_]]
+    ) -> NDArray[np.bool_]:
+        """Of which of `count` things the filter holds.
 
-    def _holds(self, node: Mapping[str, Any], leaf: Callable[[str, str | None, list[Any]], bool]) -> bool:
-        match node["type"]:
-            case "constant":
-                return bool(node["value"])
-            case "and":
-                return all(self._holds(operand, leaf) for operand in node["operands"])
-            case "or":
-                return any(self._holds(operand, leaf) for operand in node["operands"])
-            case kind:
-                return leaf(kind, _reference(node["term"]), node["values"])
+        Args:
+            count: how many they are.
+            leaf: tells it for a comparison, by its type, column (None for a transform of one) and values.
+        """
+        return _held(self._tree, count, leaf)
 
     def _names(self, node: Mapping[str, Any]) -> frozenset[str]:
         if node["type"] in ("and", "or"):
@@ -206,13 +206,35 @@ class Filter:
             also.append(Compare(Operator.EQ, column, Literal(float("nan"), about.type)))
         return disjunction((made, *also))
 
-    def _matches(self, node: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-        def leaf(kind: str, term: str | None, given: list[Any]) -> bool:
-            about = self._columns.find(term)
-            assert about is not None
-            return _meets(kind, given, values[about.path[0]], about)
+    def _on_partitions(
+        self, partitions: Partitions, kind: str, term: str | None, given: list[Any]
+    ) -> NDArray[np.bool_]:
+        about = self._columns.find(term)
+        assert about is not None
+        column, meets = about.path[0], _meets(kind, given, about)
+        return np.fromiter((meets(values[column]) for values in partitions), np.bool_, len(partitions))
 
-        return self._holds(node, leaf)
+
+def _held(
+    node: Mapping[str, Any],
+    count: int,
+    leaf: Callable[[str, str | None, list[Any]], NDArray[np.bool_]],
+) -> NDArray[np.bool_]:
+    match node["type"]:
+        case "constant":
+            return np.full(count, node["value"], np.bool_)
+        case "and":
+            held = np.ones(count, np.bool_)
+            for operand in node["operands"]:
+                held &= _held(operand, count, leaf)
+            return held
+        case "or":
+            held = np.zeros(count, np.bool_)
+            for operand in node["operands"]:
+                held |= _held(operand, count, leaf)
+            return held
+        case kind:
+            return leaf(kind, _reference(node["term"]), node["values"])
 
 
 class _Columns:
@@ -436,25 +458,27 @@ _ORDERED: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _meets(kind: str, given: list[Any], value: Any, about: Field) -> bool:
-    """Whether a partition's value meets a leaf, as Iceberg's own evaluator has it."""
+def _meets(kind: str, given: list[Any], about: Field) -> Callable[[Any], bool]:
+    """What tells whether a partition's value meets a comparison, as Iceberg's own evaluator has it."""
     if kind in ("is-null", "not-null"):
-        return (value is None) == (kind == "is-null")
+        return lambda value: (value is None) == (kind == "is-null")
     if kind in ("is-nan", "not-nan"):
-        return kind == "not-nan"
+        return lambda _: kind == "not-nan"
     if kind in ("starts-with", "not-starts-with"):
-        if not isinstance(given[0], str) or not pa.types.is_string(about.type):
+        prefix = given[0]
+        if not isinstance(prefix, str) or not pa.types.is_string(about.type):
             raise PredicateError(f"the filter compares {about.name} with a value of another type")
-        meets = value is not None and str(value).startswith(given[0])
-        return meets == (kind == "starts-with")
+        return lambda value: (value is not None and str(value).startswith(prefix)) == (kind == "starts-with")
     known = [plain_value(item, about.type) for item in given]
     if any(literal is None for literal in known):
         raise PredicateError(f"the filter compares {about.name} with a value of another type")
     if kind in ("eq", "in", "not-eq", "not-in"):
-        return (value in known) == (kind in ("eq", "in"))
-    if value is None:
-        return False
-    first = known[0]
-    if isinstance(value, str):
-        value, first = value.encode("utf-8", "surrogatepass"), first.encode("utf-8", "surrogatepass")
-    return _ORDERED[kind](value, first)
+        values = frozenset(known)
+        return lambda value: (value in values) == (kind in ("eq", "in"))
+    compare, first = _ORDERED[kind], _by_bytes(known[0])
+    return lambda value: value is not None and compare(_by_bytes(value), first)
+
+
+def _by_bytes(value: Any) -> Any:
+    """A value by which texts are ordered by their bytes, as Iceberg orders them."""
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
 import msgspec
@@ -155,9 +155,9 @@ class IcebergTable:
             return ordinals
         codes, partitions = self._partitions
         at = codes[ordinals]
-        used: list[int] = np.unique(at).tolist()
-        matching = [used_one for used_one in used if decides.may_match(*partitions[used_one])]
-        return ordinals[np.isin(at, matching)]
+        used, where = np.unique(at, return_inverse=True)
+        asked_about = [partitions[number] for number in cast("list[int]", used.tolist())]
+        return ordinals[decides.may_match(asked_about)[where]]
 
     def tasks(
         self, ordinals: NDArray[np.intp], residual: bytes | None, *, python: bool, deletes: bool

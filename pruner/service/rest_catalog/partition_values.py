@@ -9,10 +9,13 @@ from __future__ import annotations
 import datetime
 import math
 import uuid
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+import numpy as np
 import pyarrow as pa
 
 from pruner.errors import PredicateError
@@ -21,6 +24,8 @@ from pruner.service.rest_catalog.metadata import UnservedError
 from pruner.tables.iceberg.transforms import Extent, bucket_count, extent_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pruner.service.rest_catalog.filters import Filter
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
@@ -62,48 +67,73 @@ class PartitionFilter:
         names = asked.names()
         self.is_about_partitions = any(ids(name) & sources for name in names)
 
-    def may_match(self, spec_id: int, values: tuple[Any, ...]) -> bool:
-        """Whether some row of a partition may match.
+    def may_match(self, partitions: Sequence[tuple[int, tuple[Any, ...]]]) -> NDArray[np.bool_]:
+        """Whether some row of each partition may match.
+
+        Args:
+            partitions: the id of the spec and the values of each.
 
         Raises:
             PredicateError: a comparison with a partition column is not understood.
         """
-        partition = list(zip(self._fields[spec_id], values, strict=True))
-        return self._asked.holds(lambda kind, name, given: self._leaf(kind, name, given, partition))
+        known = [
+            [
+                (field, _extent(field, value, field.type))
+                for field, value in zip(self._fields[spec_id], values, strict=True)
+                if field.type is not None
+            ]
+            for spec_id, values in partitions
+        ]
+        return self._asked.held(len(known), partial(self._comparison, known))
 
-    def _leaf(
+    def _comparison(
         self,
+        partitions: Sequence[Sequence[tuple[BoundPartitionField, Extent | None]]],
         kind: str,
         name: str | None,
         given: Sequence[Any],
-        partition: list[tuple[BoundPartitionField, Any]],
-    ) -> bool:
+    ) -> NDArray[np.bool_]:
         ids = frozenset[int]() if name is None else self._ids(name)
         if len(ids) > 1 and ids & self._sources:
             raise PredicateError(
                 f"the filter names {str(name)[:200]!r}, which several columns of the table were called, and files are "
                 "partitioned by one of them: use the column's other name, or an adapter"
             )
-        return all(_meets(kind, given, source, value) for source, value in partition if source.id in ids)
+
+        @cache
+        def constants(field: BoundPartitionField) -> list[Any]:
+            return sorted(_ordered(_stored(item, field.type, field)) for item in given)
+
+        may = (
+            all(
+                _meets(kind, partial(constants, field), field, extent)
+                for field, extent in known
+                if field.id in ids
+            )
+            for known in partitions
+        )
+        return np.fromiter(may, np.bool_, len(partitions))
 
 
-def _meets(kind: str, given: Sequence[Any], source: BoundPartitionField, value: Any) -> bool:
-    type_ = source.type
-    if type_ is None:
-        return True
-    extent = _extent(source, value, type_)
+def _meets(
+    kind: str, given: Callable[[], list[Any]], field: BoundPartitionField, extent: Extent | None
+) -> bool:
+    """Whether some value of a partition may meet a comparison; `given` are its constants as `_ordered`, ascending."""
     if extent is None:
         return True
     if extent.is_null:
         return kind in _MET_BY_NULL
     if kind in ("is-null", "not-null"):
         return kind == "not-null"
-    if bucket_count(source.transform) is not None:
+    if bucket_count(field.transform) is not None:
         return True
     if kind in ("is-nan", "not-nan"):
         is_known = isinstance(extent.lower, float)
         return not is_known or math.isnan(extent.lower) == (kind == "is-nan")
-    return _compared(kind, [_stored(item, type_, source) for item in given], extent, type_)
+    constants = given()
+    if kind in ("starts-with", "not-starts-with") and not pa.types.is_string(cast("Any", field.type)):
+        return True
+    return _compared(kind, constants, extent)
 
 
 def _extent(source: BoundPartitionField, value: Any, type_: pa.DataType) -> Extent | None:
@@ -146,23 +176,19 @@ def _unscaled(value: Decimal, scale: int) -> int | Decimal:
     return int(scaled) if scaled == scaled.to_integral_value() else scaled
 
 
-def _compared(kind: str, given: list[Any], extent: Extent, type_: pa.DataType) -> bool:
+def _compared(kind: str, known: list[Any], extent: Extent) -> bool:
     lower, upper = _ordered(extent.lower), _ordered(extent.upper)
     if lower is None:
         return True
     is_one = upper is not None and not extent.upper_is_open and lower == upper
     if kind in ("starts-with", "not-starts-with"):
-        return _starts(kind, given[0], extent, type_, is_one=is_one)
-    known = [_ordered(item) for item in given]
-
-    def within(value: Any) -> bool:
-        if upper is None:
-            return lower <= value
-        return lower <= value < upper if extent.upper_is_open else lower <= value <= upper
-
+        return _starts(kind, known[0], lower, is_one=is_one)
     match kind:
         case "eq" | "in":
-            return any(map(within, known))
+            at = bisect_left(known, lower)
+            if at == len(known) or upper is None:
+                return at < len(known)
+            return known[at] < upper if extent.upper_is_open else known[at] <= upper
         case "not-eq" | "not-in":
             return not (is_one and lower in known)
         case "lt":
@@ -177,10 +203,7 @@ def _compared(kind: str, given: list[Any], extent: Extent, type_: pa.DataType) -
             return True
 
 
-def _starts(kind: str, prefix: Any, extent: Extent, type_: pa.DataType, *, is_one: bool) -> bool:
-    if not isinstance(prefix, str) or not pa.types.is_string(type_):
-        return True
-    text: str = extent.lower
+def _starts(kind: str, prefix: bytes, text: bytes, *, is_one: bool) -> bool:
     if is_one:
         return text.startswith(prefix) == (kind == "starts-with")
     # Every value begins with the text.

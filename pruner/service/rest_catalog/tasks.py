@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -220,18 +220,22 @@ def _planned(
     if isinstance(table, IcebergTable):
         ordinals = table.kept(ordinals, asked, python=python)
     else:
-        ordinals = ordinals[_partitions_kept(table, asked)[table.pinned.data.partition_ordinals[ordinals]]]
+        ordinals = ordinals[_partitions_match(table, asked, table.pinned.data.partition_ordinals[ordinals])]
     return _Kept(ordinals.astype(np.int32), plan.storage_options())
 
 
-def _partitions_kept(table: ServedTable, asked: Filter | None) -> NDArray[np.bool_]:
-    """Which partitions match what clients do not apply themselves: filters over partition columns alone."""
+def _partitions_match(
+    table: ServedTable, asked: Filter | None, at: NDArray[np.int32]
+) -> NDArray[np.bool_] | slice:
+    """Which of some slices, given by their partitions, match filters over partition columns alone: clients do not apply
+    those themselves.
+    """
     names = frozenset(partition.name for partition in table.schema.partitions)
     decides = None if asked is None else asked.on_partitions(names)
     if decides is None:
-        return np.ones(len(table.pinned.data.partitions), np.bool_)
-    values = table.partition_values
-    return np.fromiter(map(decides, values), np.bool_, len(values))
+        return slice(None)
+    used, where = np.unique(at, return_inverse=True)
+    return decides([table.partition_values[number] for number in cast("list[int]", used.tolist())])[where]
 
 
 def _tasks(

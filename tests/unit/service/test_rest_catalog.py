@@ -33,8 +33,8 @@ from pruner.errors import PredicateError
 from pruner.planning.pinned import PinnedSnapshot
 from pruner.schema import Field, TableSchema
 from pruner.service import Settings
-from pruner.service.rest_catalog import tasks
-from pruner.service.rest_catalog.filters import DEEPEST, Filter
+from pruner.service.rest_catalog import filters, tasks
+from pruner.service.rest_catalog.filters import DEEPEST, Filter, plain_value
 from pruner.service.rest_catalog.metadata import ServedTable
 from pruner.service.rest_catalog.schema import client_schema
 from pruner.tables.snapshot import Partitions
@@ -490,3 +490,27 @@ def test_a_transform_of_a_column_keeps_everything(lake: Path) -> None:
     with pytest.raises(PredicateError, match="no such column"):
         Filter({"type": "eq", "term": "ID", "value": 3}, schema, case_sensitive=True).expression()
     Filter({"type": "eq", "term": "ID", "value": 3}, schema, case_sensitive=False).expression()
+
+
+def test_constants_are_read_once_for_all_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of 20,000 values was read anew for each of 400 partitions: 19 seconds."""
+    count = 0
+
+    def counted(value: Any, type_: pa.DataType) -> Any:
+        nonlocal count
+        count += 1
+        return plain_value(value, type_)
+
+    monkeypatch.setattr(filters, "plain_value", counted)
+    schema = TableSchema((Field(("part",), pa.int64(), partition=True),))
+    partitions = [{"part": number} for number in [*range(50), None]]
+    parts: list[Any] = [{"type": "gt", "term": "part", "value": value} for value in range(40, 60)]
+    chain = parts[0]
+    for part in parts[1:]:
+        chain = {"type": "or", "left": chain, "right": part}
+    listed = {"type": "not-in", "term": "part", "values": list(range(30))}
+    both = {"type": "and", "left": chain, "right": listed}
+    decides = Filter(both, schema, case_sensitive=True).on_partitions(frozenset({"part"}))
+    assert decides is not None
+    assert [at for at, is_kept in enumerate(decides(partitions)) if is_kept] == list(range(41, 50))
+    assert count == len(parts) + 30

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
 import requests
+from hypothesis import given
+from hypothesis import strategies as st
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
@@ -123,8 +125,15 @@ def test_names_are_those_of_any_schema(served: Served) -> None:
 
 
 def _decided(content: Any, source: BoundPartitionField, value: Any, ids: tuple[int, ...] = (1,)) -> bool:
+    return _all_decided(content, source, [value], ids)[0]
+
+
+def _all_decided(
+    content: Any, source: BoundPartitionField, values: Sequence[Any], ids: tuple[int, ...] = (1,)
+) -> list[bool]:
     asked = Filter(content, TableSchema(()), case_sensitive=True)
-    return PartitionFilter(asked, lambda _: frozenset(ids), {0: [source]}).may_match(0, (value,))
+    decides = PartitionFilter(asked, lambda _: frozenset(ids), {0: [source]})
+    return decides.may_match([(0, (value,)) for value in values]).tolist()
 
 
 def _leaf(kind: str, value: Any) -> dict[str, Any]:
@@ -161,6 +170,32 @@ def test_partitions_are_decided_as_spark_expects(
 ) -> None:
     assert _decided(content, source, value) == expected
     assert _decided({"type": "not", "child": content}, source, value) or expected or value is None
+
+
+@given(
+    values=st.lists(st.none() | st.integers(-9, 9), max_size=8),
+    wanted=st.lists(st.integers(-90, 90), min_size=1, max_size=6),
+    transform=st.sampled_from(["identity", "truncate[10]"]),
+    negated=st.booleans(),
+)
+def test_partitions_are_decided_together_as_one_by_one(
+    values: list[int | None], wanted: list[int], transform: str, negated: bool
+) -> None:
+    """A list of values says what its values say one by one, and many partitions what each says alone."""
+    field = BoundPartitionField(1, transform, pa.int64())
+    cut = [value if value is None or transform == "identity" else value * 10 for value in values]
+    listed = {"type": "not-in" if negated else "in", "term": "c", "values": wanted}
+    parts = [_leaf("not-eq" if negated else "eq", value) for value in wanted]
+    chain = parts[0]
+    for part in parts[1:]:
+        chain = {"type": "and" if negated else "or", "left": chain, "right": part}
+    found = _all_decided(listed, field, cut)
+    assert found == _all_decided(chain, field, cut)
+    assert found == [_decided(listed, field, value) for value in cut]
+    width = 1 if transform == "identity" else 10
+    for value, may in zip(cut, found, strict=True):
+        rows = [] if value is None else range(value, value + width)
+        assert may == (any((row in wanted) != negated for row in rows) if rows else negated)
 
 
 def test_what_cannot_be_decided_is_refused() -> None:
