@@ -79,7 +79,7 @@ def slice_keys(batch: pa.Table) -> pa.Array[Any]:
 def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
     """Return the slice batch of some slices of a snapshot: local ordinal i is the slice `ordinals[i]`."""
     at = pa.array(ordinals, type=pa.int64())
-    columns = snapshot.columns.take(at)
+    columns = snapshot.rows(at)
     held_columns: dict[str, Any] = {
         "slice_key": snapshot.keys.take(at),
         "partition_path": snapshot.partitions.paths.take(columns.column("partition").combine_chunks()),

@@ -47,6 +47,9 @@ READ_COLUMNS = ("base_file", "base_size", "log_files", "log_size", LOG_INSTANTS)
 """What says what is to be read of a slice, wherever that happens: columns of `SLICE_COLUMNS`, and
 `Snapshot.log_instants` for the slices with log files."""
 
+FEW_FILES = 32
+"""Base files up to which URIs are taken one by one."""
+
 SLICE_KEY_BYTES = 16
 """Length of a slice key: the XXH3-128 of everything that makes a slice unrepeatable (the slice id)."""
 
@@ -246,25 +249,45 @@ class Snapshot:
     def __len__(self) -> int:
         return self.columns.num_rows
 
+    def column(self, name: str) -> pa.ChunkedArray[Any]:
+        """One of `SLICE_COLUMNS`, of all slices."""
+        return self.columns.column(name)
+
+    def rows(self, ordinals: Any, names: Sequence[str] = SLICE_COLUMNS.names) -> pa.Table:
+        """Some of `SLICE_COLUMNS`, of some slices in their order; NULL in all where an ordinal is NULL."""
+        return self.columns.select(list(names)).take(ordinals)
+
+    def value(self, name: str, ordinal: int) -> Any:
+        """What one of `SLICE_COLUMNS` has of one slice, as a value of Python."""
+        return self.columns.column(name)[ordinal].as_py()
+
     @cached_property
     def partition_ordinals(self) -> NDArray[np.int32]:
         """The partition of each slice, as an ordinal into `partitions`."""
-        return as_numpy(self.columns.column("partition"))
+        return as_numpy(self.column("partition"))
 
     @cached_property
     def base_files(self) -> Any:
-        """URIs of the base files in one piece: many are taken of that faster. One by one `columns` has them."""
-        return self.columns.column("base_file").combine_chunks()
+        """URIs of the base files in one piece, NULL for a slice without one."""
+        return self.column("base_file").combine_chunks()
+
+    def files_of(self, ordinals: NDArray[np.intp]) -> Any:
+        """URIs of the base files of some slices, in their order; those without one are left out."""
+        if len(ordinals) <= FEW_FILES:
+            # One by one they are there before Arrow has looked up how to take them.
+            found = (self.value("base_file", ordinal) for ordinal in ordinals.tolist())
+            return text_array([file for file in found if file is not None])
+        return self.base_files.take(positions(ordinals)).drop_null()
 
     @cached_property
     def has_base(self) -> NDArray[np.bool_]:
         """True for each slice that has a base file."""
-        return as_numpy(self.columns.column("base_file").is_valid())
+        return as_numpy(self.column("base_file").is_valid())
 
     @cached_property
     def has_logs(self) -> NDArray[np.bool_]:
         """True for each slice that has log files."""
-        return as_numpy(self.columns.column("log_files").is_valid())
+        return as_numpy(self.column("log_files").is_valid())
 
     @cached_property
     def any_logs(self) -> bool:
@@ -274,7 +297,7 @@ class Snapshot:
     @cached_property
     def coverable(self) -> NDArray[np.bool_]:
         """True for each slice that indexes may cover: settled, with a base file or log files (rule R5)."""
-        unsettled = as_numpy(self.columns.column("unsettled"))
+        unsettled = as_numpy(self.column("unsettled"))
         return (self.has_base | self.has_logs) & ~unsettled
 
     @cached_property
@@ -321,8 +344,17 @@ class Snapshot:
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Size of each slice in bytes, log files included."""
-        base = as_numpy(filled(self.columns.column("base_size"), 0))
-        return base + as_numpy(filled(self.columns.column("log_size"), 0))
+        base = as_numpy(filled(self.column("base_size"), 0))
+        return base + as_numpy(filled(self.column("log_size"), 0))
+
+    @cached_property
+    def total_size(self) -> int:
+        """Size of all slices in bytes, log files included."""
+        return int(self.sizes.sum())
+
+    def size_of(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> int:
+        """Size of some slices in bytes, log files included; they are chosen by ordinals or by a mask."""
+        return int(self.sizes[chosen].sum())
 
     @property
     def slices(self) -> SliceSequence:
@@ -331,8 +363,7 @@ class Snapshot:
 
     def to_read(self, ordinals: NDArray[np.intp]) -> pa.Table:
         """What is to be read of some slices, in their order: columns as `READ_COLUMNS`."""
-        at = positions(ordinals)
-        columns = self.columns.select([name for name in READ_COLUMNS if name != LOG_INSTANTS]).take(at)
+        columns = self.rows(positions(ordinals), [name for name in READ_COLUMNS if name != LOG_INSTANTS])
         # The text is the same for all slices: as a dictionary it is there once.
         logs: Any = columns.column("log_files").combine_chunks()
         codes: Any = number_array(np.zeros(len(ordinals), np.int32), pa.int32(), as_numpy(logs.is_null()))
@@ -387,8 +418,7 @@ class SliceSequence(Sequence[FileSlice]):
 
 
 def _file_slice(snapshot: Snapshot, ordinal: int) -> FileSlice:
-    columns = snapshot.columns
-    row = {name: columns.column(name)[ordinal].as_py() for name in columns.column_names}
+    row = {name: snapshot.value(name, ordinal) for name in SLICE_COLUMNS.names}
     return FileSlice(
         partition_path=snapshot.partitions.paths[row["partition"]].as_py(),
         file_id=row["file_id"],

@@ -315,7 +315,7 @@ def _changes(
     keys, count = snapshot.keys, len(snapshot)
     uris = text_array([lister.uri(file.path) for file in (*gone, *come)])
     # Texts are in the order of their bytes in UTF-8, which is that of their characters.
-    places = compute.search_sorted(snapshot.columns.column("base_file"), uris).to_pylist()
+    places = compute.search_sorted(snapshot.column("base_file"), uris).to_pylist()
     changes = [_Change(at, goes=False, new=number) for number, at in enumerate(places[len(gone) :])]
     for file, at in zip(gone, places, strict=False):
         if at == count or keys[at].as_py() != file.key:
