@@ -260,7 +260,8 @@ def patched(
         None where more than rows would differ: other folders, schemas or columns, or the order of them.
     """
     schemas = snapshot.file_schemas
-    if schemas is None or snapshot.problems or snapshot.unsettled_because:
+    old = snapshot.columns
+    if not isinstance(old, pa.Table) or schemas is None or snapshot.problems or snapshot.unsettled_because:
         return None
     added = _added(snapshot, schemas, lister, come)
     changes = _changes(snapshot, lister, gone, [file for file, _ in come])
@@ -274,7 +275,7 @@ def patched(
         partition, len(snapshot.partitions)
     ):
         return None
-    columns = _spliced_columns(snapshot.columns, rows, runs, partition)
+    columns = _spliced_columns(old, rows, runs, partition)
     keys = _spliced_keys(snapshot, b"".join(file.key for file, _ in come), runs)
     return replace(
         snapshot,
