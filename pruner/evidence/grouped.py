@@ -147,7 +147,7 @@ class GroupedEvidence:
         few = self._sizes[left].sum() + len(self._layout.ungrouped) < FEW * self.count
         if loaded.settles_all and not few:
             return loaded.evidence.possible(leaf, outcome, semantics, None)
-        chosen = np.concatenate([self._members(left), self._layout.ungrouped])
+        chosen = np.concatenate([self._members(left), self._layout.ungrouped], dtype=np.int64)
         without = self._without_record if no_record_possible else None
         answer = np.zeros(self.count, np.bool_) if without is None else without.copy()
         answer[chosen] = _ask(loaded, leaf, outcome, semantics, chosen)
@@ -197,7 +197,7 @@ class GroupedEvidence:
 
 
 def _ask(
-    loaded: LoadedEvidence, leaf: Leaf, outcome: Outcome, semantics: Semantics, slices: NDArray[np.integer]
+    loaded: LoadedEvidence, leaf: Leaf, outcome: Outcome, semantics: Semantics, slices: NDArray[np.int64]
 ) -> Mask:
     """Ask the records about some slices; what has no record stays possible."""
     if loaded.positions is None:
