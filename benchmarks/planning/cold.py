@@ -134,7 +134,7 @@ def _snapshot(count: int, partitions: int) -> Snapshot:
 def _without_every(snapshot: Snapshot, step: int) -> Snapshot:
     kept: Any = pa.array(np.flatnonzero(np.arange(len(snapshot)) % step != 0))
     return Snapshot(
-        "t", snapshot.schema, snapshot.columns.take(kept).combine_chunks(), snapshot.keys.take(kept),
+        "t", snapshot.schema, snapshot.rows(kept).combine_chunks(), snapshot.keys.take(kept),
         snapshot.partitions, snapshot.root,
     )  # fmt: skip
 

@@ -101,7 +101,7 @@ def layouts(
             continue
         ordered: pa.Table = cast("Any", rows).sort_by(field.path[0])
         share_files, share_bytes, kind = _read(ordered, field, tried, questions, segments, files)
-        read = share_bytes * int(snapshot.sizes.sum())
+        read = share_bytes * snapshot.total_size
         if as_it_lies - read >= WORTH * as_it_lies:
             yield LayoutProposal(
                 render_column_path(field.path), kind, share_files * len(snapshot), read, as_it_lies - read
@@ -246,7 +246,7 @@ class Advisor:
         return Advice(
             uri=self._uri,
             files=len(self._snapshot),
-            bytes=int(self._snapshot.sizes.sum()),
+            bytes=self._snapshot.total_size,
             sampled=len(estimator.sampled),
             bytes_now=now,
             bytes_then=then,

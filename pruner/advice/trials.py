@@ -53,7 +53,7 @@ class Candidate:
 
 def subset(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> Snapshot:
     """Some slices of a snapshot, as a snapshot."""
-    columns = snapshot.columns.take(ordinals)
+    columns = snapshot.rows(ordinals)
     keys = snapshot.keys.take(ordinals)
     return replace(
         snapshot, columns=columns.combine_chunks(), keys=keys, file_schemas=None, unsettled_because={}

@@ -49,7 +49,7 @@ def generated_bounds(state: DeltaState, snapshot: Snapshot, about: Field) -> Ite
     """
     if not pa.types.is_timestamp(about.type) or len(about.path) != 1 or not state.protocol.generates_columns:
         return
-    codes: Any = as_numpy(snapshot.columns.column("partition"))
+    codes: Any = as_numpy(snapshot.column("partition"))
     for name, text in generation_expressions(state.metadata).items():
         match = _EXPRESSION.fullmatch(text)
         path = snapshot.schema.find((name,)).path

@@ -183,7 +183,7 @@ class FileFilters:
 
     def _each(self, ask: Any, files: Sequence[Any]) -> list[Any]:
         """Ask about files: one after another on this machine, several at once of a store."""
-        local = self._snapshot.columns.column("base_file")[0].as_py() or "/"
+        local = self._snapshot.value("base_file", 0) or "/"
         if len(files) < 2 or local.startswith(("/", "file:")):
             return list(map(ask, files))
         with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
@@ -232,8 +232,8 @@ class FileFilters:
         return not (blocks & sought.masks == sought.masks).all(axis=2).any()
 
     def _file(self, ordinal: int) -> tuple[str, int]:
-        columns = self._snapshot.columns
-        return columns.column("base_file")[ordinal].as_py(), columns.column("base_size")[ordinal].as_py()
+        snapshot = self._snapshot
+        return snapshot.value("base_file", ordinal), snapshot.value("base_size", ordinal)
 
 
 class _Wanted:

@@ -53,7 +53,7 @@ class GroupLayout(NamedTuple):
     number of its segment. Slices in `ungrouped` have records in segments without groups, which are always read.
     """
 
-    members: NDArray[np.int64]
+    members: NDArray[np.int32]
     offsets: NDArray[np.int64]
     segments: NDArray[np.int64]
     ungrouped: NDArray[np.int64]
@@ -147,13 +147,13 @@ class GroupedEvidence:
         few = self._sizes[left].sum() + len(self._layout.ungrouped) < FEW * self.count
         if loaded.settles_all and not few:
             return loaded.evidence.possible(leaf, outcome, semantics, None)
-        chosen = np.concatenate([self._members(left), self._layout.ungrouped])
+        chosen = np.concatenate([self._members(left), self._layout.ungrouped], dtype=np.int64)
         without = self._without_record if no_record_possible else None
         answer = np.zeros(self.count, np.bool_) if without is None else without.copy()
         answer[chosen] = _ask(loaded, leaf, outcome, semantics, chosen)
         return answer
 
-    def _members(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _members(self, groups: NDArray[np.int64]) -> NDArray[np.int32]:
         sizes = self._sizes[groups]
         before = np.cumsum(sizes) - sizes
         at = np.repeat(self._layout.offsets[groups] - before, sizes) + np.arange(int(sizes.sum()))
@@ -262,13 +262,13 @@ def grouped_evidence(
 
 
 def _layout(grouped: Sequence[SegmentPlacement], ungrouped: Sequence[SegmentPlacement]) -> GroupLayout:
-    members, sizes, segments = [_NONE], [_NONE], [_NONE]
+    members, sizes, segments = [_NONE.astype(np.int32)], [_NONE], [_NONE]
     for number, place in enumerate(grouped):
         assert place.groups is not None
         locals_, of_group = expand(place.groups.firsts, place.groups.counts)
         ordinals = place.ordinals[locals_]
         left = ordinals >= 0
-        members.append(ordinals[left])
+        members.append(ordinals[left].astype(np.int32))  # of millions of slices half the memory
         sizes.append(np.bincount(of_group[left], minlength=len(place.groups.counts)))
         segments.append(np.full(len(place.groups.counts), number))
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])

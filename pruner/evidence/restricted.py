@@ -86,7 +86,7 @@ def from_before(snapshot: Snapshot, about: Field) -> Mask | None:
     since = about.since
     if since is None:
         return None
-    instants = snapshot.columns.column("base_instant")
+    instants = snapshot.column("base_instant")
     later = np.asarray(compute.fill_null(compute.greater(instants, since.instant), False))
     earlier = ~later | snapshot.has_logs
     return earlier if earlier.any() else None

@@ -432,14 +432,14 @@ class PartitionEvidence:
         self._partitions = snapshot.partitions
         self._path = about.path
         self._name = about.name
-        self._ordinals = snapshot.partition_ordinals
-        self.covered: Mask = by_partition.covered[self._ordinals]
+        self._snapshot = snapshot
+        self.covered: Mask = snapshot.spread(by_partition.covered)
         """Slices whose partition has a usable value."""
 
     @property
     def count(self) -> int:
         """Number of slices."""
-        return len(self._ordinals)
+        return len(self._snapshot)
 
     def why_silent(self, semantics: Semantics) -> str | None:
         """Return why an engine is never answered; None where it may be."""
@@ -462,7 +462,7 @@ class PartitionEvidence:
         verdict = self._by_partition.possible(leaf, outcome, semantics, None)
         if verdict is None:
             return None
-        return verdict[self._ordinals if at is None else self._ordinals[at]]
+        return self._snapshot.spread(verdict) if at is None else verdict[self._snapshot.partitions_of(at)]
 
 
 def partition_evidence(snapshot: Snapshot, about: Field) -> PartitionEvidence | None:

@@ -70,7 +70,7 @@ def look_at(source: TableSource, instant: str) -> Snapshot:
 def _require_each_once(source: TableSource, snapshot: Snapshot) -> None:
     """Refuse a snapshot in which two slices are of one file: its rows would count twice."""
     seen: set[str] = set()
-    for uri in snapshot.columns.column("base_file").drop_null().to_pylist():
+    for uri in snapshot.column("base_file").drop_null().to_pylist():
         file = _straight(str(uri))
         if file in seen:
             raise TableError(

@@ -231,7 +231,7 @@ class KeyReader:
 
         Rows that are deleted apart are left out of all.
         """
-        uri = self._snapshot.columns.column("base_file")[ordinal].as_py()
+        uri = self._snapshot.value("base_file", ordinal)
         file = opened(uri, self._options)
         there: set[str] = set(file.schema_arrow.names)
         in_file = [field for field in self._fields if field.in_file]

@@ -130,11 +130,11 @@ def _told(keys: pa.Table, numbers: NDArray[np.int64], pairs: Pairs, snapshot: Sn
     at = np.where(is_new, 0, np.repeat(starts, times) + within)
     ordinals: Any = arrow.array(pairs.slices[at] if len(pairs.slices) else at, pa.int64(), mask=is_new)
     told: Any = _taken(keys, rows)
-    columns = snapshot.columns
-    paths = snapshot.partitions.paths.take(columns.column("partition").take(ordinals).combine_chunks())
+    rows = snapshot.rows(ordinals, ("partition", *LOCATION.names[1:]))
+    paths = snapshot.partitions.paths.take(rows.column("partition").combine_chunks())
     for name, column in zip(
         LOCATION.names,
-        (paths, *(columns.column(name).take(ordinals) for name in LOCATION.names[1:])),
+        (paths, *(rows.column(name) for name in LOCATION.names[1:])),
         strict=True,
     ):
         told = told.append_column(name, column)

@@ -239,7 +239,7 @@ class Indexing:
             already=0,
             uncoverable=int(np.count_nonzero(~snapshot.coverable)),
             files=int(np.count_nonzero(taken)),
-            bytes=int(snapshot.sizes[taken].sum()),
+            bytes=snapshot.size_of(taken),
             dry_run=True,
             problems=dict(snapshot.problems),
             estimate=cost,
@@ -327,7 +327,7 @@ class Indexing:
             already=int(np.count_nonzero(taken & ~to_read)),
             uncoverable=int(np.count_nonzero(in_scope & ~snapshot.coverable)),
             files=int(np.count_nonzero(to_read)),
-            bytes=int(snapshot.sizes[to_read].sum()),
+            bytes=snapshot.size_of(to_read),
             dry_run=dry_run,
             problems=dict(snapshot.problems),
             resumed=resumed,
@@ -419,7 +419,7 @@ def is_forced(options: dict[str, str]) -> bool:
 
 def _is_judged(snapshot: Snapshot) -> bool:
     """Tell whether a table is so large that an index can hurt."""
-    return int(snapshot.sizes.sum()) > SMALL_TABLE_BYTES
+    return snapshot.total_size > SMALL_TABLE_BYTES
 
 
 def _type_to_refresh(definition: IndexDefinition) -> IndexType:
@@ -451,7 +451,7 @@ def _changed(snapshot: Snapshot, now: Snapshot, targets: list[_Target]) -> Itera
     gone = locate(now.keys, snapshot.keys) < 0
     for each in {target.target.definition.uuid: target for target in targets}.values():
         for ordinal in np.flatnonzero(each.missing & gone):
-            uri = snapshot.columns.column("base_file")[int(ordinal)].as_py()
+            uri = snapshot.value("base_file", int(ordinal))
             reason = "the file changed while it was read: refresh the index again"
             yield Failure(uri, each.target.definition.name, reason)
 

@@ -325,11 +325,11 @@ def changed_files(metadata: MetadataTable, snapshot: Snapshot) -> list[str]:
     if not batches:
         return []
     recorded = pa.concat_tables(batches)
-    here = relative_files(snapshot.columns.column("base_file"), snapshot.root)
+    here = relative_files(snapshot.column("base_file"), snapshot.root)
     indexed = compute.is_in(here, value_set=recorded.column("base_file").combine_chunks())
     known = compute.is_in(snapshot.keys, value_set=recorded.column("slice_key").combine_chunks())
     changed = compute.and_(indexed.combine_chunks(), compute.invert(known))
-    uris = snapshot.columns.column("base_file").filter(changed).to_pylist()
+    uris = snapshot.column("base_file").filter(changed).to_pylist()
     return [f"{uri} {_CHANGED}" for uri in uris]
 
 

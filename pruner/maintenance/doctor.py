@@ -89,7 +89,7 @@ def examine(
 def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> Iterator[Finding]:
     """Tell of the listing that a snapshot took, and of slices that no index may cover."""
     finding = (
-        f"{source.format} table, {counted(len(snapshot), snapshot.noun)}, {snapshot.sizes.sum() / 1e6:,.2f} MB, "
+        f"{source.format} table, {counted(len(snapshot), snapshot.noun)}, {snapshot.total_size / 1e6:,.2f} MB, "
         f"listed in {seconds * 1e3:,.0f} ms"
     )
     if len(snapshot):
@@ -112,7 +112,7 @@ def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> It
 
 def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
     """Tell of files about which an engine and pruner's rule differ: only one of them takes them for the table's."""
-    taken = set(snapshot.columns.column("base_file").to_pylist())
+    taken = set(snapshot.column("base_file").to_pylist())
     try:
         others = other_files(source.roots, source.storage_options, taken)
     except PrunerError as error:
@@ -157,12 +157,12 @@ def _named(places: list[str]) -> str:
 
 def probe_data(source: TableSource, snapshot: Snapshot) -> Finding:
     """Read the footer of the first base file, as a build does."""
-    column = snapshot.columns.column("base_file")
+    column = snapshot.column("base_file")
     ordinal = next((at for at, uri in enumerate(column) if uri.is_valid), None)
     if ordinal is None:
         return Finding("read", Level.OK, "there is no base file to read")
     uri: str = column[ordinal].as_py()
-    size = snapshot.columns.column("base_size")[ordinal].as_py()
+    size = snapshot.value("base_size", ordinal)
     started = time.monotonic()
     try:
         with pq.ParquetFile(open_for_arrow(uri, size, source.storage_options)) as file:

@@ -93,8 +93,8 @@ def estimate(
     ]
     if not tables:
         return None
-    table_bytes = int(snapshot.sizes[taken].sum())
-    times = table_bytes / max(int(snapshot.sizes[ordinals].sum()), 1)
+    table_bytes = snapshot.size_of(taken)
+    times = table_bytes / max(snapshot.size_of(ordinals), 1)
     counts = {render_column_path(request.field.path): _values(request, table) for request, table in tables}
     rows = max((counted[1] for counted in counts.values() if counted is not None), default=0)
     return _judged(

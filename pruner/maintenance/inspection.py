@@ -158,11 +158,10 @@ def entries(
 
 def _of_slices(evidence: CountingEvidence, snapshot: Snapshot, prefix: str) -> Iterator[IndexEntry]:
     """One entry for each slice, by the keys of RFC-37."""
-    columns: Any = snapshot.columns
     for ordinal in np.flatnonzero(evidence.covered).tolist():
-        path: Any = snapshot.partitions.paths[columns.column("partition")[ordinal].as_py()]
-        base_file: str | None = columns.column("base_file")[ordinal].as_py()
-        name = columns.column("file_id")[ordinal].as_py() if base_file is None else base_file
+        path: Any = snapshot.partitions.paths[snapshot.value("partition", ordinal)]
+        base_file: str | None = snapshot.value("base_file", ordinal)
+        name = snapshot.value("file_id", ordinal) if base_file is None else base_file
         file = name.rpartition("/")[2]
         key = file_key(path.as_py(), file)
         if key.startswith(prefix):
@@ -193,9 +192,8 @@ def _may_start(start: str, prefix: str) -> bool:
 
 
 def _place(snapshot: Snapshot, ordinal: int) -> str:
-    columns: Any = snapshot.columns
-    path: Any = snapshot.partitions.paths[columns.column("partition")[ordinal].as_py()]
-    return place(path.as_py(), columns.column("file_id")[ordinal].as_py())
+    path: Any = snapshot.partitions.paths[snapshot.value("partition", ordinal)]
+    return place(path.as_py(), snapshot.value("file_id", ordinal))
 
 
 def _positions(

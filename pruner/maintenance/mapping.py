@@ -184,7 +184,7 @@ class Cartographer:
         return TableMap(
             uri,
             len(self._snapshot),
-            int(self._snapshot.sizes.sum()),
+            self._snapshot.total_size,
             tuple(self._coverage()),
             tuple(held_columns),
             undrawn=tuple(map(str, refused)),

@@ -7,7 +7,7 @@ log has the checksum of all from the footer on, the tail. So a reader that has t
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from pruner.metadata.log import checksum_of
 from pruner.metadata.pages import PartialFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pruner.metadata.state import SegmentEntry
     from pruner.storage.store import Store
@@ -40,45 +40,64 @@ def piece_checksums(body: bytes | memoryview) -> bytes:
     return np.array([xxhash.xxh3_64_intdigest(piece) for piece in pieces], "<u8").tobytes()
 
 
+REMEDY: Final = "drop the index and create it again"
+"""What to do about a damaged segment of an index."""
+
+
+class Blocks(NamedTuple):
+    """How a segment is cut whose readers take some of its rows: the rows of each block, which are neighbours."""
+
+    rows: tuple[int, ...]
+
+
 class RangedSegment:
-    """A segment of which columns are read one by one. Threads may share it.
+    """A segment of which columns are read one by one, of all row groups or of some. Threads may share it.
+
+    Attributes:
+        names: of its columns.
+        rows: of each row group.
+        described: the metadata of its footer.
 
     Raises:
         FormatError: its tail is not what was committed.
         StorageError: it cannot be read.
     """
 
-    def __init__(self, store: Store, entry: SegmentEntry) -> None:
+    def __init__(self, store: Store, entry: SegmentEntry, remedy: str = REMEDY) -> None:
+        """Read the footer; `remedy` says what to do about damage."""
         self._store = store
         self._entry = entry
+        self._remedy = remedy
         self._where = f"{store.uri}/{entry.path}"
-        tail = _tail(store, entry, self._where)
+        tail = _tail(store, entry, self._where, remedy)
         self._body = entry.size - len(tail)
         try:
             parquet: Any = pq  # whose stubs leave types open
             self._metadata = parquet.read_metadata(pa.BufferReader(tail))
-            self.names: list[str] = self._metadata.schema.to_arrow_schema().names
+            self.schema: pa.Schema = self._metadata.schema.to_arrow_schema()
         except (pa.ArrowException, OSError):
-            raise FormatError(
-                f"the segment {self._where} has no footer: drop the index and create it again"
-            ) from None
-        described: dict[bytes, bytes] = self._metadata.metadata or {}
-        self._checksums = np.frombuffer(described.get(PIECES_KEY, b""), "<u8")
+            raise FormatError(f"the segment {self._where} has no footer: {remedy}") from None
+        self.names: list[str] = self.schema.names
+        groups = range(self._metadata.num_row_groups)
+        self.rows: tuple[int, ...] = tuple(self._metadata.row_group(number).num_rows for number in groups)
+        self.described: Mapping[bytes, bytes] = self._metadata.metadata or {}
+        self._checksums = np.frombuffer(self.described.get(PIECES_KEY, b""), "<u8")
         if len(self._checksums) != -(-self._body // PIECE_BYTES) or self._metadata.num_rows != entry.rows:
             raise FormatError(f"the footer of the segment {self._where} is about other bytes")
         self.nbytes = 2 * len(tail)  # of the footer in Arrow's form, roughly
 
-    def read(self, names: Sequence[str]) -> pa.Table:
-        """Return some columns of all rows.
+    def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
+        """Return some columns of all rows, or of those of some row groups.
 
         Raises:
             FormatError: what was read is not what was committed.
             StorageError: it cannot be read.
         """
-        source = pa.PythonFile(cast("Any", self._parts(names)), mode="r")
+        chosen = list(range(len(self.rows)) if groups is None else groups)
+        source = pa.PythonFile(cast("Any", self._parts(names, chosen)), mode="r")
         try:
             file: Any = pq.ParquetFile(source, metadata=self._metadata)
-            table: pa.Table = file.read(columns=list(names), use_threads=False)
+            table: pa.Table = file.read_row_groups(chosen, columns=list(names), use_threads=False)
         except (pa.ArrowException, OSError):
             raise FormatError(f"columns of the segment {self._where} cannot be read") from None
         return table.replace_schema_metadata(None)
@@ -105,9 +124,15 @@ class RangedSegment:
             data.append(part.read(high - low))
         return data
 
-    def _parts(self, names: Sequence[str]) -> PartialFile:
-        """The bytes of some columns, verified."""
-        return self._read_pieces(sorted({piece for name in names for piece in self._pieces_of(name)}))
+    def _parts(self, names: Sequence[str], groups: Sequence[int]) -> PartialFile:
+        """The bytes of some columns of some row groups, verified."""
+        places = [self.names.index(name) for name in names]
+        pieces: set[int] = set()
+        for group in groups:
+            for place in places:
+                first, behind, _ = self._chunk(group, place)
+                pieces.update(range(first // PIECE_BYTES, -(-behind // PIECE_BYTES)))
+        return self._read_pieces(sorted(pieces))
 
     def _read_pieces(self, numbers: Sequence[int]) -> PartialFile:
         """Some ascending pieces, verified."""
@@ -118,34 +143,31 @@ class RangedSegment:
             for position, number in enumerate(run.tolist()):
                 piece = data[position * PIECE_BYTES : (position + 1) * PIECE_BYTES]
                 if xxhash.xxh3_64_intdigest(piece) != int(self._checksums[number]):
-                    raise FormatError(
-                        f"the segment {self._where} fails its checksum: drop the index and create it again"
-                    )
+                    raise FormatError(f"the segment {self._where} fails its checksum: {self._remedy}")
         return PartialFile([start for start, _ in ranges], parts, self._entry.size)
-
-    def _pieces_of(self, name: str) -> range:
-        first, behind, _ = self._bytes_of(name)
-        return range(first // PIECE_BYTES, -(-behind // PIECE_BYTES))
 
     def _bytes_of(self, name: str) -> tuple[int, int, bool]:
         """Where a column begins and ends, and whether its bytes are as they were before they were written."""
-        position = self.names.index(name)
-        first, behind, plain = self._body, 0, True
-        for number in range(self._metadata.num_row_groups):
-            chunk = self._metadata.row_group(number).column(position)
-            start = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
-            first, behind = min(first, start), max(behind, start + chunk.total_compressed_size)
-            plain &= chunk.compression == "UNCOMPRESSED"
+        place = self.names.index(name)
+        chunks = [self._chunk(group, place) for group in range(len(self.rows))] or [(self._body, 0, True)]
+        firsts, ends, plain = zip(*chunks, strict=True)
+        return min(firsts), max(ends), all(plain)
+
+    def _chunk(self, group: int, place: int) -> tuple[int, int, bool]:
+        """The same of a column of one row group. Each column has one leaf, so that its place is that of its bytes."""
+        chunk = self._metadata.row_group(group).column(place)
+        first = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
+        behind = first + chunk.total_compressed_size
         if not 0 <= first <= behind <= self._body:
             raise FormatError(f"the footer of the segment {self._where} names bytes that it does not have")
-        return first, behind, plain
+        return first, behind, chunk.compression == "UNCOMPRESSED"
 
     def _range(self, first: int, last: int) -> tuple[int, int]:
         start = first * PIECE_BYTES
         return start, min((last + 1) * PIECE_BYTES, self._body) - start
 
 
-def _tail(store: Store, entry: SegmentEntry, where: str) -> bytes:
+def _tail(store: Store, entry: SegmentEntry, where: str, remedy: str) -> bytes:
     tail = entry.tail
     if tail is None or not 0 < tail.size <= entry.size:
         raise FormatError(f"the segment {where} cannot be read in parts")
@@ -154,15 +176,29 @@ def _tail(store: Store, entry: SegmentEntry, where: str) -> bytes:
         raise FormatError(f"the segment {where} has {info.size} bytes where {entry.size} were written")
     data = store.get_range(entry.path, entry.size - tail.size, tail.size)
     if checksum_of(data) != tail.checksum:
-        raise FormatError(f"the segment {where} fails its checksum: drop the index and create it again")
+        raise FormatError(f"the segment {where} fails its checksum: {remedy}")
     return data
 
 
-def written(table: pa.Table, options: dict[str, Any], row_group_rows: int) -> tuple[bytes, int]:
-    """Write a table as such a segment; returns the file and the size of its tail."""
+def _with_own_words(part: pa.Table) -> pa.Table:
+    """Rows of a table whose dictionaries have no more than these rows need."""
+    schema: Any = part.schema
+    for place, field in enumerate(schema):
+        if pa.types.is_dictionary(field.type):
+            column: Any = part.column(place).cast(field.type.value_type).dictionary_encode()
+            part = part.set_column(place, field, column.cast(field.type))
+    return part
+
+
+def written(table: pa.Table, options: dict[str, Any], groups: Sequence[int]) -> tuple[bytes, int]:
+    """Write a table as such a segment, in row groups of so many rows; returns the file and the size of its tail."""
     sink = io.BytesIO()
     writer: Any = pq.ParquetWriter(sink, table.schema, **options)
-    writer.write_table(table, row_group_size=row_group_rows)
+    start = 0
+    for rows in groups:
+        part = table.slice(start, rows)
+        writer.write_table(part if len(groups) == 1 else _with_own_words(part), row_group_size=max(rows, 1))
+        start += rows
     body = sink.tell()
     writer.add_key_value_metadata({PIECES_KEY: piece_checksums(sink.getbuffer()[:body])})
     writer.close()

@@ -18,7 +18,7 @@ from pruner.metadata import ranged
 from pruner.metadata.definitions import digest_runs, now
 from pruner.metadata.log import checksum_of
 from pruner.metadata.pages import PAGES, write_pages
-from pruner.metadata.ranged import RANGED_FROM
+from pruner.metadata.ranged import RANGED_FROM, Blocks
 from pruner.metadata.state import FILES, FORMAT_VERSION, Run, SegmentEntry, Tail
 from pruner.storage.store import LargerError
 
@@ -79,7 +79,7 @@ def slice_keys(batch: pa.Table) -> pa.Array[Any]:
 def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
     """Return the slice batch of some slices of a snapshot: local ordinal i is the slice `ordinals[i]`."""
     at = pa.array(ordinals, type=pa.int64())
-    columns = snapshot.columns.take(at)
+    columns = snapshot.rows(at)
     held_columns: dict[str, Any] = {
         "slice_key": snapshot.keys.take(at),
         "partition_path": snapshot.partitions.paths.take(columns.column("partition").combine_chunks()),
@@ -109,11 +109,12 @@ def write_segment(
     field: tuple[str, ...] | None,
     batch: SegmentEntry | None,
     in_parts: bool = False,
-    layout: PageLayout | None = None,
+    layout: PageLayout | Blocks | None = None,
 ) -> SegmentEntry:
     """Write a segment under a name of its own; nobody sees it before its entry is committed.
 
-    With `in_parts` a large one is written so that readers may take single columns of it.
+    With `in_parts` a large one is written so that readers may take single columns of it; `layout` says how it
+    is cut where readers take pages or blocks.
 
     Raises:
         StorageError: it is larger than readers accept, or the store failed.
@@ -125,8 +126,10 @@ def write_segment(
     described = _described(table, identifier, partition, definition, field, batch)
     tail: Tail | None = None
     pages: SegmentEntry | None = None
-    if in_parts and table.nbytes >= RANGED_FROM:
-        data, tail_size = ranged.written(described, _bits_as_they_are(table), ROW_GROUP_ROWS)
+    if isinstance(layout, Blocks) or (in_parts and table.nbytes >= RANGED_FROM):
+        blocks = layout.rows if isinstance(layout, Blocks) else _row_groups(table)
+        options = _bits_as_they_are(table) if layout is None else _in_blocks(table)
+        data, tail_size = ranged.written(described, options, blocks)
         tail = Tail(size=tail_size, checksum=checksum_of(data[-tail_size:]))
     elif layout is not None:
         data, directory = write_pages(described, layout)
@@ -196,6 +199,24 @@ def _bits_as_they_are(table: pa.Table) -> dict[str, Any]:
         "write_statistics": [field.name for field in schema if field.name not in raw],
         "write_page_checksum": True,
         "data_page_size": 1 << 30,
+    }
+
+
+def _row_groups(table: pa.Table) -> list[int]:
+    """The rows of each row group where nothing else decides."""
+    starts = range(0, table.num_rows, ROW_GROUP_ROWS)
+    return [min(ROW_GROUP_ROWS, table.num_rows - start) for start in starts]
+
+
+def _in_blocks(table: pa.Table) -> dict[str, Any]:
+    """How a saved snapshot is written: keys, which are random, are there as they are, and nobody asks for extremes."""
+    schema: Any = table.schema
+    keys = {field.name for field in schema if pa.types.is_fixed_size_binary(field.type)}
+    return {
+        "compression": {field.name: "none" if field.name in keys else "zstd" for field in schema},
+        "use_dictionary": [field.name for field in schema if pa.types.is_dictionary(field.type)],
+        "write_statistics": False,
+        "write_page_checksum": True,
     }
 
 

@@ -21,9 +21,10 @@ from pruner.limits import LOG_ENTRY_BYTES
 from pruner.metadata import cleanup, log, receipts, segments
 from pruner.metadata.definitions import now
 from pruner.metadata.pages import PagedSegment
+from pruner.metadata.ranged import Blocks, RangedSegment
 from pruner.metadata.state import FILES, FORMAT_VERSION, NewerFormatError, SavedSnapshot, State, refuse_newer
 from pruner.storage.store import NotFoundError, RefusedError
-from pruner.tables.source import SavedLook
+from pruner.tables.source import BlockSource, SavedLook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -276,7 +277,7 @@ class MetadataTable:
         field: tuple[str, ...] | None = None,
         batch: SegmentEntry | None = None,
         in_parts: bool = False,
-        layout: PageLayout | None = None,
+        layout: PageLayout | Blocks | None = None,
     ) -> SegmentEntry:
         """Write a segment and return its entry; it is invisible until a commit adds the entry to the state.
 
@@ -288,7 +289,8 @@ class MetadataTable:
             batch: the `files` segment whose local ordinals are in the column `__slice`; None in "files"
             alone.
             in_parts: whether readers take single columns of it.
-            layout: how the records are cut into pages, of which a directory is written as well; None for no pages.
+            layout: how the records are cut into pages, of which a directory is written as well, or a snapshot is cut
+            into blocks; None for neither.
         """
         return segments.write_segment(
             self.store,
@@ -328,6 +330,15 @@ class MetadataTable:
             FormatError: its bytes are not those that were committed.
         """
         return segments.read_saved(self.store, saved.segment)
+
+    def saved_blocks(self, saved: SavedSnapshot) -> RangedSegment:
+        """Return the blocks of the last snapshot, of which the directory alone was read and verified.
+
+        Raises:
+            FormatError: it has no blocks, or the directory is not what was committed.
+            StorageError: it cannot be read.
+        """
+        return RangedSegment(self.store, saved.segment, segments.SAVED_REMEDY)
 
     def unreferenced(self) -> list[ObjectInfo]:
         """What `cleanup.unreferenced` finds: files that the newest state does not refer to."""
@@ -393,10 +404,16 @@ class LastSnapshot:
             state = self._metadata.state()
             saved = state.last_snapshot
             if saved is not None and state.matches(self._source.identity()):
-                self._source.resume(SavedLook(saved.id, self._metadata.read_saved(saved)))
+                self._take_up(saved)
         except (FormatError, StorageError) as error:
             _log.debug("%s is listed from scratch: %s", self._source.root, error)
         return state
+
+    def _take_up(self, saved: SavedSnapshot) -> None:
+        if saved.segment.tail is not None and isinstance(self._source, BlockSource):
+            self._source.resume_blocks(saved.id, self._metadata.saved_blocks(saved))
+        else:
+            self._source.resume(SavedLook(saved.id, self._metadata.read_saved(saved)))
 
     def keep(self) -> None:
         """Save the source's last look in the metadata table, unless it is there already or there are no indexes.
@@ -421,7 +438,9 @@ class LastSnapshot:
         look = self._source.saved(state.last_snapshot.id if state.last_snapshot is not None else None)
         if look is None:
             return None
-        return SavedSnapshot(id=look.id, segment=self._metadata.write_segment(FILES, look.table))
+        layout = Blocks(look.blocks) if look.blocks else None
+        segment = self._metadata.write_segment(FILES, look.table, layout=layout)
+        return SavedSnapshot(id=look.id, segment=segment)
 
 
 def with_snapshot(state: State, saved: SavedSnapshot | None) -> State:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pruner.arrow import positions
 from pruner.showing.words import counted
 from pruner.tables.snapshot import SliceSequence
 
@@ -52,7 +51,7 @@ class Answer:
     @property
     def files(self) -> list[str]:
         """URIs of the base files of these slices."""
-        return self.snapshot.base_files.take(positions(self.rest)).drop_null().to_pylist()
+        return self.snapshot.files_of(self.rest).to_pylist()
 
     @property
     def told(self) -> str:

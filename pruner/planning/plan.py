@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import number_array, text_array
 from pruner.errors import TableError
 from pruner.expr.bound.fields import unknowns
 from pruner.planning.answer import FirstRows, Order
@@ -92,9 +91,6 @@ class AnswersRows(Protocol):
     def first_values(self, order: Order) -> FirstRows | None:
         """See `Plan.first_values`; None where all slices are needed."""
         ...
-
-
-FEW_FILES = 32
 
 
 class Plan:
@@ -229,14 +225,9 @@ class Plan:
                 "some file groups to read have log files, so their base files alone are not the table's content: "
                 'use plan.slices, or ask with Semantics(scan_mode="read_optimized")'
             )
-        files: Any = self.snapshot.columns.column("base_file")
-        if self.kept <= FEW_FILES:
-            # One by one they are there before Arrow has looked up how to take them.
-            file_names = (files[ordinal].as_py() for ordinal in self.ordinals.tolist())
-            return text_array([file for file in file_names if file is not None])
         if self.kept == self.total:
             return self.snapshot.base_files.drop_null()
-        return self.snapshot.base_files.take(number_array(self.ordinals, pa.int64())).drop_null()
+        return self.snapshot.files_of(self.ordinals)
 
     @property
     def files(self) -> FileSequence:

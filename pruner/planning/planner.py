@@ -398,7 +398,7 @@ class Planner:
             costs = [deferred.cost(question, survivors.at) for question in open_questions]
             question = open_questions.pop(int(np.argmin(costs)))
             names = {source.index: source.using for source in question.sources}
-            size = int(self._snapshot.sizes[survivors.ordinals()].sum())
+            size = self._snapshot.size_of(survivors.ordinals())
             if min(costs) > row_level.WORTH_READING * size:
                 reason = f"{megabytes(min(costs))} of it would be read to save {megabytes(size)} at most"
                 progress.decline(question.part, names, reason)

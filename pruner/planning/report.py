@@ -124,12 +124,12 @@ class PlanFacts:
     @cached_property
     def bytes_total(self) -> int:
         """Size of all slices in bytes, logs included."""
-        return int(self.snapshot.sizes.sum())
+        return self.snapshot.total_size
 
     @cached_property
     def bytes_kept(self) -> int:
         """Size of the slices to read in bytes, logs included."""
-        return int(self.snapshot.sizes[self.ordinals].sum())
+        return self.snapshot.size_of(self.ordinals)
 
 
 def report_dict(facts: PlanFacts) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class RowLevel:
 
     def _may_bring_together(self, at: Ordinals) -> bool:
         """Tell whether the rows of some slices are worth reading to drop some of them; says so where they are not."""
-        if self._bytes_of_rows(at) > WORTH_READING * self._snapshot.sizes[at].sum():
+        if self._bytes_of_rows(at) > WORTH_READING * self._snapshot.size_of(at):
             self.notes[
                 "bitmaps of rows are too large beside the files that they could leave out: not read"
             ] = None

@@ -90,7 +90,11 @@ class Views:
         """
         asked = time.monotonic()
         with self._lock:
-            if self._view is not None and self._looked_at > asked - self._max_staleness:
+            if (
+                self._view is not None
+                and self._looked_at > asked - self._max_staleness
+                and not self._view.snapshot.lost
+            ):
                 return self._view
             started = time.monotonic()
             # The first look reads the state, too: a plan need not ask for it twice.

@@ -63,8 +63,8 @@ def normal_path(path: str) -> str:
 
 def slice_keys(snapshot: Snapshot) -> bytes:
     """Return the keys of all slices in the order of their ordinals, 16 bytes each."""
-    files = snapshot.columns.column("base_file").to_pylist()
-    sizes = snapshot.columns.column("base_size").to_pylist()
+    files = snapshot.column("base_file").to_pylist()
+    sizes = snapshot.column("base_size").to_pylist()
     return b"".join(
         NO_KEY if file is None or size is None else file_key(file, size)
         for file, size in zip(files, sizes, strict=True)

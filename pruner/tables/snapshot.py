@@ -47,6 +47,61 @@ READ_COLUMNS = ("base_file", "base_size", "log_files", "log_size", LOG_INSTANTS)
 """What says what is to be read of a slice, wherever that happens: columns of `SLICE_COLUMNS`, and
 `Snapshot.log_instants` for the slices with log files."""
 
+RUNS_FROM = 100_000
+"""Slices from which on neighbours of one partition are looked at together."""
+
+FEW_SIZES = 65_536
+"""Slices that are not read yet, up to which sizes are read of these slices alone."""
+
+FEW_FILES = 32
+"""Base files up to which URIs are taken one by one."""
+
+
+@runtime_checkable
+class UnreadColumns(Protocol):
+    """Columns of slices that are read when they are asked for; `SLICE_COLUMNS` says which there are.
+
+    What cannot be read is what the table says itself, or an error: no slice is ever left out.
+
+    Attributes:
+        lost: whether some cannot be read any more and the table has other slices now.
+    """
+
+    lost: bool
+
+    @property
+    def num_rows(self) -> int:
+        """The number of slices."""
+        ...
+
+    @property
+    def total_size(self) -> int:
+        """Size of all slices in bytes, log files included."""
+        ...
+
+    @property
+    def partition_runs(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The partitions of neighbouring slices as ordinals, and the number of slices of each of them."""
+        ...
+
+    def column(self, name: str) -> pa.ChunkedArray[Any]:
+        """A column of all slices.
+
+        Raises:
+            TableError: it cannot be read, and the table has other slices now.
+            StorageError: the store refuses to be read.
+        """
+        ...
+
+    def is_there(self, name: str) -> NDArray[np.bool_]:
+        """Tell for each slice whether a column has a value; raises as `column` does."""
+        ...
+
+    def rows(self, ordinals: Any, names: Sequence[str]) -> pa.Table:
+        """Some columns of some slices, in their order, NULL where an ordinal is NULL; raises as `column` does."""
+        ...
+
+
 SLICE_KEY_BYTES = 16
 """Length of a slice key: the XXH3-128 of everything that makes a slice unrepeatable (the slice id)."""
 
@@ -225,7 +280,7 @@ class Snapshot:
 
     id: str
     schema: TableSchema
-    columns: pa.Table
+    columns: pa.Table | UnreadColumns
     keys: pa.Array[Any]
     partitions: Partitions
     root: str
@@ -246,25 +301,88 @@ class Snapshot:
     def __len__(self) -> int:
         return self.columns.num_rows
 
+    def column(self, name: str) -> pa.ChunkedArray[Any]:
+        """One of `SLICE_COLUMNS`, of all slices."""
+        return self.columns.column(name)
+
+    @property
+    def lost(self) -> bool:
+        """Whether not all can be read that is known of these slices, so that the table has to be looked at anew."""
+        return not isinstance(self.columns, pa.Table) and self.columns.lost
+
+    def rows(self, ordinals: Any, names: Sequence[str] = SLICE_COLUMNS.names) -> pa.Table:
+        """Some of `SLICE_COLUMNS`, of some slices in their order; NULL in all where an ordinal is NULL."""
+        if not isinstance(self.columns, pa.Table):
+            return self.columns.rows(ordinals, names)
+        return self.columns.select(list(names)).take(ordinals)
+
+    def value(self, name: str, ordinal: int) -> Any:
+        """What one of `SLICE_COLUMNS` has of one slice, as a value of Python."""
+        if not isinstance(self.columns, pa.Table):
+            return self.columns.rows(positions([ordinal]), (name,)).column(0)[0].as_py()
+        return self.columns.column(name)[ordinal].as_py()
+
+    def _is_there(self, name: str) -> NDArray[np.bool_]:
+        if not isinstance(self.columns, pa.Table):
+            return self.columns.is_there(name)
+        return as_numpy(self.columns.column(name).is_valid())
+
     @cached_property
     def partition_ordinals(self) -> NDArray[np.int32]:
         """The partition of each slice, as an ordinal into `partitions`."""
-        return as_numpy(self.columns.column("partition"))
+        return as_numpy(self.column("partition"))
+
+    @cached_property
+    def _partition_runs(self) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
+        """The partitions of neighbouring slices with their number; None where that is no shorter."""
+        if len(self) < RUNS_FROM:
+            return None
+        if not isinstance(self.columns, pa.Table):
+            return self.columns.partition_runs
+        ordinals = self.partition_ordinals
+        starts = np.flatnonzero(np.diff(ordinals, prepend=-1))
+        if len(starts) > len(ordinals) // 64:
+            return None
+        return ordinals[starts], np.diff(starts, append=len(ordinals))
+
+    def spread(self, by_partition: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """What holds of each partition, for each slice."""
+        runs = self._partition_runs
+        if runs is None:
+            return by_partition[self.partition_ordinals]
+        return np.repeat(by_partition[runs[0]], runs[1])
+
+    def partitions_of(self, ordinals: NDArray[np.intp]) -> NDArray[np.int32]:
+        """The partition of some slices."""
+        runs = None if isinstance(self.columns, pa.Table) else self._partition_runs
+        if runs is None:
+            return self.partition_ordinals[ordinals]
+        return runs[0][np.searchsorted(np.cumsum(runs[1]), ordinals, side="right")]
 
     @cached_property
     def base_files(self) -> Any:
-        """URIs of the base files in one piece: many are taken of that faster. One by one `columns` has them."""
-        return self.columns.column("base_file").combine_chunks()
+        """URIs of the base files in one piece, NULL for a slice without one."""
+        return self.column("base_file").combine_chunks()
+
+    def files_of(self, ordinals: NDArray[np.intp]) -> Any:
+        """URIs of the base files of some slices, in their order; those without one are left out."""
+        if not isinstance(self.columns, pa.Table):
+            return self.rows(positions(ordinals), ("base_file",)).column(0).combine_chunks().drop_null()
+        if len(ordinals) <= FEW_FILES:
+            # One by one they are there before Arrow has looked up how to take them.
+            found = (self.value("base_file", ordinal) for ordinal in ordinals.tolist())
+            return text_array([file for file in found if file is not None])
+        return self.base_files.take(positions(ordinals)).drop_null()
 
     @cached_property
     def has_base(self) -> NDArray[np.bool_]:
         """True for each slice that has a base file."""
-        return as_numpy(self.columns.column("base_file").is_valid())
+        return self._is_there("base_file")
 
     @cached_property
     def has_logs(self) -> NDArray[np.bool_]:
         """True for each slice that has log files."""
-        return as_numpy(self.columns.column("log_files").is_valid())
+        return self._is_there("log_files")
 
     @cached_property
     def any_logs(self) -> bool:
@@ -274,7 +392,7 @@ class Snapshot:
     @cached_property
     def coverable(self) -> NDArray[np.bool_]:
         """True for each slice that indexes may cover: settled, with a base file or log files (rule R5)."""
-        unsettled = as_numpy(self.columns.column("unsettled"))
+        unsettled = as_numpy(self.column("unsettled"))
         return (self.has_base | self.has_logs) & ~unsettled
 
     @cached_property
@@ -321,8 +439,20 @@ class Snapshot:
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Size of each slice in bytes, log files included."""
-        base = as_numpy(filled(self.columns.column("base_size"), 0))
-        return base + as_numpy(filled(self.columns.column("log_size"), 0))
+        base = as_numpy(filled(self.column("base_size"), 0))
+        return base + as_numpy(filled(self.column("log_size"), 0))
+
+    @cached_property
+    def total_size(self) -> int:
+        """Size of all slices in bytes, log files included."""
+        return int(self.sizes.sum()) if isinstance(self.columns, pa.Table) else self.columns.total_size
+
+    def size_of(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> int:
+        """Size of some slices in bytes, log files included; they are chosen by ordinals or by a mask."""
+        if isinstance(self.columns, pa.Table) or chosen.dtype == np.bool_ or len(chosen) > FEW_SIZES:
+            return int(self.sizes[chosen].sum())
+        rows = self.rows(positions(chosen), ("base_size", "log_size"))
+        return sum(int(as_numpy(filled(column, 0)).sum()) for column in rows.columns)
 
     @property
     def slices(self) -> SliceSequence:
@@ -331,8 +461,7 @@ class Snapshot:
 
     def to_read(self, ordinals: NDArray[np.intp]) -> pa.Table:
         """What is to be read of some slices, in their order: columns as `READ_COLUMNS`."""
-        at = positions(ordinals)
-        columns = self.columns.select([name for name in READ_COLUMNS if name != LOG_INSTANTS]).take(at)
+        columns = self.rows(positions(ordinals), [name for name in READ_COLUMNS if name != LOG_INSTANTS])
         # The text is the same for all slices: as a dictionary it is there once.
         logs: Any = columns.column("log_files").combine_chunks()
         codes: Any = number_array(np.zeros(len(ordinals), np.int32), pa.int32(), as_numpy(logs.is_null()))
@@ -387,8 +516,7 @@ class SliceSequence(Sequence[FileSlice]):
 
 
 def _file_slice(snapshot: Snapshot, ordinal: int) -> FileSlice:
-    columns = snapshot.columns
-    row = {name: columns.column(name)[ordinal].as_py() for name in columns.column_names}
+    row = {name: snapshot.value(name, ordinal) for name in SLICE_COLUMNS.names}
     return FileSlice(
         partition_path=snapshot.partitions.paths[row["partition"]].as_py(),
         file_id=row["file_id"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -15,10 +15,51 @@ SAVED_METADATA = b"pruner.snapshot"
 
 
 class SavedLook(NamedTuple):
-    """A look at a table in a form that can be stored: the id of the snapshot, and what the format makes of it."""
+    """A look at a table in a form that can be stored: the id of the snapshot, and what the format makes of it.
+
+    `blocks` are the rows of parts that readers may take one by one; none where the look is always read whole.
+    """
 
     id: str
     table: pa.Table
+    blocks: tuple[int, ...] = ()
+
+
+class SavedBlocks(Protocol):
+    """A look that was stored in blocks. Whatever is read of it is verified.
+
+    Attributes:
+        schema: of `SavedLook.table`.
+        described: the metadata of that schema.
+        rows: of each block.
+    """
+
+    schema: pa.Schema
+    described: Mapping[bytes, bytes]
+    rows: tuple[int, ...]
+
+    def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
+        """Return some columns of some blocks; None for all blocks.
+
+        Raises:
+            FormatError: what was read is not what was stored.
+            StorageError: it cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
+class BlockSource(Protocol):
+    """A source that can start from a look of which it reads blocks only when they are asked for."""
+
+    def resume_blocks(self, saved_id: str, blocks: SavedBlocks) -> None:
+        """Start from a look that another process stored in blocks: as `TableSource.resume`.
+
+        Raises:
+            FormatError: what was read of it is not what was stored.
+            StorageError: it cannot be read.
+        """
+        ...
 
 
 @runtime_checkable

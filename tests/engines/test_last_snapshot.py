@@ -14,6 +14,7 @@ import pruner
 from pruner.metadata.state import State
 from pruner.metadata.table import MetadataTable
 from pruner.storage.opening import open_store
+from pruner.tables.hudi import saved as saved_looks
 from pruner.tables.hudi import source
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.listing.files import LocalLister
@@ -163,7 +164,7 @@ def test_what_another_version_kept_is_listed(
     """Another version may take other slices for settled."""
     path = hudi_tables.copy("mor_v9", tmp_path)
     indexed(path)
-    monkeypatch.setattr(source, "__version__", "9.9.9")
+    monkeypatch.setattr(saved_looks, "__version__", "9.9.9")
     listings.count = 0
     assert_same(pruner.open_table(str(path)).snapshot().data, HudiSource(str(path)).snapshot())
     assert listings.count == 2

@@ -108,7 +108,7 @@ def grant_to(ask: Ask, name: str, table: Table, snapshot: Snapshot) -> bool:
         StorageError: this DuckDB cannot read such a store.
     """
     bases = np.flatnonzero(snapshot.has_base)
-    file = snapshot.columns.column("base_file")[int(bases[0])].as_py() if len(bases) else None
+    file = snapshot.value("base_file", int(bases[0])) if len(bases) else None
     return grant(ask, name, snapshot.root, table.storage_options, file)
 
 

@@ -179,9 +179,9 @@ def _widened(pinned: Pinned) -> str | None:
 
 def _rows(pinned: Pinned, shadow: Shadow) -> int:
     """Rows of the first file, of which DuckDB takes the others to be; a guess where that would be a request."""
-    uri: str = pinned.snapshot.data.columns.column("base_file")[0].as_py()
+    uri: str = pinned.snapshot.data.value("base_file", 0)
     if is_remote(uri):
-        size: int = pinned.snapshot.data.columns.column("base_size")[0].as_py()
+        size: int = pinned.snapshot.data.value("base_size", 0)
         return 1 + size // (_BYTES * len(pinned.shape.columns))
     try:
         row: Any = shadow.with_connection(

@@ -236,7 +236,7 @@ class PlanReader:
 
 def _files(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> list[tuple[str, int | None]]:
     """The URIs and sizes of the base files of some slices."""
-    chosen = snapshot.columns.select(["base_file", "base_size"]).take(positions(ordinals))
+    chosen = snapshot.rows(positions(ordinals), ("base_file", "base_size"))
     uris: list[Any] = chosen.column(0).to_pylist()
     sizes: list[Any] = chosen.column(1).to_pylist()
     return list(zip(uris, sizes, strict=True))

@@ -277,7 +277,7 @@ def has_further_keys(snapshot: Snapshot, shape: ScanShape) -> bool:
     keys = [path for _, _, path in shape.columns if path is not None]
     if not keys or not shape.native_folders:
         return False
-    uri: str = snapshot.columns.column("base_file")[int(np.flatnonzero(snapshot.has_base)[0])].as_py()
+    uri: str = snapshot.value("base_file", int(np.flatnonzero(snapshot.has_base)[0]))
     return sum("=" in folder for folder in uri.split("/")[:-1]) != len(keys)
 
 

@@ -106,14 +106,14 @@ class FileTypes:
     ) -> FileColumns | None:
         known = self._columns.get(id(schema))
         if known is None:
-            uri: str = snapshot.columns.column("base_file")[ordinal].as_py()
+            uri: str = snapshot.value("base_file", ordinal)
             # Kept with its schema, whose identity would be another's otherwise.
             known = self._columns[id(schema)] = schema, describe(uri, schema.names) or unasked(schema.names)
         return known[1]
 
     def _of(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> list[pa.Schema | None]:
         """The schema of each base file; None for what cannot be read."""
-        chosen = snapshot.columns.take(positions(ordinals))
+        chosen = snapshot.rows(positions(ordinals), ("base_file", "base_size"))
         uris: list[Any] = chosen.column("base_file").to_pylist()
         sizes: list[Any] = chosen.column("base_size").to_pylist()
         schemas = self._read(dict(zip(uris, sizes, strict=True)))

@@ -103,7 +103,7 @@ def _plan_of_one(table: Table) -> Plan | None:
     """A plan that reads one base file, the first that indexes may cover; None where there is none."""
     snapshot = table.snapshot().data
     readable = np.flatnonzero(snapshot.coverable)
-    files = snapshot.columns.column("base_file")
+    files = snapshot.column("base_file")
     first = next((ordinal for ordinal in readable if files[int(ordinal)].is_valid), None)
     if first is None:
         return None

@@ -149,7 +149,7 @@ class RecordIndexLookup(KeyLookup):
             self._notes[_UNKNOWN_KEYS] = None
             return None
         places = list(set(located.values()))
-        ids = self._snapshot.columns.column("file_id").combine_chunks()
+        ids = self._snapshot.column("file_id").combine_chunks()
         ordinals: list[int | None] = compute.index_in(
             pa.array([place.file_id for place in places], pa.string()), value_set=ids
         ).to_pylist()
@@ -220,7 +220,7 @@ class KeyFilterLookup(KeyLookup):
         mask = np.ones(len(asked), np.bool_)
         files = self._files(asked)
         filters = self._indexes.filters
-        to_read, whole = filters.bytes_of(len(files)), int(self._snapshot.sizes[asked].sum())
+        to_read, whole = filters.bytes_of(len(files)), self._snapshot.size_of(asked)
         if to_read > max(WORTH_READING * whole, FEW_BYTES):
             self._notes["its filters are not small beside the files that they could save"] = None
             return None
@@ -233,7 +233,7 @@ class KeyFilterLookup(KeyLookup):
         snapshot = self._snapshot
         slices: Any = pa.array(ordinals, pa.int64())
         partitions: Any = pa.array(snapshot.partition_ordinals[ordinals], pa.int64())
-        uris: list[Any] = snapshot.columns.column("base_file").take(slices).to_pylist()
+        uris: list[Any] = snapshot.rows(slices, ("base_file",)).column(0).to_pylist()
         paths: list[Any] = snapshot.partitions.paths.take(partitions).to_pylist()
         plain = ~snapshot.has_logs[ordinals]
         return {

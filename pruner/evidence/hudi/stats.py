@@ -44,8 +44,8 @@ class FilesOfSlices:
         paths: list[Any] = snapshot.partitions.paths.to_pylist()
         ids: Any = pa.array([partition_id(path).decode() for path in paths], pa.string())
         partitions = ids.take(pa.array(snapshot.partition_ordinals))
-        bases: Any = snapshot.columns.column("base_file").combine_chunks()
-        logs: Any = snapshot.columns.column("log_files").combine_chunks()
+        bases: Any = snapshot.column("base_file").combine_chunks()
+        logs: Any = snapshot.column("log_files").combine_chunks()
         of_base = np.flatnonzero(np.asarray(bases.is_valid()))
         of_log = np.asarray(compute.list_parent_indices(logs)).astype(np.int64)
         uris = pa.concat_arrays([bases.drop_null(), compute.list_flatten(logs)])
@@ -114,7 +114,7 @@ def _doubted_slices(indexes: HudiIndexes, snapshot: Snapshot) -> Iterator[tuple[
         yield _APPENDED, snapshot.has_logs
     changed = indexes.schema_changed_at
     if changed:
-        instants: Any = snapshot.columns.column("base_instant")
+        instants: Any = snapshot.column("base_instant")
         later = compute.fill_null(compute.greater_equal(instants, changed), False)
         yield _RENAMED, ~np.asarray(later)
 

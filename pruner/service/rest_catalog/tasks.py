@@ -75,7 +75,7 @@ class RowCounts:
         """
         missing = ordinals[self._known[ordinals] < 0]
         if len(missing):
-            files = self._snapshot.columns.select(["base_file", "base_size"]).take(positions(missing))
+            files = self._snapshot.rows(positions(missing), ("base_file", "base_size"))
             stored: list[list[Any]] = [files.column(name).to_pylist() for name in files.column_names]
             with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
                 counted = list(threads.map(partial(_rows, storage_options), *stored))
@@ -247,7 +247,7 @@ def _tasks(
     python: bool,
 ) -> list[dict[str, Any]]:
     data = table.pinned.data
-    files = data.columns.select(["base_file", "base_size"]).take(positions(ordinals))
+    files = data.rows(positions(ordinals), ("base_file", "base_size"))
     uris: list[Any] = files.column("base_file").to_pylist()
     sizes: list[Any] = files.column("base_size").to_pylist()
     at = data.partition_ordinals[ordinals]

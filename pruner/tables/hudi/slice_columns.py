@@ -237,6 +237,10 @@ class HudiColumns:
         )
         return paths, old, new
 
+    def with_partitions(self, paths: tuple[str, ...], ordinals: NDArray[np.int32]) -> HudiColumns:
+        """Return the same slices with their partitions as ordinals among other paths."""
+        return replace(self, paths=paths, columns=_with_partitions(self.columns, ordinals))
+
     def stored(self) -> pa.Table:
         """Return the slices as `STORED_COLUMNS`."""
         partition = arrow.DictionaryArray.from_arrays(

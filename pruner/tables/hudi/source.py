@@ -9,27 +9,25 @@ from __future__ import annotations
 import json
 import logging
 import re
-from base64 import b64decode, b64encode
 from dataclasses import dataclass
-from importlib.metadata import version
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pyarrow as pa
 
 from pruner.arrow import MANY_SLICES, give_back_memory, text_array
-from pruner.errors import StorageError, TableError
+from pruner.errors import FormatError, StorageError, TableError
 from pruner.showing.words import FILE_GROUP
 from pruner.storage.opening import open_store
 from pruner.tables.hudi.avro_schema import arrow_schema, converted_by_hudi_rs
+from pruner.tables.hudi.blocks import StoredSlices
 from pruner.tables.hudi.following import NotFollowedError, follow
 from pruner.tables.hudi.full import list_table, refuse_escape
 from pruner.tables.hudi.merging.hudi_rs import PlainRoot, hudi_rs
 from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache
-from pruner.tables.hudi.properties import HudiProperties, parse_properties, read_properties
+from pruner.tables.hudi.properties import HudiProperties, read_properties
+from pruner.tables.hudi.saved import load, load_blocks, save
 from pruner.tables.hudi.schema import SchemaHistory, as_it_was, checked_by_writes, table_schema
-from pruner.tables.hudi.slice_columns import STORED_COLUMNS, HudiColumns
 from pruner.tables.hudi.timeline import Timeline, folders_read, newest_schema_file, read_timeline, refusing
 from pruner.tables.partitions import (
     DEFAULT_PARTITION,
@@ -39,8 +37,7 @@ from pruner.tables.partitions import (
     typed,
 )
 from pruner.tables.snapshot import Partitions, Snapshot, Watched
-from pruner.tables.source import SAVED_METADATA, SavedLook, WriteOnceSource
-from pruner.version import __version__
+from pruner.tables.source import SavedLook, WriteOnceSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +45,8 @@ if TYPE_CHECKING:
     import hudi
 
     from pruner.schema import Field, TableSchema
+    from pruner.tables.hudi.slice_columns import HudiColumns
+    from pruner.tables.source import SavedBlocks
 
 # Partition values of Hudi tables: what a partition path says about the rows below it.
 #
@@ -138,69 +137,6 @@ def _cast(column: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any] | None:
         return None
 
 
-# A look at a Hudi table as it is stored between processes: the slices as columns, the timeline beside them.
-#
-# It is trusted only by the versions that wrote it: another pruner may tell settled slices from others by other rules,
-# and another hudi-rs may list other files.
-
-
-class _About(msgspec.Struct, frozen=True):
-    """What is no column: who wrote it, the timeline with the bytes of its properties in Base64, reasons and counts."""
-
-    written_by: str
-    properties: str
-    names: tuple[str, ...]
-    history: tuple[str, ...]
-    schemas: tuple[str, ...]
-    unsettled: dict[str, int]
-
-
-# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
-_ABOUT = msgspec.json.Decoder(_About)
-
-
-def _writer() -> str:
-    return f"hudi pruner {__version__} hudi-rs {version('hudi')}"
-
-
-def save(timeline: Timeline, columns: HudiColumns) -> SavedLook:
-    """Return a look in the form that is stored."""
-    about = _About(
-        _writer(),
-        b64encode(timeline.properties.raw).decode(),
-        timeline.names,
-        timeline.history,
-        timeline.schemas,
-        dict(columns.unsettled),
-    )
-    table = columns.stored().replace_schema_metadata({SAVED_METADATA: msgspec.json.encode(about)})
-    return SavedLook(timeline.id(), table)
-
-
-def load(saved: SavedLook, root: str) -> tuple[Timeline, HudiColumns] | None:
-    """Return timeline and slices of a stored look at the table that lies at `root`; None where it is not ours.
-
-    Args:
-        saved: what was stored, its bytes verified already.
-        root: where the table lies now.
-    """
-    try:
-        about = _ABOUT.decode((saved.table.schema.metadata or {}).get(SAVED_METADATA, b""))
-        if about.written_by != _writer() or not saved.table.schema.equals(STORED_COLUMNS):
-            return None
-        raw = b64decode(about.properties, validate=True)
-    except (msgspec.MsgspecError, ValueError):
-        return None
-    properties = HudiProperties(parse_properties(raw.decode("utf-8", "replace")), raw)
-    timeline = Timeline(properties, about.names, about.history, about.schemas)
-    if timeline.id() != saved.id:
-        return None
-    try:
-        return timeline, HudiColumns.from_stored(root, saved.table, about.unsettled)
-    except pa.ArrowException:
-        return None
-
-
 ATTEMPTS = 5
 """How often a table that changes while it is listed is listed again."""
 
@@ -213,7 +149,7 @@ class _Known:
     """The slices at some moment, from which a later one can be followed."""
 
     timeline: Timeline
-    columns: HudiColumns
+    columns: HudiColumns | StoredSlices
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +158,7 @@ class _Look:
 
     timeline: Timeline
     snapshot: Snapshot
-    columns: HudiColumns | None
+    columns: HudiColumns | StoredSlices | None
 
     @property
     def known(self) -> _Known | None:
@@ -259,21 +195,33 @@ class HudiSource(WriteOnceSource):
             known = self._known
         if known is None or known.timeline.id() == stored:
             return None
-        return save(known.timeline, known.columns)
+        return save(known.timeline, _in_full(known.columns))
 
     def resume(self, saved: SavedLook) -> None:
         """Take up slices and timeline of another process: see `TableSource`."""
-        loaded = load(saved, self.root)
+        self._start_from(load(saved, self.root))
+
+    def resume_blocks(self, saved_id: str, blocks: SavedBlocks) -> None:
+        """Take up the timeline of another process, and slices that are read when they are asked for."""
+        self._start_from(load_blocks(saved_id, blocks, self.root, self._listed))
+
+    def _start_from(self, loaded: tuple[Timeline, HudiColumns | StoredSlices] | None) -> None:
         with self._lock:
             if self._known is None and loaded is not None:
                 self._known = _Known(*loaded)
+
+    def _listed(self, timeline: Timeline) -> HudiColumns:
+        """The slices as of a timeline that may be older than the newest one."""
+        return list_table(self._store, self.storage_options, timeline, None, None)
 
     def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
         """Read the timeline and list the slices if it changed: see `TableSource`; no footer is ever read."""
         with self._lock:
             timeline = read_timeline(self._store)
+            if previous is not None and previous.lost:
+                previous = None
             last = self._last
-            if last is None or last.timeline != timeline:
+            if last is None or last.timeline != timeline or last.snapshot.lost:
                 if previous is not None and previous.root == self.root and previous.id == timeline.id():
                     last = _Look(timeline, previous, None)
                 else:
@@ -362,19 +310,22 @@ class HudiSource(WriteOnceSource):
         id_ = timeline.id() if as_of is None else f"{timeline.id()}@{as_of}"
         return _Look(timeline, _snapshot(id_, columns, schema, timeline), columns)
 
-    def _followed(self, timeline: Timeline) -> HudiColumns | None:
+    def _followed(self, timeline: Timeline) -> HudiColumns | StoredSlices | None:
         """The slices by what was known and what commits did since; None where that is not the same as listing them."""
         if self._known is None:
             return None
         before, columns = self._known.timeline, self._known.columns
+        if isinstance(columns, StoredSlices) and columns.lost:
+            return None
         if before == timeline:
             return columns
         try:
+            columns = columns.read_all() if isinstance(columns, StoredSlices) else columns
             changes = follow(self._store, before, timeline, columns.slice_of)
             for entry in changes.values():
                 refuse_escape(self.root, entry)
             return columns.changed(changes, before)
-        except (NotFollowedError, StorageError) as reason:
+        except (NotFollowedError, FormatError, StorageError) as reason:
             _log.debug("%s is listed in full: %s", self.root, reason)
             return None
 
@@ -418,7 +369,13 @@ def _schema_as_of(table: hudi.HudiTable, instant: str) -> str | None:
     return None
 
 
-def _snapshot(id_: str, columns: HudiColumns, schema: TableSchema, timeline: Timeline) -> Snapshot:
+def _in_full(columns: HudiColumns | StoredSlices) -> HudiColumns:
+    return columns.all_read() if isinstance(columns, StoredSlices) else columns
+
+
+def _snapshot(
+    id_: str, columns: HudiColumns | StoredSlices, schema: TableSchema, timeline: Timeline
+) -> Snapshot:
     return Snapshot(
         noun=FILE_GROUP,
         id=id_,

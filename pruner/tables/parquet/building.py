@@ -260,7 +260,8 @@ def patched(
         None where more than rows would differ: other folders, schemas or columns, or the order of them.
     """
     schemas = snapshot.file_schemas
-    if schemas is None or snapshot.problems or snapshot.unsettled_because:
+    old = snapshot.columns
+    if not isinstance(old, pa.Table) or schemas is None or snapshot.problems or snapshot.unsettled_because:
         return None
     added = _added(snapshot, schemas, lister, come)
     changes = _changes(snapshot, lister, gone, [file for file, _ in come])
@@ -274,7 +275,7 @@ def patched(
         partition, len(snapshot.partitions)
     ):
         return None
-    columns = _spliced_columns(snapshot.columns, rows, runs, partition)
+    columns = _spliced_columns(old, rows, runs, partition)
     keys = _spliced_keys(snapshot, b"".join(file.key for file, _ in come), runs)
     return replace(
         snapshot,
@@ -315,7 +316,7 @@ def _changes(
     keys, count = snapshot.keys, len(snapshot)
     uris = text_array([lister.uri(file.path) for file in (*gone, *come)])
     # Texts are in the order of their bytes in UTF-8, which is that of their characters.
-    places = compute.search_sorted(snapshot.columns.column("base_file"), uris).to_pylist()
+    places = compute.search_sorted(snapshot.column("base_file"), uris).to_pylist()
     changes = [_Change(at, goes=False, new=number) for number, at in enumerate(places[len(gone) :])]
     for file, at in zip(gone, places, strict=False):
         if at == count or keys[at].as_py() != file.key:

@@ -92,7 +92,7 @@ def least_alike(snapshot: Snapshot) -> tuple[str, str, frozenset[str]] | None:
     if schemas is None:
         return None
     names = list(map(_names, schemas.distinct))
-    partitions, ordinals = snapshot.columns.column("partition").to_numpy(), schemas.ordinals
+    partitions, ordinals = snapshot.column("partition").to_numpy(), schemas.ordinals
     of_folder: dict[str, frozenset[str]] = {}
     for partition, ordinal in sorted(set(zip(partitions.tolist(), ordinals.tolist(), strict=True))):
         path: str = snapshot.partitions.paths[partition].as_py()

@@ -242,7 +242,7 @@ class ParquetSource:
 
     def _files_at(self, look: _Look, chosen: NDArray[np.bool_]) -> list[FileVersion]:
         """Some files of a look. Identities are worked out for those alone: a text for each file costs less."""
-        uris = set(look.snapshot.columns.column("base_file").filter(truth_array(chosen)).to_pylist())
+        uris = set(look.snapshot.column("base_file").filter(truth_array(chosen)).to_pylist())
         facts: list[list[Fact]] = []
         for lister, each in zip(self._listers, look.facts, strict=True):
             start = lister.uri("")

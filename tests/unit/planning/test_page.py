@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pruner
+from pruner.arrow import positions
 from pruner.expr.semantics import Semantics
 from pruner.planning.report import PlanFacts, plan_page
 from pruner.planning.survivors import Survivors
@@ -110,7 +111,7 @@ def test_an_empty_table(tmp_path: Path) -> None:
     none = Snapshot(
         "s",
         snapshot.schema,
-        snapshot.columns.slice(0, 0),
+        snapshot.rows(positions([])),
         snapshot.keys.slice(0, 0),
         snapshot.partitions,
         "r",

@@ -55,7 +55,7 @@ def test_the_bits_of_another_order_are_no_bits_for_keys_that_are_known(copies: t
     """A restarted worker may list the files of the same snapshot in another order."""
     snapshot = pruner.open_table(copies[0]).snapshot().data
     turned = np.arange(len(snapshot))[::-1]
-    other = replace(snapshot, columns=snapshot.columns.take(pa.array(turned, pa.int64())))
+    other = replace(snapshot, columns=snapshot.rows(pa.array(turned, pa.int64())))
     cache = KeyCache()
     first, second = cache.of("first", snapshot), cache.of("first", other)
     assert first.id != second.id

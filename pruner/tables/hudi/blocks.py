@@ -1,0 +1,369 @@
+"""The slices of a large Hudi table as blocks: a process reads those that it is asked about, and the rest never.
+
+A block is a run of neighbouring slices: whole partitions, or a part of one that is large. The directory says of each
+block what most questions come to, and what its slices have to be. So a block that cannot be read, or holds other
+slices than the directory says, is noticed. Then the table is listed, and the slices have to be the very ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from pruner.arrow import arrow, as_numpy, filled, nulls, number_array, truth_array
+from pruner.errors import FormatError, StorageError, TableError
+from pruner.tables.hudi.slice_columns import STORED_COLUMNS, HudiColumns
+from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.tables.source import SavedBlocks
+
+    Mask = NDArray[np.bool_]
+
+BLOCK_SLICES = 16_384
+"""Slices of a block at most."""
+
+BLOCKS_FROM = 1 << 18
+"""Slices from which on a snapshot is stored in blocks: fewer are there sooner than anything is gained by that."""
+
+HELD_BLOCKS: Final = 16
+"""Blocks that are held when they have been read: some 4 MB each."""
+
+_AT_ONCE = 64
+"""Blocks of which the keys are read together."""
+
+_log = logging.getLogger("pruner")
+
+
+class Block(msgspec.Struct, frozen=True):
+    """What is known of a block: its partitions with the number of slices in each, a digest of the keys, bytes of data,
+    and whether all slices are settled, all have a base file, and some has log files.
+    """
+
+    partitions: tuple[tuple[str, int], ...]
+    keys: str
+    size: int
+    all_settled: bool
+    all_based: bool
+    any_logs: bool
+
+    @property
+    def rows(self) -> int:
+        """The number of slices."""
+        return sum(count for _, count in self.partitions)
+
+
+def directory(columns: HudiColumns) -> list[Block]:
+    """Cut the slices of a table into blocks."""
+    table = columns.columns
+    partition: NDArray[np.int32] = as_numpy(table.column("partition"))
+    has_base = as_numpy(table.column("base_file").is_valid())
+    has_logs = as_numpy(table.column("log_files").is_valid())
+    unsettled = as_numpy(table.column("unsettled"))
+    data = as_numpy(filled(table.column("base_size"), 0)) + as_numpy(filled(table.column("log_size"), 0))
+    blocks: list[Block] = []
+    for start, stop in _cuts(partition):
+        ordinals, counts = np.unique(partition[start:stop], return_counts=True)
+        found: list[int] = ordinals.tolist()
+        paths = [columns.paths[ordinal] for ordinal in found]
+        blocks.append(
+            Block(
+                partitions=tuple(zip(paths, counts.tolist(), strict=True)),
+                keys=_digest(columns.keys, start, stop),
+                size=int(data[start:stop].sum()),
+                all_settled=not unsettled[start:stop].any(),
+                all_based=bool(has_base[start:stop].all()),
+                any_logs=bool(has_logs[start:stop].any()),
+            )
+        )
+    return blocks
+
+
+def _cuts(partition: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
+    """Where blocks begin and end: with a partition, unless that is too large for one."""
+    begins = np.append(np.flatnonzero(np.diff(partition, prepend=-1)), len(partition))
+    start = 0
+    while start < len(partition):
+        most = start + BLOCK_SLICES
+        # The last partition that ends within the block; a larger one is cut.
+        end = int(begins[np.searchsorted(begins, most, side="right") - 1])
+        stop = end if end > start else min(most, len(partition))
+        yield start, stop
+        start = stop
+
+
+def _digest(keys: pa.Array[Any], start: int, stop: int) -> str:
+    data: Any = keys.buffers()[1]
+    held = memoryview(data)[(keys.offset + start) * SLICE_KEY_BYTES : (keys.offset + stop) * SLICE_KEY_BYTES]
+    return xxhash.xxh3_128_hexdigest(held)
+
+
+class StoredSlices:
+    """The slices of a stored look: directory and keys are there, blocks are read when they are asked for.
+
+    It stands for `HudiColumns`, and is the columns of the snapshot as well: see `UnreadColumns`. Threads may share it.
+
+    Attributes:
+        root: where the table lies now.
+        paths: the partition paths, sorted.
+        keys: the slice keys.
+        unsettled: the number of unsettled slices by the reason.
+        lost: whether a block is lost and the table has other slices now, so that a new look is needed.
+
+    Raises:
+        FormatError: the directory is not about these blocks.
+        StorageError: they cannot be read.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        blocks: Sequence[Block],
+        stored: SavedBlocks,
+        unsettled: Mapping[str, int],
+        listed: Callable[[], HudiColumns],
+    ) -> None:
+        """`listed` lists the table as of the same moment."""
+        self.root = root
+        self.unsettled = unsettled
+        self.lost = False
+        self._blocks = blocks
+        self._stored = stored
+        self._listed = listed
+        if tuple(block.rows for block in blocks) != stored.rows:
+            raise FormatError(f"the saved snapshot of {root} does not have the blocks of its directory")
+        self._starts = np.cumsum([0, *stored.rows])
+        runs = [run for block in blocks for run in block.partitions]
+        self.paths = tuple(dict.fromkeys(path for path, _ in runs))
+        self._ordinal_of = {path: ordinal for ordinal, path in enumerate(self.paths)}
+        self._runs = (
+            np.array([self._ordinal_of[path] for path, _ in runs], np.int32),
+            np.array([count for _, count in runs], np.int64),
+        )
+        self.keys = self._read_keys()
+        self._lock = Lock()
+        self._held: OrderedDict[int, HudiColumns] = OrderedDict()
+        self._all: HudiColumns | None = None
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @property
+    def num_rows(self) -> int:
+        """The number of slices."""
+        return len(self)
+
+    @property
+    def columns(self) -> StoredSlices:
+        """What gives the columns: this."""
+        return self
+
+    @cached_property
+    def any_logs(self) -> bool:
+        """True if some slice has log files."""
+        return any(block.any_logs for block in self._blocks)
+
+    @property
+    def total_size(self) -> int:
+        """Size of all slices in bytes, log files included."""
+        return sum(block.size for block in self._blocks)
+
+    @property
+    def partition_runs(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The partitions of neighbouring slices as ordinals, and the number of slices of each of them."""
+        return self._runs
+
+    def column(self, name: str) -> pa.ChunkedArray[Any]:
+        """A column of all slices; only what the directory does not tell is read."""
+        if self._all is None:
+            known = self._known(name)
+            if known is not None:
+                return arrow.chunked_array([known])
+        return self.all_read().columns.column(name)
+
+    def is_there(self, name: str) -> Mask:
+        """Tell for each slice whether it has a base file, or log files: any value in a column that may be NULL."""
+        if self._all is None and name == "base_file":
+            if all(block.all_based for block in self._blocks):
+                return np.ones(len(self), np.bool_)
+            name = "base_size"  # which is there with the file
+        elif self._all is None and name == "log_files" and not self.any_logs:
+            return np.zeros(len(self), np.bool_)
+        return as_numpy(self.column(name).is_valid())
+
+    def rows(self, ordinals: Any, names: Sequence[str]) -> pa.Table:
+        """Some columns of some slices, in their order; NULL where an ordinal is NULL."""
+        if self._all is None:
+            at: NDArray[np.int64] = as_numpy(pa.array(ordinals, pa.int64()).drop_null())
+            numbers = np.unique(np.searchsorted(self._starts, at, side="right") - 1)
+            inside = not len(at) or (at.min() >= 0 and at.max() < len(self))
+            if inside and len(numbers) <= HELD_BLOCKS:
+                blocks = [self._block(number) for number in numbers.tolist()]
+                if self._all is None:
+                    return self._taken(blocks, numbers, ordinals, names)
+        return self.all_read().columns.select(list(names)).take(ordinals)
+
+    def _taken(
+        self, blocks: list[HudiColumns], numbers: NDArray[np.intp], ordinals: Any, names: Sequence[str]
+    ) -> pa.Table:
+        """Rows of some blocks: as ordinals among their slices alone."""
+        starts, counts = self._starts[numbers], self._starts[numbers + 1] - self._starts[numbers]
+        empty: Any = SLICE_COLUMNS.empty_table()
+        rows: Any = pa.concat_tables([empty, *(block.columns for block in blocks)]).select(list(names))
+        chosen: Any = pa.array(ordinals, pa.int64())
+        at = as_numpy(chosen.fill_null(0))
+        if not len(numbers):  # all of them are NULL
+            return pa.table([nulls(len(at), field.type) for field in rows.schema], schema=rows.schema)
+        which = np.maximum(np.searchsorted(starts, at, side="right") - 1, 0)
+        local = at - starts[which] + (np.cumsum(counts) - counts)[which]
+        return rows.take(number_array(local, pa.int64(), as_numpy(chosen.is_null())))
+
+    def all_read(self) -> HudiColumns:
+        """All slices, read or else listed.
+
+        Raises:
+            TableError: they can be neither read nor listed as they were.
+            StorageError: the store refuses.
+        """
+        if self._all is None:
+            try:
+                self._all = self.read_all()
+            except (FormatError, StorageError) as error:
+                self._mend(error)
+            assert self._all is not None
+            with self._lock:
+                self._held.clear()
+        return self._all
+
+    def read_all(self) -> HudiColumns:
+        """All slices, read.
+
+        Raises:
+            FormatError: what was read is not what was stored.
+            StorageError: it cannot be read.
+        """
+        if self._all is not None:
+            return self._all
+        table = self._stored.read(STORED_COLUMNS.names)
+        return self._checked(table, 0, len(self._blocks), self.unsettled)
+
+    def _known(self, name: str) -> Any:
+        """A column as the directory tells it, or as it stands by itself; None where that is not so."""
+        if name == "partition":
+            return number_array(self._partitions, pa.int32())
+        if name == "unsettled" and all(block.all_settled for block in self._blocks):
+            return truth_array(np.zeros(len(self), np.bool_))
+        if name in ("log_files", "log_size") and not self.any_logs:
+            schema: Any = SLICE_COLUMNS
+            return nulls(len(self), schema.field(name).type)
+        return self._base_sizes() if name == "base_size" and not self.any_logs else None
+
+    def _base_sizes(self) -> Any:
+        """The size of each base file, held against the directory; None where the table had to be listed."""
+        try:
+            read: Any = self._stored.read(["base_size"]).column(0).combine_chunks()
+            sums = np.add.reduceat(as_numpy(filled(read, 0)), self._starts[:-1])
+            if len(read) != len(self) or sums.tolist() != [block.size for block in self._blocks]:
+                raise FormatError(
+                    f"the saved snapshot of {self.root} has other slices than its directory says"
+                )
+        except (FormatError, StorageError) as error:
+            self._mend(error)
+            return None
+        return read
+
+    @cached_property
+    def _partitions(self) -> NDArray[np.int32]:
+        ordinals, counts = self._runs
+        return np.repeat(ordinals, counts)
+
+    def _read_keys(self) -> pa.Array[Any]:
+        """The keys of all slices, each block's held against the directory."""
+        held = np.empty(len(self) * SLICE_KEY_BYTES, np.uint8)
+        for first in range(0, len(self._blocks), _AT_ONCE):
+            numbers = range(first, min(first + _AT_ONCE, len(self._blocks)))
+            chunks: Any = self._stored.read(["slice_key"], numbers).column(0).chunks
+            at = int(self._starts[first]) * SLICE_KEY_BYTES
+            for chunk in chunks:
+                start, size = chunk.offset * SLICE_KEY_BYTES, len(chunk) * SLICE_KEY_BYTES
+                held[at : at + size] = np.frombuffer(chunk.buffers()[1], np.uint8, size, start)
+                at += size
+        keys = arrow.Array.from_buffers(pa.binary(SLICE_KEY_BYTES), len(self), [None, arrow.py_buffer(held)])
+        self._check_keys(keys, 0, len(self._blocks))
+        return keys
+
+    def _check_keys(self, keys: pa.Array[Any], first: int, behind: int) -> None:
+        """Require that keys are those that the directory says of some blocks."""
+        offset = self._starts[first]
+        for number in range(first, behind):
+            start, stop = (int(self._starts[at] - offset) for at in (number, number + 1))
+            if _digest(keys, start, stop) != self._blocks[number].keys:
+                raise FormatError(
+                    f"the saved snapshot of {self.root} has other slices than its directory says"
+                )
+
+    def _block(self, number: int) -> HudiColumns:
+        """The slices of a block; where it cannot be read, those of the table are listed meanwhile."""
+        with self._lock:
+            held = self._held.get(number)
+            if held is not None:
+                self._held.move_to_end(number)
+                return held
+        try:
+            table = self._stored.read(STORED_COLUMNS.names, [number])
+            block = self._checked(table, number, number + 1, {})
+        except (FormatError, StorageError) as error:
+            return self._mend(error)
+        with self._lock:
+            self._held[number] = block
+            while len(self._held) > HELD_BLOCKS:
+                self._held.popitem(last=False)
+        return block
+
+    def _checked(self, table: pa.Table, first: int, behind: int, unsettled: Mapping[str, int]) -> HudiColumns:
+        """What was read of some neighbouring blocks, as columns with the partitions of all slices.
+
+        Raises:
+            FormatError: these are not the slices that the directory says.
+        """
+        start, stop = int(self._starts[first]), int(self._starts[behind])
+        try:
+            columns = HudiColumns.from_stored(self.root, table, unsettled)
+        except pa.ArrowException:
+            raise FormatError(f"the saved snapshot of {self.root} cannot be read as slices") from None
+        there = [self._ordinal_of.get(path, -1) for path in columns.paths]
+        ordinals = np.array([*there, -1], np.int32)[as_numpy(columns.columns.column("partition"))]
+        if not np.array_equal(ordinals, self._partitions[start:stop]):
+            raise FormatError(f"the saved snapshot of {self.root} has other slices than its directory says")
+        self._check_keys(columns.keys, first, behind)
+        return columns.with_partitions(self.paths, ordinals)
+
+    def _mend(self, reason: Exception) -> HudiColumns:
+        """List the table, as one does that was never saved.
+
+        Raises:
+            TableError: it has other slices now.
+            StorageError: the store refuses.
+        """
+        _log.debug("%s is listed: %s", self.root, reason)
+        listed = self._listed()
+        if not listed.keys.equals(self.keys) or listed.paths != self.paths:
+            self.lost = True
+            raise TableError(
+                f"the saved snapshot of {self.root} cannot be read any more, and the table has changed since: "
+                "plan again"
+            )
+        self._all = listed
+        return listed

@@ -1,0 +1,128 @@
+"""A look at a Hudi table as it is stored between processes: the slices as columns, the timeline beside them.
+
+It is trusted only by the versions that wrote it: another pruner may tell settled slices from others by other rules,
+and another hudi-rs may list other files. A large table is stored in blocks, which are read when they are asked for.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import pyarrow as pa
+
+from pruner.tables.hudi import blocks
+from pruner.tables.hudi.blocks import Block, StoredSlices, directory
+from pruner.tables.hudi.properties import HudiProperties, parse_properties
+from pruner.tables.hudi.slice_columns import STORED_COLUMNS, HudiColumns
+from pruner.tables.hudi.timeline import Timeline
+from pruner.tables.source import SAVED_METADATA, SavedLook
+from pruner.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pruner.tables.source import SavedBlocks
+
+BLOCKS_METADATA: Final = b"pruner.blocks"
+"""Key of the metadata of a stored look under which the directory of its blocks stands."""
+
+
+class _About(msgspec.Struct, frozen=True):
+    """What is no column: who wrote it, the timeline with the bytes of its properties in Base64, reasons and counts."""
+
+    written_by: str
+    properties: str
+    names: tuple[str, ...]
+    history: tuple[str, ...]
+    schemas: tuple[str, ...]
+    unsettled: dict[str, int]
+
+
+# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+_ABOUT = msgspec.json.Decoder(_About)
+_BLOCKS = msgspec.json.Decoder(tuple[Block, ...])
+
+
+def _writer() -> str:
+    return f"hudi pruner {__version__} hudi-rs {version('hudi')}"
+
+
+def save(timeline: Timeline, columns: HudiColumns) -> SavedLook:
+    """Return a look in the form that is stored."""
+    about = _About(
+        _writer(),
+        b64encode(timeline.properties.raw).decode(),
+        timeline.names,
+        timeline.history,
+        timeline.schemas,
+        dict(columns.unsettled),
+    )
+    described = {SAVED_METADATA: msgspec.json.encode(about)}
+    rows: tuple[int, ...] = ()
+    if len(columns) >= blocks.BLOCKS_FROM:
+        parts = directory(columns)
+        described[BLOCKS_METADATA] = msgspec.json.encode(parts)
+        rows = tuple(part.rows for part in parts)
+    return SavedLook(timeline.id(), columns.stored().replace_schema_metadata(described), rows)
+
+
+def load(saved: SavedLook, root: str) -> tuple[Timeline, HudiColumns] | None:
+    """Return timeline and slices of a stored look at the table that lies at `root`; None where it is not ours.
+
+    Args:
+        saved: what was stored, its bytes verified already.
+        root: where the table lies now.
+    """
+    known = _known(saved.id, saved.table.schema, saved.table.schema.metadata or {})
+    if known is None:
+        return None
+    timeline, unsettled = known
+    try:
+        return timeline, HudiColumns.from_stored(root, saved.table, unsettled)
+    except pa.ArrowException:
+        return None
+
+
+def load_blocks(
+    saved_id: str, stored: SavedBlocks, root: str, listed: Callable[[Timeline], HudiColumns]
+) -> tuple[Timeline, StoredSlices] | None:
+    """Return timeline and slices of a look that was stored in blocks; None where it is not ours.
+
+    Args:
+        saved_id: what the look was stored as.
+        stored: its blocks.
+        root: where the table lies now.
+        listed: lists the table by a timeline.
+
+    Raises:
+        FormatError: the blocks are not those of their directory.
+        StorageError: they cannot be read.
+    """
+    known = _known(saved_id, stored.schema, stored.described)
+    if known is None:
+        return None
+    timeline, unsettled = known
+    try:
+        parts = _BLOCKS.decode(stored.described.get(BLOCKS_METADATA, b""))
+    except msgspec.MsgspecError:
+        return None
+    return timeline, StoredSlices(root, parts, stored, unsettled, lambda: listed(timeline))
+
+
+def _known(
+    saved_id: str, schema: pa.Schema, described: Mapping[bytes, bytes]
+) -> tuple[Timeline, Mapping[str, int]] | None:
+    """The timeline of a stored look, and the number of unsettled slices by the reason; None where it is not ours."""
+    try:
+        about = _ABOUT.decode(described.get(SAVED_METADATA, b""))
+        if about.written_by != _writer() or not schema.equals(STORED_COLUMNS):
+            return None
+        raw = b64decode(about.properties, validate=True)
+    except (msgspec.MsgspecError, ValueError):
+        return None
+    properties = HudiProperties(parse_properties(raw.decode("utf-8", "replace")), raw)
+    timeline = Timeline(properties, about.names, about.history, about.schemas)
+    return (timeline, about.unsettled) if timeline.id() == saved_id else None

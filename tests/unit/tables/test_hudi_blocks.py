@@ -1,0 +1,468 @@
+"""Hudi tables opened from blocks: every plan is that of the listed table and keeps every file with a matching row."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pruner
+from pruner.arrow import positions
+from pruner.errors import FormatError, TableError
+from pruner.expr.semantics import Semantics
+from pruner.metadata.state import SegmentEntry
+from pruner.metadata.table import MetadataTable
+from pruner.planning.pinned import PinnedSnapshot
+from pruner.storage.opening import open_store
+from pruner.tables.hudi import blocks
+from pruner.tables.hudi.blocks import StoredSlices
+from pruner.tables.hudi.source import HudiSource
+from pruner.tables.snapshot import SLICE_COLUMNS
+from pruner.tables.source import SavedBlocks
+from tests.support import profiles
+from tests.support.hudi_synthetic import Group, SyntheticTable
+
+PARTITIONS = ("city=b", "city=a", "city=a b", "city=ä")
+ROWS = 4
+
+
+class RowsTable(SyntheticTable):
+    """A table whose files have rows of their own: ids that are near each other."""
+
+    def _base(self, partition: str, file_id: str, instant: str) -> Group:
+        self._source = None
+        group = super()._base(partition, file_id, instant)
+        assert self._source is not None
+        first = self._ids.randrange(100)
+        city = partition.removeprefix("city=")
+        rows: Any = {"id": pa.array(range(first, first + ROWS), pa.int64()), "city": [city] * ROWS}
+        pq.write_table(pa.table(rows), self._folder(partition) / group.base)
+        return group
+
+    def _base_stat(self, group: Group, before: str | None) -> dict[str, Any]:
+        size = (self._folder(group.partition) / group.base).stat().st_size
+        return self._stat(group, group.base, size, before)
+
+    def matching(self, predicate: Callable[[int, str], bool]) -> set[str]:
+        """The base files with a matching row, by reading all of them."""
+        found: set[str] = set()
+        for group in self.groups.values():
+            path = self.root / group.partition / group.base
+            rows = pq.read_table(path, partitioning=None).to_pylist()
+            if any(predicate(row["id"], row["city"]) for row in rows):
+                found.add(str(path))
+        return found
+
+
+PREDICATES: dict[str, Callable[[int, str], bool]] = {
+    "id BETWEEN 20 AND 30": lambda id_, city: 20 <= id_ <= 30,
+    "id = 50": lambda id_, city: id_ == 50,
+    "city = 'a'": lambda id_, city: city == "a",
+    "city = 'ä' AND id < 60": lambda id_, city: city == "ä" and id_ < 60,
+    "city IN ('b', 'a b') OR id > 90": lambda id_, city: city in ("b", "a b") or id_ > 90,
+    "city = 'nowhere'": lambda id_, city: False,
+    "true": lambda id_, city: True,
+}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_SLICES", 3)
+    monkeypatch.setattr(blocks, "BLOCKS_FROM", 1)
+
+
+@contextmanager
+def listing() -> Iterator[None]:
+    """Nothing is taken up that another process saw."""
+
+    def ignored(*_: object) -> None:
+        return None
+
+    with mock.patch.object(HudiSource, "resume_blocks", ignored):
+        yield
+
+
+def made(root: Path, merge_on_read: bool = False, files: int = 14, seed: int = 1) -> RowsTable:
+    rng = random.Random(seed)
+    table = RowsTable(root, merge_on_read)
+    table.insert(rng.choices(PARTITIONS, k=files))
+    pruner.open_table(str(root)).create_index("stats", on="id")
+    return table
+
+
+def opened(root: Path) -> PinnedSnapshot:
+    """The table as another process sees it: by blocks."""
+    return pruner.open_table(str(root)).snapshot()
+
+
+def is_unread(snapshot: PinnedSnapshot) -> bool:
+    return isinstance(snapshot.data.columns, StoredSlices) and snapshot.data.columns._all is None
+
+
+ENGINES = ("duckdb", "spark")
+"""The one shows the city of the file, the other that of the path."""
+
+
+def facts(snapshot: PinnedSnapshot, predicate: str, engine: str) -> tuple[Any, ...]:
+    plan = snapshot.plan(predicate, semantics=Semantics.of(engine))
+    slices = [(entry.file_id, entry.base_file, entry.log_files, entry.size) for entry in plan.slices]
+    return slices, plan.bytes_kept, plan.bytes_total, plan.kept, plan.total, plan.fallbacks
+
+
+def assert_plans_alike(table: RowsTable, found: PinnedSnapshot, listed: PinnedSnapshot | None = None) -> None:
+    """Each plan is that of the listed table, and a superset of what a scan of all files finds."""
+    if listed is None:
+        with listing():
+            listed = opened(table.root)
+    assert not isinstance(listed.data.columns, StoredSlices)
+    for (text, holds), engine in product(PREDICATES.items(), ENGINES):
+        plan = facts(found, text, engine)
+        assert plan == facts(listed, text, engine), text
+        kept = {base for _, base, _, _ in plan[0]}
+        assert table.matching(holds) <= kept, text
+
+
+def saved(root: Path) -> SegmentEntry:
+    state = MetadataTable.open(open_store(f"{root}.pruner")).state()
+    assert state.last_snapshot is not None
+    return state.last_snapshot.segment
+
+
+def stored(root: Path, entry: SegmentEntry | None = None) -> Path:
+    return Path(f"{root}.pruner", (entry or saved(root)).path)
+
+
+def flip(file: Path, rng: random.Random, entry: SegmentEntry) -> None:
+    data = bytearray(file.read_bytes())
+    assert entry.tail is not None
+    data[rng.randrange(len(data) - entry.tail.size)] ^= 1 << rng.randrange(8)
+    file.write_bytes(data)
+
+
+def flip_directory(file: Path, rng: random.Random, entry: SegmentEntry) -> None:
+    data = bytearray(file.read_bytes())
+    assert entry.tail is not None
+    data[-1 - rng.randrange(entry.tail.size)] ^= 1 << rng.randrange(8)
+    file.write_bytes(data)
+
+
+def shorten(file: Path, rng: random.Random, entry: SegmentEntry) -> None:
+    file.write_bytes(file.read_bytes()[: rng.randrange(entry.size)])
+
+
+def remove(file: Path, rng: random.Random, entry: SegmentEntry) -> None:
+    file.unlink()
+
+
+HARMS = {"flip": flip, "flip directory": flip_directory, "shorten": shorten, "remove": remove}
+ACTIONS = ("insert", "update", "log", "replace", "drop partition", "refresh")
+
+
+def act(table: RowsTable, action: str, rng: random.Random) -> None:
+    keys = sorted(table.groups)
+    some = rng.sample(keys, min(len(keys), rng.randint(1, 3)))
+    if action == "refresh":
+        pruner.open_table(str(table.root)).refresh()
+    elif action == "insert" or not keys:
+        table.insert(rng.choices(PARTITIONS, k=rng.randint(1, 5)))
+    elif action == "update":
+        table.update([key for key in some if not table.groups[key].logs])
+    elif action == "log" and table.merge_on_read:
+        table.log(some)
+    elif action == "replace":
+        table.replace(some, rng.choices(PARTITIONS, k=rng.randint(0, 2)))
+    elif action == "drop partition":
+        table.replace([key for key in keys if key[0] == some[0][0]], ())
+
+
+def test_blocks_are_read_only_where_a_plan_has_slices(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", files=30)
+    snapshot = opened(table.root)
+    assert is_unread(snapshot)
+    assert len(snapshot.data) == len(table.groups) == 30
+    columns = snapshot.data.columns
+    assert isinstance(columns, StoredSlices)
+    assert columns.total_size == sum(
+        (table.root / group.partition / group.base).stat().st_size for group in table.groups.values()
+    )
+    plan = snapshot.plan("city = 'a'", semantics=Semantics.of("spark"))
+    assert not columns._held
+    assert {Path(file).parent.name for file in plan.files} == {"city=a"}
+    wanted = {int(at) for at in np.searchsorted(columns._starts, plan.ordinals, side="right") - 1}
+    assert set(columns._held) == wanted < set(range(len(columns._blocks)))
+    assert is_unread(snapshot)
+    assert_plans_alike(table, snapshot)
+
+
+def test_a_block_has_whole_partitions_or_a_part_of_a_large_one(tmp_path: Path) -> None:
+    table = RowsTable(tmp_path / "t")
+    table.insert(["city=a", "city=a", "city=b", "city=b", *["city=c"] * 7, "city=d"])
+    source = HudiSource(str(table.root))
+    source.snapshot()
+    look = source.saved()
+    assert look is not None
+    assert look.blocks == (2, 2, 3, 3, 2)
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+@pytest.mark.parametrize("moment", ["before it is opened", "after it is opened"])
+def test_no_damage_changes_a_plan(
+    harm: Callable[[Path, random.Random, SegmentEntry], None], moment: str, tmp_path: Path
+) -> None:
+    table = made(tmp_path / "t")
+    whole = stored(table.root).read_bytes()
+    rng = random.Random(5)
+    for _ in range(4):
+        snapshot = opened(table.root)
+        assert is_unread(snapshot)
+        harm(stored(table.root), rng, saved(table.root))
+        if moment == "before it is opened":
+            snapshot = opened(table.root)
+        assert_plans_alike(table, snapshot)
+        stored(table.root).write_bytes(whole)
+
+
+def test_a_block_of_an_older_snapshot_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    older, file = stored(table.root).read_bytes(), stored(table.root)
+    table.update(sorted(table.groups)[:4])
+    pruner.open_table(str(table.root)).refresh()
+    assert stored(table.root) != file
+    snapshot = opened(table.root)
+    assert is_unread(snapshot)
+    stored(table.root).write_bytes(older)
+    assert_plans_alike(table, snapshot)
+    assert not is_unread(snapshot)
+    assert_plans_alike(table, opened(table.root))
+
+
+def test_a_pinned_snapshot_plans_on_after_its_blocks_are_vacuumed(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    with listing():
+        listed = opened(table.root)
+    before = dict(table.groups)
+    snapshot = opened(table.root)
+    file = stored(table.root)
+    table.update(sorted(table.groups)[:4])
+    table.replace(sorted(table.groups)[4:6], ["city=a"])
+    other = pruner.open_table(str(table.root))
+    other.refresh()
+    other.vacuum(grace_seconds=0)
+    assert not file.exists()
+    assert is_unread(snapshot)
+    table.groups = before
+    assert_plans_alike(table, snapshot, listed)
+
+
+def test_a_table_that_lost_blocks_and_files_is_looked_at_anew(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    reader = pruner.open_table(str(table.root), max_staleness=3600)
+    snapshot = reader.snapshot()
+    assert is_unread(snapshot)
+    file = stored(table.root)
+    goes = sorted(table.groups)[:3]
+    gone = [table.root / table.groups[key].partition / table.groups[key].base for key in goes]
+    table.replace(goes, [])
+    for path in gone:
+        path.unlink()
+    file.unlink()
+    with pytest.raises(
+        TableError, match="cannot be read any more, and the table has changed since: plan again"
+    ):
+        list(snapshot.plan("true").files)
+    assert snapshot.data.lost
+    table.groups = {
+        key: group
+        for key, group in table.groups.items()
+        if (table.root / group.partition / group.base).exists()
+    }
+    assert not reader.snapshot().data.lost
+
+
+@settings(
+    max_examples=profiles.examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    merge_on_read=st.booleans(),
+    actions=st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=6),
+    harm=st.sampled_from([None, *HARMS]),
+    number=st.integers(0, 2**32),
+)
+def test_random_histories_are_planned_by_blocks_as_listed(
+    merge_on_read: bool,
+    actions: list[str],
+    harm: str | None,
+    number: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    rng = random.Random(number)
+    table = made(tmp_path_factory.mktemp("blocks") / "t", merge_on_read, rng.randint(1, 16), number)
+    follower = pruner.open_table(str(table.root))
+    follower.snapshot()
+    for action in actions:
+        act(table, action, rng)
+        snapshot = opened(table.root)
+        if harm is not None and rng.random() < 0.5:
+            HARMS[harm](stored(table.root), rng, saved(table.root))
+            stored_again = pruner.open_table(str(table.root))
+            assert_plans_alike(table, stored_again.snapshot())
+        assert_plans_alike(table, snapshot)
+        assert_plans_alike(table, follower.snapshot())
+
+
+def test_rows_of_any_order_are_those_of_the_whole(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", files=20)
+    with listing():
+        listed = opened(table.root).data
+    rng = np.random.default_rng(3)
+    for count in (0, 1, 2, 40):
+        chosen = rng.integers(0, 20, count)
+        for names in (("base_file",), SLICE_COLUMNS.names):
+            unread = opened(table.root).data
+            assert unread.rows(chosen, names).equals(listed.rows(chosen, names))
+    at = pa.array([3, None, 19, 0], pa.int64())
+    assert opened(table.root).data.rows(at).equals(listed.rows(at))
+    nowhere = pa.array([None, None], pa.int64())
+    assert opened(table.root).data.rows(nowhere).equals(listed.rows(nowhere))
+    for name in SLICE_COLUMNS.names:
+        unread = opened(table.root).data
+        assert unread.column(name).equals(listed.column(name)), name
+        assert unread.keys.equals(listed.keys)
+    for name in ("has_base", "has_logs", "coverable", "sizes", "partition_ordinals", "stands"):
+        assert np.array_equal(getattr(opened(table.root).data, name), getattr(listed, name))
+
+
+class Mixed:
+    """Blocks as they were stored, but for what a test makes of each reading."""
+
+    def __init__(self, blocks_: SavedBlocks, change: Callable[[pa.Table], pa.Table]) -> None:
+        self.schema, self.described, self.rows = blocks_.schema, blocks_.described, blocks_.rows
+        self._blocks, self._change = blocks_, change
+        self.harms = False
+
+    def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
+        table = self._blocks.read(names, groups)
+        return self._change(table) if self.harms else table
+
+
+def with_other_keys(table: pa.Table) -> pa.Table:
+    keys: Any = pa.array([bytes(16)] * table.num_rows, pa.binary(16))
+    return table.set_column(0, table.schema.field(0), keys) if "slice_key" in table.column_names else table
+
+
+def with_other_partitions(table: pa.Table) -> pa.Table:
+    if "partition_path" not in table.column_names:
+        return table
+    paths: Any = pa.array(
+        ["city=a" if at % 2 else "city=x" for at in range(table.num_rows)]
+    ).dictionary_encode()
+    return table.set_column(1, table.schema.field(1), paths)
+
+
+def with_other_sizes(table: pa.Table) -> pa.Table:
+    at = table.column_names.index("base_size")
+    return table.set_column(at, "base_size", pa.array(range(table.num_rows), pa.int64()))
+
+
+CHANGES: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "other keys": with_other_keys,
+    "other partitions": with_other_partitions,
+    "a slice less": lambda table: table.slice(1),
+    "reversed": lambda table: table.take(pa.array(range(table.num_rows)[::-1])),
+    "none": lambda table: table.slice(0, 0),
+}
+
+
+def mixed(root: Path, change: Callable[[pa.Table], pa.Table]) -> tuple[HudiSource, Mixed]:
+    metadata = MetadataTable.open(open_store(f"{root}.pruner"))
+    last = metadata.state().last_snapshot
+    assert last is not None
+    found = Mixed(metadata.saved_blocks(last), change)
+    source = HudiSource(str(root))
+    source.resume_blocks(last.id, found)
+    return source, found
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_block_with_other_slices_than_the_directory_says_is_not_believed(
+    change: Callable[[pa.Table], pa.Table], tmp_path: Path
+) -> None:
+    table = made(tmp_path / "t")
+    listed = HudiSource(str(table.root)).snapshot()
+    for names in (("base_file",), ("base_size", "log_size")):
+        source, found = mixed(table.root, change)
+        snapshot = source.snapshot()
+        assert isinstance(snapshot.columns, StoredSlices)
+        found.harms = True
+        at = positions(range(0, len(snapshot), 2))
+        assert snapshot.rows(at, names).equals(listed.rows(at, names))
+        assert snapshot.columns._all is not None
+
+
+def test_sizes_that_the_directory_does_not_say_are_not_believed(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    source, found = mixed(table.root, with_other_sizes)
+    snapshot = source.snapshot()
+    found.harms = True
+    assert np.array_equal(snapshot.sizes, HudiSource(str(table.root)).snapshot().sizes)
+
+
+def test_a_directory_of_other_slices_is_not_taken_up(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    metadata = MetadataTable.open(open_store(f"{table.root}.pruner"))
+    last = metadata.state().last_snapshot
+    assert last is not None
+    for change in (with_other_keys, lambda read: read.take(pa.array(range(read.num_rows)[::-1]))):
+        found = Mixed(metadata.saved_blocks(last), change)
+        found.harms = True
+        with pytest.raises(FormatError, match="has other slices than its directory says"):
+            HudiSource(str(table.root)).resume_blocks(last.id, found)
+    found = Mixed(metadata.saved_blocks(last), lambda read: read)
+    found.rows = (*found.rows[:-1], found.rows[-1] + 1)
+    with pytest.raises(FormatError, match="does not have the blocks of its directory"):
+        HudiSource(str(table.root)).resume_blocks(last.id, found)
+
+
+PROCESS = """
+import sys
+import pruner
+from pruner.tables.hudi.blocks import StoredSlices
+snapshot = pruner.open_table(sys.argv[1]).snapshot()
+assert isinstance(snapshot.data.columns, StoredSlices)
+print("opened", flush=True)
+sys.stdin.readline()
+print(*snapshot.plan("id BETWEEN 20 AND 30").files, sep="\\n")
+"""
+
+
+def test_another_process_plans_while_this_one_writes(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    expected = sorted(opened(table.root).plan("id BETWEEN 20 AND 30").files)
+    command = [sys.executable, "-c", PROCESS, str(table.root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "opened\n"
+        table.update(sorted(table.groups)[:4])
+        other = pruner.open_table(str(table.root))
+        other.refresh()
+        other.vacuum(grace_seconds=0)
+        process.stdin.write("\n")
+        process.stdin.close()
+        assert sorted(process.stdout.read().split("\n")[:-1]) == expected
+    assert process.returncode == 0
