@@ -16,7 +16,7 @@ import pruner
 from pruner.service.rest_catalog import routes
 from tests.support.iceberg_rest import refuses_all_writes
 from tests.support.many_scans import in_parts, interpreted, rows_of_a_full_scan, rows_of_scans
-from tests.support.profiles import examples, seed
+from tests.support.profiles import examples
 from tests.support.service import running_service
 from tools.spark_sessions import iceberg_session
 
@@ -157,17 +157,16 @@ def _condition(rng: random.Random, depth: int = 0) -> str:
     return rng.choice(forms)()
 
 
-def test_random_conditions(stock: SparkSession, lake: Path) -> None:
+def test_random_conditions(stock: SparkSession, lake: Path, pytestconfig: pytest.Config) -> None:
     """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=5000` runs more of them."""
-    started = seed()
-    rng = random.Random(started)
+    rng = random.Random(int(pytestconfig.option.hypothesis_seed))
     conditions = [_condition(rng) for _ in range(examples(40))]
     with interpreted(stock):
         for several in in_parts(conditions):
             expected = rows_of_a_full_scan(stock, f"parquet.`{lake}/trips`", several)
             found = rows_of_scans(stock, "lake.web.trips", several)
             for at, condition in enumerate(several):
-                assert found[at] == expected[at], (started, condition)
+                assert found[at] == expected[at], condition
 
 
 def test_joins_aggregates_and_a_copy_on_write_table_of_hudi(

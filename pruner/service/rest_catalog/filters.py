@@ -179,18 +179,21 @@ class Filter:
         field = self._columns.find(node["term"])
         return frozenset({field.path[0]}) if field is not None else frozenset({""})
 
-    def _expression(self, node: Mapping[str, Any]) -> Expr:
+    def _expression(self, node: Mapping[str, Any], filled: frozenset[str | None] = frozenset()) -> Expr:
+        """`filled` are the columns of which another condition says that they are not NULL where this one counts."""
         match node["type"]:
             case "constant":
                 return TRUE if node["value"] else FALSE
             case "and":
-                return conjunction(tuple(self._expression(operand) for operand in node["operands"]))
+                told = (each for each in node["operands"] if each["type"] == "not-null")
+                filled |= frozenset(_reference(operand["term"]) for operand in told)
+                return conjunction(tuple(self._expression(operand, filled) for operand in node["operands"]))
             case "or":
-                return disjunction(tuple(self._expression(operand) for operand in node["operands"]))
+                return disjunction(tuple(self._expression(operand, filled) for operand in node["operands"]))
             case _:
-                return self._leaf(node)
+                return self._leaf(node, filled)
 
-    def _leaf(self, node: Mapping[str, Any]) -> Expr:
+    def _leaf(self, node: Mapping[str, Any], filled: frozenset[str | None]) -> Expr:
         about = self._columns.find(node["term"])
         if about is None:
             return Opaque((), "a transform of a column", "transforms of filters are not followed")
@@ -201,7 +204,7 @@ class Filter:
         if (node["type"] not in _MET_BY_NULL and not node["negated"]) or node["type"] == "not-null":
             return made
         # What stands under a NOT is true for NULL and NaN where a client negates the answer, not the comparison.
-        also: list[Expr] = [IsNull(column)]
+        also: list[Expr] = [] if _reference(node["term"]) in filled else [IsNull(column)]
         if node["negated"] and pa.types.is_floating(about.type):
             also.append(Compare(Operator.EQ, column, Literal(float("nan"), about.type)))
         return disjunction((made, *also))

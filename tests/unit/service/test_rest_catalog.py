@@ -514,3 +514,32 @@ def test_constants_are_read_once_for_all_partitions(monkeypatch: pytest.MonkeyPa
     assert decides is not None
     assert [at for at, is_kept in enumerate(decides(partitions)) if is_kept] == list(range(41, 50))
     assert count == len(parts) + 30
+
+
+def test_rows_that_another_condition_rules_out_keep_no_file(tmp_path: Path) -> None:
+    """Spark sends `n NOT IN (5)` with `n IS NOT NULL`: rows where `n` is NULL match in no client."""
+    for name, values in {"fives": [5, 5, None], "sixes": [6, None], "nulls": [None, None]}.items():
+        written = pa.table({"n": pa.array(values, pa.int64()), "m": [1] * len(values)})
+        pq.write_table(written, tmp_path / f"{name}.parquet")
+    table = pruner.open_table(tmp_path)
+    table.create_index("all", "*")
+
+    def kept(content: dict[str, Any]) -> list[str]:
+        expression = Filter(content, table.schema, case_sensitive=True).expression()
+        plan = table.snapshot().plan(expression, semantics=pruner.Semantics.of("spark"))
+        return sorted(Path(file).stem for file in plan.files)
+
+    def joined(kind: str, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+        return {"type": kind, "left": left, "right": right}
+
+    others = {"type": "not-in", "term": "n", "values": [5]}
+    filled = {"type": "not-null", "term": "n"}
+    never = {"type": "gt", "term": "m", "value": 1}
+    either = joined("or", {"type": "is-null", "term": "n"}, {"type": "eq", "term": "n", "value": 5})
+    assert kept(others) == ["fives", "nulls", "sixes"]
+    assert kept(joined("and", filled, others)) == ["sixes"]
+    assert kept(joined("or", never, joined("and", filled, others))) == ["sixes"]
+    assert kept(joined("and", filled, joined("or", never, others))) == ["sixes"]
+    assert kept({"type": "not", "child": either}) == ["sixes"]
+    assert kept(joined("or", filled, others)) == ["fives", "nulls", "sixes"]
+    assert kept(joined("or", joined("and", filled, never), others)) == ["fives", "nulls", "sixes"]
