@@ -366,13 +366,16 @@ class Snapshot:
 
     def files_of(self, ordinals: NDArray[np.intp]) -> Any:
         """URIs of the base files of some slices, in their order; those without one are left out."""
+        return self.base_files_of(ordinals).drop_null()
+
+    def base_files_of(self, ordinals: NDArray[np.intp]) -> Any:
+        """The same with NULL for a slice without a base file."""
         if not isinstance(self.columns, pa.Table):
-            return self.rows(positions(ordinals), ("base_file",)).column(0).combine_chunks().drop_null()
+            return self.rows(positions(ordinals), ("base_file",)).column(0).combine_chunks()
         if len(ordinals) <= FEW_FILES:
             # One by one they are there before Arrow has looked up how to take them.
-            found = (self.value("base_file", ordinal) for ordinal in ordinals.tolist())
-            return text_array([file for file in found if file is not None])
-        return self.base_files.take(positions(ordinals)).drop_null()
+            return pa.array([self.value("base_file", ordinal) for ordinal in ordinals.tolist()], pa.string())
+        return self.base_files.take(positions(ordinals))
 
     @cached_property
     def has_base(self) -> NDArray[np.bool_]:
