@@ -374,7 +374,8 @@ class Snapshot:
             return self.rows(positions(ordinals), ("base_file",)).column(0).combine_chunks()
         if len(ordinals) <= FEW_FILES:
             # One by one they are there before Arrow has looked up how to take them.
-            return pa.array([self.value("base_file", ordinal) for ordinal in ordinals.tolist()], pa.string())
+            uris = [self.value("base_file", ordinal) for ordinal in ordinals.tolist()]
+            return text_array([uri or "" for uri in uris], [uri is None for uri in uris])
         return self.base_files.take(positions(ordinals))
 
     @cached_property
