@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pruner.planning.pinned import PinnedSnapshot
     from pruner.service.rest_catalog.filters import Filter
     from pruner.service.rest_catalog.metadata import ServedTable
     from pruner.tables.snapshot import Snapshot
@@ -53,8 +54,12 @@ _FILE: Final = "file://"
 _EPOCH: Final = datetime.date(1970, 1, 1)
 
 
+_FEW_FOOTERS: Final = 64
+"""So many are read before indexes are asked, which load the counts of all files."""
+
+
 class RowCounts:
-    """The number of rows of base files by their footers: clients count by it. Threads may share it."""
+    """The number of rows of base files, by indexes or else by footers: clients count by it. Threads may share it."""
 
     def __init__(self, snapshot: Snapshot, before: RowCounts | None = None) -> None:
         """Take over what is known of files of the snapshot before."""
@@ -67,13 +72,20 @@ class RowCounts:
             there = origin >= 0
             self._known[there] = before._known[origin[there]]
 
-    def of(self, ordinals: NDArray[np.intp], storage_options: Mapping[str, str]) -> NDArray[np.int64]:
-        """The numbers of rows of some slices; footers that were not read yet are read.
+    def of(
+        self, ordinals: NDArray[np.intp], pinned: PinnedSnapshot, storage_options: Mapping[str, str]
+    ) -> NDArray[np.int64]:
+        """The numbers of rows of some slices of `pinned`; footers are read where nothing else is known.
 
         Raises:
             UnservedError: a file cannot be read.
         """
         missing = ordinals[self._known[ordinals] < 0]
+        indexed = pinned.row_counts if len(missing) > _FEW_FOOTERS else None
+        if indexed is not None:
+            with self._lock:
+                np.copyto(self._known, indexed, where=self._known < 0)
+            missing = missing[indexed[missing] < 0]
         if len(missing):
             files = self._snapshot.rows(positions(missing), ("base_file", "base_size"))
             stored: list[list[Any]] = [files.column(name).to_pylist() for name in files.column_names]
@@ -184,7 +196,7 @@ def page_of(
     if isinstance(table, IcebergTable):
         answer = table.tasks(ordinals, residual, python=python, deletes=added is None)
     else:
-        rows = counts.of(ordinals, kept.storage_options)
+        rows = counts.of(ordinals, table.pinned, kept.storage_options)
         answer = {"file-scan-tasks": _tasks(table, ordinals, rows, residual, python=python)}
     return Page(answer, following, left)
 
