@@ -54,7 +54,7 @@ FEW_SIZES = 65_536
 """Slices that are not read yet, up to which sizes are read of these slices alone."""
 
 FEW_FILES = 32
-"""Base files up to which URIs are taken one by one."""
+"""Slices up to which values are taken one by one."""
 
 
 @runtime_checkable
@@ -322,6 +322,14 @@ class Snapshot:
             return self.columns.rows(positions([ordinal]), (name,)).column(0)[0].as_py()
         return self.columns.column(name)[ordinal].as_py()
 
+    def values(self, name: str, ordinals: NDArray[np.intp]) -> list[Any]:
+        """What one of `SLICE_COLUMNS` has of some slices, in their order."""
+        if isinstance(self.columns, pa.Table) and len(ordinals) <= FEW_FILES:
+            # One by one they are there before Arrow has looked up how to take them.
+            column = self.columns.column(name)
+            return [column[ordinal].as_py() for ordinal in ordinals.tolist()]
+        return self.rows(positions(ordinals), (name,)).column(0).to_pylist()
+
     def _is_there(self, name: str) -> NDArray[np.bool_]:
         if not isinstance(self.columns, pa.Table):
             return self.columns.is_there(name)
@@ -373,8 +381,7 @@ class Snapshot:
         if not isinstance(self.columns, pa.Table):
             return self.rows(positions(ordinals), ("base_file",)).column(0).combine_chunks()
         if len(ordinals) <= FEW_FILES:
-            # One by one they are there before Arrow has looked up how to take them.
-            uris = [self.value("base_file", ordinal) for ordinal in ordinals.tolist()]
+            uris = self.values("base_file", ordinals)
             return text_array([uri or "" for uri in uris], [uri is None for uri in uris])
         return self.base_files.take(positions(ordinals))
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from pruner.arrow import as_numpy, compute, filled, positions
+from pruner.arrow import as_numpy, compute, filled
 from pruner.bounded_cache import BoundedCache
 from pruner.errors import StorageError, cause
 from pruner.expr.nodes import TRUE
@@ -48,6 +48,9 @@ _TASK_BYTES: Final = 512
 
 KEPT_BYTES: Final = 64 * 1024 * 1024
 """Memory for what plans of several pages keep: four bytes for each file. What was used longest ago goes first."""
+
+_SEMANTICS: Final = replace(Semantics.of("spark"), zone="UTC")
+"""What filters of clients mean."""
 
 _THREADS: Final = 16
 _FILE: Final = "file://"
@@ -87,8 +90,7 @@ class RowCounts:
                 np.copyto(self._known, indexed, where=self._known < 0)
             missing = missing[indexed[missing] < 0]
         if len(missing):
-            files = self._snapshot.rows(positions(missing), ("base_file", "base_size"))
-            stored: list[list[Any]] = [files.column(name).to_pylist() for name in files.column_names]
+            stored = [self._snapshot.values(name, missing) for name in ("base_file", "base_size")]
             with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
                 counted = list(threads.map(partial(_rows, storage_options), *stored))
             with self._lock:
@@ -224,8 +226,7 @@ def _planned(
     python: bool,
     added: Callable[[], NDArray[np.bool_]] | None,
 ) -> _Kept:
-    semantics = replace(Semantics.of("spark"), zone="UTC")
-    plan = table.pinned.plan(TRUE if asked is None else asked.expression(), semantics=semantics)
+    plan = table.pinned.plan(TRUE if asked is None else asked.expression(), semantics=_SEMANTICS)
     ordinals = plan.ordinals
     if added is not None:
         ordinals = ordinals[added()[ordinals]]
@@ -259,9 +260,7 @@ def _tasks(
     python: bool,
 ) -> list[dict[str, Any]]:
     data = table.pinned.data
-    files = data.rows(positions(ordinals), ("base_file", "base_size"))
-    uris: list[Any] = files.column("base_file").to_pylist()
-    sizes: list[Any] = files.column("base_size").to_pylist()
+    uris, sizes = data.values("base_file", ordinals), data.values("base_size", ordinals)
     at = data.partition_ordinals[ordinals]
     used: list[int] = np.unique(at).tolist()
     values = {used_one: _tuple(table.partition_values[used_one], python=python) for used_one in used}

@@ -369,7 +369,9 @@ def _assert_counts(client: Client, place: Path) -> None:
 
 
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
-def test_footers_are_read_of_files_that_no_index_knows(tmp_path: Path, footers: list[str], using: str) -> None:
+def test_footers_are_read_of_files_that_no_index_knows(
+    tmp_path: Path, footers: list[str], using: str
+) -> None:
     place = tmp_path / "t"
     place.mkdir()
     for at in range(FILES):
