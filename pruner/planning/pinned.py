@@ -20,6 +20,9 @@ from pruner.expr.text.sql import parse_predicate, with_hint
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from pruner.indexes.optional import LocatingEvidence
     from pruner.metadata.state import State
     from pruner.planning.plan import Plan
@@ -123,6 +126,11 @@ class PinnedSnapshot:
     def has_expression_indexes(self) -> bool:
         """Whether some index is over an expression: then the form of a predicate matters, not only its meaning."""
         return bool(self._view.indexed.names)
+
+    @property
+    def row_counts(self) -> NDArray[np.int64] | None:
+        """The number of rows of each slice as indexes and the table itself have it; -1 where it is not known."""
+        return self._view.planner.row_counts
 
     def locating(self, field: Field) -> LocatingEvidence | None:
         """Evidence that knows the rows of many values of a field; None where no index has it or pruning is off."""

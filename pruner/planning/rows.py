@@ -133,7 +133,7 @@ class RowPositions(Mapping[str, "Positions | None"]):
         return dict(zip(self, self._ordinals.tolist(), strict=True))
 
     def _uris(self, ordinals: Ordinals) -> list[str]:
-        return self._snapshot.base_files_of(ordinals).to_pylist()
+        return self._snapshot.files_of(ordinals).to_pylist()
 
     def __repr__(self) -> str:
         return f"<RowPositions of {counted(len(self), 'file')}>"

@@ -54,7 +54,7 @@ FEW_SIZES = 65_536
 """Slices that are not read yet, up to which sizes are read of these slices alone."""
 
 FEW_FILES = 32
-"""Base files up to which URIs are taken one by one."""
+"""Slices up to which values are taken one by one."""
 
 
 @runtime_checkable
@@ -322,6 +322,14 @@ class Snapshot:
             return self.columns.rows(positions([ordinal]), (name,)).column(0)[0].as_py()
         return self.columns.column(name)[ordinal].as_py()
 
+    def values(self, name: str, ordinals: NDArray[np.intp]) -> list[Any]:
+        """What one of `SLICE_COLUMNS` has of some slices, in their order."""
+        if isinstance(self.columns, pa.Table) and len(ordinals) <= FEW_FILES:
+            # One by one they are there before Arrow has looked up how to take them.
+            column: Any = self.columns.column(name)
+            return [column[ordinal].as_py() for ordinal in ordinals.tolist()]
+        return self.rows(positions(ordinals), (name,)).column(0).to_pylist()
+
     def _is_there(self, name: str) -> NDArray[np.bool_]:
         if not isinstance(self.columns, pa.Table):
             return self.columns.is_there(name)
@@ -366,17 +374,11 @@ class Snapshot:
 
     def files_of(self, ordinals: NDArray[np.intp]) -> Any:
         """URIs of the base files of some slices, in their order; those without one are left out."""
-        return self.base_files_of(ordinals).drop_null()
-
-    def base_files_of(self, ordinals: NDArray[np.intp]) -> Any:
-        """The same with NULL for a slice without a base file."""
         if not isinstance(self.columns, pa.Table):
-            return self.rows(positions(ordinals), ("base_file",)).column(0).combine_chunks()
+            return self.rows(positions(ordinals), ("base_file",)).column(0).combine_chunks().drop_null()
         if len(ordinals) <= FEW_FILES:
-            # One by one they are there before Arrow has looked up how to take them.
-            uris = [self.value("base_file", ordinal) for ordinal in ordinals.tolist()]
-            return text_array([uri or "" for uri in uris], [uri is None for uri in uris])
-        return self.base_files.take(positions(ordinals))
+            return text_array([uri for uri in self.values("base_file", ordinals) if uri is not None])
+        return self.base_files.take(positions(ordinals)).drop_null()
 
     @cached_property
     def has_base(self) -> NDArray[np.bool_]:

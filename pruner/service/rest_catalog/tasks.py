@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from pruner.arrow import as_numpy, compute, filled, positions
+from pruner.arrow import as_numpy, compute, filled
 from pruner.bounded_cache import BoundedCache
 from pruner.errors import StorageError, cause
 from pruner.expr.nodes import TRUE
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pruner.planning.pinned import PinnedSnapshot
     from pruner.service.rest_catalog.filters import Filter
     from pruner.service.rest_catalog.metadata import ServedTable
     from pruner.tables.snapshot import Snapshot
@@ -48,13 +49,20 @@ _TASK_BYTES: Final = 512
 KEPT_BYTES: Final = 64 * 1024 * 1024
 """Memory for what plans of several pages keep: four bytes for each file. What was used longest ago goes first."""
 
+_SEMANTICS: Final = replace(Semantics.of("spark"), zone="UTC")
+"""What filters of clients mean."""
+
 _THREADS: Final = 16
 _FILE: Final = "file://"
 _EPOCH: Final = datetime.date(1970, 1, 1)
 
 
+_FEW_FOOTERS: Final = 64
+"""So many are read before indexes are asked, which load the counts of all files."""
+
+
 class RowCounts:
-    """The number of rows of base files by their footers: clients count by it. Threads may share it."""
+    """The number of rows of base files, by indexes or else by footers: clients count by it. Threads may share it."""
 
     def __init__(self, snapshot: Snapshot, before: RowCounts | None = None) -> None:
         """Take over what is known of files of the snapshot before."""
@@ -67,16 +75,22 @@ class RowCounts:
             there = origin >= 0
             self._known[there] = before._known[origin[there]]
 
-    def of(self, ordinals: NDArray[np.intp], storage_options: Mapping[str, str]) -> NDArray[np.int64]:
-        """The numbers of rows of some slices; footers that were not read yet are read.
+    def of(
+        self, ordinals: NDArray[np.intp], pinned: PinnedSnapshot, storage_options: Mapping[str, str]
+    ) -> NDArray[np.int64]:
+        """The numbers of rows of some slices of `pinned`; footers are read where nothing else is known.
 
         Raises:
             UnservedError: a file cannot be read.
         """
         missing = ordinals[self._known[ordinals] < 0]
+        indexed = pinned.row_counts if len(missing) > _FEW_FOOTERS else None
+        if indexed is not None:
+            with self._lock:
+                np.copyto(self._known, indexed, where=self._known < 0)
+            missing = missing[indexed[missing] < 0]
         if len(missing):
-            files = self._snapshot.rows(positions(missing), ("base_file", "base_size"))
-            stored: list[list[Any]] = [files.column(name).to_pylist() for name in files.column_names]
+            stored = [self._snapshot.values(name, missing) for name in ("base_file", "base_size")]
             with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
                 counted = list(threads.map(partial(_rows, storage_options), *stored))
             with self._lock:
@@ -184,7 +198,7 @@ def page_of(
     if isinstance(table, IcebergTable):
         answer = table.tasks(ordinals, residual, python=python, deletes=added is None)
     else:
-        rows = counts.of(ordinals, kept.storage_options)
+        rows = counts.of(ordinals, table.pinned, kept.storage_options)
         answer = {"file-scan-tasks": _tasks(table, ordinals, rows, residual, python=python)}
     return Page(answer, following, left)
 
@@ -212,8 +226,7 @@ def _planned(
     python: bool,
     added: Callable[[], NDArray[np.bool_]] | None,
 ) -> _Kept:
-    semantics = replace(Semantics.of("spark"), zone="UTC")
-    plan = table.pinned.plan(TRUE if asked is None else asked.expression(), semantics=semantics)
+    plan = table.pinned.plan(TRUE if asked is None else asked.expression(), semantics=_SEMANTICS)
     ordinals = plan.ordinals
     if added is not None:
         ordinals = ordinals[added()[ordinals]]
@@ -247,9 +260,7 @@ def _tasks(
     python: bool,
 ) -> list[dict[str, Any]]:
     data = table.pinned.data
-    files = data.rows(positions(ordinals), ("base_file", "base_size"))
-    uris: list[Any] = files.column("base_file").to_pylist()
-    sizes: list[Any] = files.column("base_size").to_pylist()
+    uris, sizes = data.values("base_file", ordinals), data.values("base_size", ordinals)
     at = data.partition_ordinals[ordinals]
     used: list[int] = np.unique(at).tolist()
     values = {used_one: _tuple(table.partition_values[used_one], python=python) for used_one in used}

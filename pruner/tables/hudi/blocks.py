@@ -191,7 +191,7 @@ class StoredSlices:
             known = self._known(name)
             if known is not None:
                 return arrow.chunked_array([known])
-        return self.all_read().columns.column(name)
+        return self.whole().columns.column(name)
 
     def is_there(self, name: str) -> Mask:
         """Tell for each slice whether it has a base file, or log files: any value in a column that may be NULL."""
@@ -213,7 +213,7 @@ class StoredSlices:
                 blocks = [self._block(number) for number in numbers.tolist()]
                 if self._all is None:
                     return self._taken(blocks, numbers, ordinals, names)
-        return self.all_read().columns.select(list(names)).take(ordinals)
+        return self.whole().columns.select(list(names)).take(ordinals)
 
     def _taken(
         self, blocks: list[HudiColumns], numbers: NDArray[np.intp], ordinals: Any, names: Sequence[str]
@@ -230,7 +230,7 @@ class StoredSlices:
         local = at - starts[which] + (np.cumsum(counts) - counts)[which]
         return rows.take(number_array(local, pa.int64(), as_numpy(chosen.is_null())))
 
-    def all_read(self) -> HudiColumns:
+    def whole(self) -> HudiColumns:
         """All slices, read or else listed.
 
         Raises:

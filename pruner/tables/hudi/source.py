@@ -370,7 +370,7 @@ def _schema_as_of(table: hudi.HudiTable, instant: str) -> str | None:
 
 
 def _in_full(columns: HudiColumns | StoredSlices) -> HudiColumns:
-    return columns.all_read() if isinstance(columns, StoredSlices) else columns
+    return columns.whole() if isinstance(columns, StoredSlices) else columns
 
 
 def _snapshot(

@@ -328,3 +328,80 @@ def test_pages_of_an_incremental_scan_are_its_own(
         assert set(named) == files - before
         assert set(client.rest(whole)) == files
     assert len(plans) == 3
+
+
+# Row counts of many files
+
+
+@pytest.fixture
+def footers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files whose footers are read for their number of rows."""
+    read: list[str] = []
+    of_footer = tasks._rows
+
+    def counted(options: Any, uri: str, size: int) -> int:
+        read.append(uri.rpartition("/")[2])
+        return of_footer(options, uri, size)
+
+    monkeypatch.setattr(tasks, "_rows", counted)
+    monkeypatch.setattr(tasks, "PAGE", 5)
+    monkeypatch.setattr(tasks, "_FEW_FOOTERS", 2)
+    return read
+
+
+def _uneven(place: Path, at: int) -> None:
+    """A file with a number of rows that no other one has."""
+    pq.write_table(pa.table({"id": range(at * 10, at * 10 + at + 1)}), place / f"{at:02}.parquet")
+
+
+def _assert_counts(client: Client, place: Path) -> None:
+    page, named = client.ask("plan"), 0
+    while True:
+        for task in page["file-scan-tasks"]:
+            file = task["data-file"]
+            name = file["file-path"].rpartition("/")[2]
+            assert file["record-count"] == pq.read_metadata(place / name).num_rows, name
+            named += 1
+        if not page.get("plan-tasks"):
+            break
+        page = client.page(page["plan-tasks"][0])
+    assert named == len(list(place.glob("*.parquet")))
+
+
+@pytest.mark.parametrize("using", ["column_stats", "bitmap"])
+def test_footers_are_read_of_files_that_no_index_knows(
+    tmp_path: Path, footers: list[str], using: str
+) -> None:
+    place = tmp_path / "t"
+    place.mkdir()
+    for at in range(FILES):
+        _uneven(place, at)
+    table = pruner.open_table(place)
+    table.create_index("ids", "id", using=using)
+    (tmp_path / "pruner.toml").write_text(f'[tables.t]\nuri = "{place}"\n', encoding="utf-8")
+    with running_service(tmp_path / "pruner.toml") as url:
+        client = Client(url, "t")
+        _assert_counts(client, place)
+        assert footers == []
+        pq.write_table(pa.table({"id": range(500, 540)}), place / "03.parquet")
+        for at in range(FILES, FILES + 4):
+            _uneven(place, at)
+        _assert_counts(client, place)
+        assert sorted(footers) == ["03.parquet", *_files(FILES, FILES + 3)]
+
+
+def test_an_index_that_cannot_be_read_says_no_row_counts(tmp_path: Path, footers: list[str]) -> None:
+    place = tmp_path / "t"
+    place.mkdir()
+    for at in range(FILES):
+        _uneven(place, at)
+    table = pruner.open_table(place)
+    table.create_index("ids", "id")
+    for file in Path(table.index_uri).rglob("*.pidx"):
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 255
+        file.write_bytes(data)
+    (tmp_path / "pruner.toml").write_text(f'[tables.t]\nuri = "{place}"\n', encoding="utf-8")
+    with running_service(tmp_path / "pruner.toml") as url:
+        _assert_counts(Client(url, "t"), place)
+    assert sorted(footers) == _files(0, FILES - 1)
