@@ -8,8 +8,11 @@ DuckDB's with its optimizer off: the filters go through Arrow and hudi-rs, which
 from __future__ import annotations
 
 import math
+import random
+import re
 import shutil
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +24,7 @@ import pruner
 import pruner_duckdb
 from pruner.errors import PrunerError, TableError
 from tests.engines.duckdb_tables import Rows
+from tests.engines.random_answers import random_statement, shown
 from tests.support.hudi_merging import BUILDERS, merging_tables
 from tests.support.hudi_nested import BUILDERS as NESTED
 from tests.support.hudi_nested import CLOCKS, nested_tables
@@ -29,6 +33,7 @@ from tests.support.hudi_payloads import payload_tables
 from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.hudi_timeline import completed
 from tests.support.hudi_writer import HudiWriter, rows_of
+from tests.support.profiles import examples
 from tests.support.spark_reads import Read, SparkReads
 
 if TYPE_CHECKING:
@@ -168,6 +173,55 @@ def test_filters_mean_what_they_mean_in_duckdb(
         assert found == expected, predicate
         matched += bool(expected)
     assert matched > 0.9 * len(PREDICATES) - 2
+
+
+def test_answers_from_metadata_are_those_over_the_merged_rows(
+    tables: Callable[[str], Path], tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """Log files add, change and delete rows outside the bounds and bitmaps of their base files.
+
+    Rows that are read whole are Spark's, as the first test shows.
+    """
+    read = fewer = 0
+    rng = random.Random(int(pytestconfig.option.hypothesis_seed))
+    possible = [name for name in ALL if name not in REFUSED]
+    for name in rng.sample(possible, min(len(possible), examples(12))):
+        index, root = str(tmp_path / name), str(tables(name))
+        table = pruner.open_table(root, index_uri=index)
+        table.create_index("stats", on="*")
+        table.create_index("keys", on="id", using="bitmap")
+        con = pruner_duckdb.connect({"t": {"uri": root, "index_uri": index}})
+        con.execute("SET TimeZone = 'UTC'")
+        con.execute("CREATE TABLE native AS SELECT * FROM t")
+        types = {column: type_ for column, type_, *_ in con.execute("DESCRIBE native").fetchall()}
+        # Without those that are no scalars, and Hudi's own columns, which are texts.
+        plain = {n: t for n, t in types.items() if not re.search(r"\[|\(\w+ |_hoodie", f"{t} {n}")}
+        for _ in range(examples(15)):
+            condition, only = (_condition(rng, con, plain) for _ in range(2))
+            truths = [f'"{column}"' for column, type_ in plain.items() if type_ == "BOOLEAN"]
+            where = "" if rng.random() < 0.3 else f"WHERE {condition}"
+            columns = [f'"{column}"' for column in plain]
+            text = random_statement(rng, columns, where, (only, truths), in_order=False)
+            con.native.execute("PRAGMA disable_optimizer")
+            wanted = con.native.execute(re.sub(r"\bFROM t\b", "FROM native", text)).fetchall()
+            con.native.execute("PRAGMA enable_optimizer")
+            found = con.execute(text).fetchall()
+            assert Counter(map(shown, found)) == Counter(map(shown, wanted)), f"{name}: {text}"
+            read += 1
+            fewer += any(scan.read < scan.kept for scan in list(con.last_plans)[-1:])
+    assert fewer > read / 10
+
+
+def _condition(rng: random.Random, con: pruner_duckdb.Connection, types: dict[str, str]) -> str:
+    """A condition on a column by a value that it has, or by NULL."""
+    column = rng.choice(list(types))
+    values = con.native.execute(f'SELECT DISTINCT "{column}"::VARCHAR FROM native ORDER BY ALL').fetchall()
+    value = rng.choice(values or [(None,)])[0]
+    if value is None or rng.random() < 0.1:
+        return f'"{column}" IS {rng.choice(["", "NOT "])}NULL'
+    literal = "'" + value.replace("'", "''") + f"'::{types[column]}"
+    text = f'"{column}" {rng.choice(["=", "<>", "<", "<=", ">", ">="])} {literal}'
+    return f"NOT ({text})" if rng.random() < 0.2 else text
 
 
 def test_base_files_and_merged_slices_are_one_scan_and_each_is_read_once(
