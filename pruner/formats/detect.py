@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import combinations, compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pruner.errors import TableError
-from pruner.formats.format import format_names, table_format
-from pruner.formats.guarded import blamed
+from pruner.formats.format import format_names, is_built_in, table_format
+from pruner.formats.guarded import GuardedSource, blamed
 from pruner.plugins import BrokenPluginError
 from pruner.storage.opening import is_within, normalize_uri
 from pruner.tables.iceberg.places import is_of_catalog
@@ -137,7 +137,9 @@ def _opened(
         named: object = getattr(source, "format", None)
     if named != each.name:
         raise BrokenPluginError(f"table format {each.name!r} opens {roots[0]} as {named!r}")
-    return source
+    return (
+        source if is_built_in(each.name) else cast("TableSource", GuardedSource(each.name, roots[0], source))
+    )
 
 
 def _opened_as(

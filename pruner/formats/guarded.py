@@ -7,15 +7,16 @@ table itself keeps costs their pruning alone, and plans say why.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
 from posixpath import normpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError, TableError, first_line
-from pruner.formats.format import is_built_in, table_format
+from pruner.formats.format import table_format
 from pruner.plugins import BrokenPluginError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from pruner.evidence.sources import KnowsFields, OwnIndexes, Sources
     from pruner.expr.bound.predicates import BoundExpr, InLeaf
@@ -40,41 +41,54 @@ def blamed(name: str, place: str) -> Generator[None]:
         raise BrokenPluginError(f"table format {name!r} failed over {place}: {first_line(error)}") from error
 
 
-def look(source: TableSource, previous: Snapshot | None) -> Snapshot:
-    """Look at a table now: see `TableSource.snapshot`.
+class GuardedSource:
+    """A table of a format of another distribution: what it lists is checked, and its failures name the format.
 
-    Raises:
-        TableError: the table is gone, cannot be listed completely, or has a file twice.
-        StorageError: the store refuses to be read.
-        BrokenPluginError: the format of another distribution fails otherwise than by a refusal.
+    Everything that the format's own source has is here as well.
     """
-    if is_built_in(source.format):
-        return source.snapshot(previous)
-    with blamed(source.format, source.root):
-        snapshot = source.snapshot(previous)
-        if snapshot is not previous:
-            _require_each_once(source, snapshot)
-    return snapshot
+
+    def __init__(self, name: str, root: str, source: TableSource) -> None:
+        """`name` is that of the format, `root` where it opened the table."""
+        self.inner = source
+        self._place = name, root
+        for member in dir(source):
+            if not member.startswith("_") and callable(getattr(type(source), member, None)):
+                setattr(self, member, self._guarded(getattr(source, member)))
+        self.snapshot: Callable[..., Snapshot] = self._checked(self.snapshot)
+        self.snapshot_at: Callable[..., Snapshot] = self._checked(self.snapshot_at)
+
+    def __getattr__(self, name: str) -> Any:
+        with blamed(*self._place):
+            return getattr(self.inner, name)
+
+    def _guarded(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def guarded(*args: Any, **options: Any) -> Any:
+            with blamed(*self._place):
+                return method(*args, **options)
+
+        return guarded
+
+    def _checked(self, listing: Callable[..., Snapshot]) -> Callable[..., Snapshot]:
+        @wraps(listing)
+        def checked(*args: Any) -> Snapshot:
+            snapshot = listing(*args)
+            if not args or snapshot is not args[0]:
+                with blamed(*self._place):
+                    _require_each_once(self._place[0], snapshot)
+            return snapshot
+
+        return checked
 
 
-def look_at(source: TableSource, instant: str) -> Snapshot:
-    """Look at a table as of an instant: see `TableSource.snapshot_at`; it raises what `look` does."""
-    if is_built_in(source.format):
-        return source.snapshot_at(instant)
-    with blamed(source.format, source.root):
-        snapshot = source.snapshot_at(instant)
-        _require_each_once(source, snapshot)
-    return snapshot
-
-
-def _require_each_once(source: TableSource, snapshot: Snapshot) -> None:
+def _require_each_once(name: str, snapshot: Snapshot) -> None:
     """Refuse a snapshot in which two slices are of one file: its rows would count twice."""
     seen: set[str] = set()
     for uri in snapshot.column("base_file").drop_null().to_pylist():
         file = _straight(str(uri))
         if file in seen:
             raise TableError(
-                f"table format {source.format!r} lists {file} twice, so that its rows would count twice: "
+                f"table format {name!r} lists {file} twice, so that its rows would count twice: "
                 "name each file once"
             )
         seen.add(file)
@@ -92,12 +106,12 @@ def own_indexes(source: TableSource, snapshot: Snapshot) -> tuple[OwnIndexes | N
     Raises:
         PrunerError: the format refuses.
     """
-    found = table_format(source.format)
-    if is_built_in(source.format):
-        return found.own_indexes(source, snapshot), ()
+    format_ = table_format(source.format)
+    if not isinstance(source, GuardedSource):
+        return format_.own_indexes(source, snapshot), ()
     try:
         with blamed(source.format, source.root):
-            own = found.own_indexes(source, snapshot)
+            own = format_.own_indexes(source.inner, snapshot)
             return (None if own is None else GuardedIndexes(source, own)), ()
     except BrokenPluginError as error:
         return None, (f"indexes of the table itself are not used: {error}",)
@@ -132,13 +146,13 @@ class GuardedIndexes:
     def implied(
         self, predicate: BoundExpr, semantics: Semantics
     ) -> Iterator[tuple[InLeaf, KnowsFields | None]]:
-        """Yield what follows from a predicate; nothing where the format's code fails: see `OwnIndexes`."""
-        try:
-            with self._blamed():
-                found = list(self._own.implied(predicate, semantics))
-        except BrokenPluginError:
-            return
-        yield from found
+        """Return what follows from a predicate: see `OwnIndexes`.
+
+        Raises:
+            BrokenPluginError: the format's code fails. Nothing follows then.
+        """
+        with self._blamed():
+            return iter(list(self._own.implied(predicate, semantics)))
 
     def described(self) -> dict[str, str]:
         """What plans make of each index, or why that cannot be said: see `OwnIndexes`."""

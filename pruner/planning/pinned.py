@@ -127,11 +127,6 @@ class PinnedSnapshot:
         """Whether some index is over an expression: then the form of a predicate matters, not only its meaning."""
         return bool(self._view.indexed.names)
 
-    @property
-    def row_counts(self) -> NDArray[np.int64] | None:
-        """The number of rows of each slice as indexes and the table itself have it; -1 where it is not known."""
-        return self._view.planner.row_counts
-
     def locating(self, field: Field) -> LocatingEvidence | None:
         """Evidence that knows the rows of many values of a field; None where no index has it or pruning is off."""
         return None if switched_off() is not None else self._view.planner.locating(field)
@@ -165,6 +160,11 @@ class PinnedSnapshot:
             (*self._view.unusable, *self._view.unread, *self._view.doubts, *_about_zone(rules.zone)),
             self.schema,
         )
+
+
+def row_counts(pinned: PinnedSnapshot) -> NDArray[np.int64] | None:
+    """The number of rows of each slice as indexes and the table itself have it; -1 where it is not known."""
+    return pinned._view.planner.row_counts  # pyright: ignore[reportPrivateUsage]
 
 
 def _about_zone(zone: str | None) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ from pruner.planning.row_level import RowLevel, entries_of
 from pruner.planning.rows import RowPositions
 from pruner.planning.survivors import Survivors
 from pruner.planning.usage import Usage
+from pruner.plugins import BrokenPluginError
 from pruner.showing.words import counted
 from pruner.verdict import Outcome, evaluate, possible
 
@@ -417,7 +418,12 @@ class Planner:
     def _apply_implied(self, predicate: BoundExpr, semantics: Semantics, progress: _Progress) -> None:
         """Drop of several slices those in which nothing can be that follows from the predicate."""
         if progress.survivors.left > 1:
-            for leaf, known in self._implied(predicate, semantics):
+            try:
+                implied = self._implied(predicate, semantics)
+            except BrokenPluginError as error:
+                progress.fallbacks[str(error)] = None
+                return
+            for leaf, known in implied:
                 self._apply(leaf, Focus(known or self._evidence, leaf), semantics, progress)
                 if progress.survivors.left <= 1:
                     break

@@ -14,7 +14,7 @@ from pruner.evidence.file_filters import FileFilters
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.evidence.sources import FollowsSnapshots
 from pruner.expr.derived.indexed import ExpressionIndexes
-from pruner.formats.guarded import look, look_at, own_indexes
+from pruner.formats.guarded import own_indexes
 from pruner.metadata import log
 from pruner.metadata.table import LastSnapshot
 from pruner.planning.pinned import View
@@ -117,7 +117,7 @@ class Views:
         Raises:
             TableError: the format has no time travel, or the instant is not one of the table.
         """
-        return self._view_of(look_at(self._source, instant), *self._read_state())
+        return self._view_of(self._source.snapshot_at(instant), *self._read_state())
 
     def fresh_snapshot(self) -> Snapshot:
         """Look at the table now and at all of it, whatever `max_staleness` and a change feed allow.
@@ -156,7 +156,7 @@ class Views:
 
     def _look(self) -> Snapshot:
         self._resume()
-        return look(self._source, self._view.snapshot if self._view else None)
+        return self._source.snapshot(self._view.snapshot if self._view else None)
 
     def _view_of(
         self,

@@ -22,7 +22,7 @@ from pruner.bounded_cache import BoundedCache
 from pruner.errors import StorageError, cause
 from pruner.expr.nodes import TRUE
 from pruner.expr.semantics import Semantics
-from pruner.planning.pinned import switched_off
+from pruner.planning.pinned import row_counts, switched_off
 from pruner.service.rest_catalog.iceberg import IcebergTable, residual_of
 from pruner.service.rest_catalog.metadata import UnservedError
 from pruner.storage.opening import open_for_arrow
@@ -84,7 +84,7 @@ class RowCounts:
             UnservedError: a file cannot be read.
         """
         missing = ordinals[self._known[ordinals] < 0]
-        indexed = pinned.row_counts if len(missing) > _FEW_FOOTERS else None
+        indexed = row_counts(pinned) if len(missing) > _FEW_FOOTERS else None
         if indexed is not None:
             with self._lock:
                 np.copyto(self._known, indexed, where=self._known < 0)

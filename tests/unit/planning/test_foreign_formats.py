@@ -139,9 +139,11 @@ def test_an_own_index_that_fails_for_a_column_is_left_out(opened: Opened, root: 
     assert f"table format 'odd' failed over {root}: 'lost'" in plan.fallbacks
 
 
-def test_what_follows_by_an_own_index_that_fails_drops_nothing(opened: Opened) -> None:
+def test_what_follows_by_an_own_index_that_fails_drops_nothing(opened: Opened, root: Path) -> None:
     table = opened("Indexes.implied = lambda self, predicate, semantics: 1 / 0")
-    assert table.plan("x = 3", dialect="duckdb").kept == 2
+    plan = table.plan("x = 3", dialect="duckdb")
+    assert plan.kept == 2
+    assert f"table format 'odd' failed over {root}: division by zero" in plan.fallbacks
 
 
 def test_an_own_index_that_cannot_be_described_says_why(opened: Opened, root: Path) -> None:
@@ -163,6 +165,26 @@ def test_a_listing_that_fails_is_one_sentence(opened: Opened, root: Path, code: 
     with pytest.raises(BrokenPluginError, match=f"^table format 'odd' failed over {root}: .*{reason}") as met:
         opened(code).plan("x = 3", dialect="duckdb")
     assert "\n" not in str(met.value)
+
+
+@pytest.mark.parametrize("member", ["identity", "doubts", "confirm", "believed", "look_again", "saved"])
+def test_whatever_else_fails_is_one_sentence(opened: Opened, root: Path, member: str) -> None:
+    table = opened(f"def fails(self, *_):\n    raise KeyError('lost')\nSource.{member} = fails")
+
+    def work() -> None:
+        table.create_index("x", on="x")
+        table.plan("x = 3", dialect="duckdb")
+        table.refresh()
+
+    with pytest.raises(BrokenPluginError) as met:
+        work()
+    assert str(met.value) == f"table format 'odd' failed over {root}: 'lost'"
+
+
+def test_a_property_that_fails_is_one_sentence(opened: Opened, root: Path) -> None:
+    source = opened("Source.write_once = property(lambda self: 1 / 0)")._source
+    with pytest.raises(BrokenPluginError, match=f"^table format 'odd' failed over {root}: division by zero$"):
+        _ = source.write_once
 
 
 @pytest.mark.parametrize(
