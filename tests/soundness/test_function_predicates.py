@@ -98,7 +98,7 @@ def test_spark(
 ):
     from pruner_spark.catalyst.decode import decode
     from pruner_spark.jvm import session_state
-    from tests.engines.test_functions_spark import quoted
+    from tests.engines.spark.conditions.test_functions_spark import quoted
     from tests.support.catalyst import settings
 
     columns = tuple(KIND_OF)
@@ -135,7 +135,7 @@ def test_spark(
 
 @pytest.mark.trino
 def test_trino(trino_tables: TrinoTables, tmp_path: Path, record_property: Callable[[str, object], None]):
-    from tests.engines.test_functions_trino import KINDS, quoted
+    from tests.engines.trino.test_functions_trino import KINDS, quoted
     from tests.support.trino_tables import SCHEMA
 
     columns = tuple(name for name in KIND_OF if KIND_OF[name] in KINDS)
