@@ -7,6 +7,7 @@ the files that its scan is left with are held against it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from operator import add
@@ -187,11 +188,22 @@ def _beyond(kept: Kept, text: str) -> set[str]:
     has NaN, so that those are read which Delta reads where some of the numbers are NaN.
     """
     text = text.replace("CAST(p AS INT)", f"CAST({UNPRUNED} AS INT)")
-    parts = re.split(r"\bd\b", text)
-    found = kept.early if re.search(r"\bday\b", text) else set[str]()
-    for names in product(("d", "double('NaN')"), repeat=len(parts) - 1):
-        found = found | kept.of_delta("".join(map(add, parts, (*names, ""))))
+    found = kept.early if names_column(text, "day") else set[str]()
+    for each in variants(text, "d", "d", "double('NaN')"):
+        found = found | kept.of_delta(each)
     return found
+
+
+def names_column(text: str, name: str) -> bool:
+    """Whether a condition names a column; no literal has such a word in it."""
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+def variants(text: str, pattern: str, *values: str) -> Iterator[str]:
+    """Yield a condition with each of the words that a pattern finds as each of some values."""
+    parts = re.split(rf"\b{pattern}\b", text)
+    for chosen in product(values, repeat=len(parts) - 1):
+        yield "".join(map(add, parts, (*chosen, "")))
 
 
 UNPRUNED = "substring(s, 1, 3)"

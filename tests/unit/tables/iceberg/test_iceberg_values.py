@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import uuid
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
+from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -17,11 +20,14 @@ from pyiceberg.conversions import to_bytes
 from pyiceberg.transforms import parse_transform
 from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
 
+import pruner
 from pruner.arrow import arrow
 from pruner.tables.iceberg.deletes import DeleteFile, DeletePlan
 from pruner.tables.iceberg.manifests import POSITION_DELETES
 from pruner.tables.iceberg.transforms import bucket_of, extent_of, next_prefix
 from pruner.tables.iceberg.values import decode_values
+from tests.support.iceberg_manifests import written
+from tests.support.iceberg_tables import IcebergLake, rows
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 EXACT = Context(prec=60)
@@ -313,3 +319,23 @@ def test_the_hashes_of_the_specification() -> None:
     assert bucket_of(bytes([0, 1, 2, 3]), pa.binary(), whole) == (-188683207 & whole) % whole
     assert bucket_of(1.5, pa.float64(), whole) is None
     assert bucket_of(2**63, pa.int64(), whole) is None
+
+
+@pytest.mark.parametrize(("value", "is_one"), [("fifteen bytes a", True), ("16 bytes and more", False)])
+def test_s7_a_bound_that_may_have_been_cut_is_not_the_one_value(
+    tmp_path: Path, value: str, *, is_one: bool
+) -> None:
+    """Where a writer cuts a text and does not raise the upper bound, both bounds are equal."""
+    table = IcebergLake(tmp_path).create("t")
+    table.append(rows(table, range(1)).set_column(9, "name", [[value]]))
+    (path,) = tmp_path.rglob("*-m0.avro")
+    reader = fastavro.reader(io.BytesIO(path.read_bytes()))
+    entries: list[Any] = list(reader)
+    cut = value[:16]
+    for name in ("lower_bounds", "upper_bounds"):
+        (bound,) = (pair for pair in entries[0]["data_file"][name] if pair["key"] == 10)
+        bound["value"] = cut.encode()
+    path.write_bytes(written(entries, reader.writer_schema))
+    opened = pruner.open_table(table.metadata_location)
+    kept = [opened.plan(f"name {text}").kept for text in (f"= '{cut}'", f"<> '{cut}'", f"NOT IN ('{cut}')")]
+    assert kept == [1, not is_one, not is_one]
