@@ -122,7 +122,7 @@ class _Page(NamedTuple):
 
     Attributes:
         snapshot_id: the snapshot whose files it names.
-        start: the first slice.
+        start: the place of the first slice.
         filter: as the client sent it.
         case_sensitive: whether names in it are.
         snapshot_schema: whether names in it are those of the snapshot's own schema.
@@ -525,7 +525,10 @@ class RestCatalog:
         # Indexes changed where the files did not.
         table = ServedTable(name, pinned, since)
         table.check()
-        counts = taken[1] if taken is not None else RowCounts(pinned.data, latest[1] if latest else None)
+        before = taken or latest
+        counts = None if before is None else before[1]
+        if counts is None or not counts.are_of(pinned.data):
+            counts = RowCounts(pinned.data, counts)
         return self._keep(name, number, table, counts)
 
     def _keep(self, name: str, number: int, table: AnyTable, counts: RowCounts) -> tuple[AnyTable, RowCounts]:
