@@ -129,8 +129,11 @@ class PinnedSnapshot:
 
     @property
     def row_counts(self) -> NDArray[np.int64] | None:
-        """The number of rows of each slice as indexes and the table itself have it; -1 where it is not known."""
-        return self._view.planner.row_counts
+        """The number of rows of each slice as indexes and the table itself have it, -1 where it is not known.
+
+        None where nothing is known, or pruning is off.
+        """
+        return None if switched_off() is not None else self._view.planner.row_counts
 
     def locating(self, field: Field) -> LocatingEvidence | None:
         """Evidence that knows the rows of many values of a field; None where no index has it or pruning is off."""
