@@ -297,7 +297,7 @@ def test_random_conditions_in_duckdb(delta_tables: AllTables, name: str) -> None
     seed = profiles.seed()
     print(f"seed {seed}")
     of = Random(f"{seed} {name}")
-    share = -(-profiles.examples(4 * len(BUILDERS)) // len(BUILDERS))
+    share = -(-profiles.examples(12 * len(BUILDERS)) // len(BUILDERS))
     found = delta_states(delta_tables, name)
     chosen = found if share > len(found) * 2 else [of.choice(found)]
     for state in chosen:

@@ -20,9 +20,11 @@ from tests.soundness.tables import DuckDBScan, RandomTable, write_table
 from tests.soundness.test_parquet_tables import SEMANTICS, seeds
 from tests.support import profiles
 
-DEFAULT_PAIRS = {"quick": 5_000 // profiles.QUICK_SHARE}.get(profiles.NAME, max(2_000, profiles.REQUESTED))
+DEFAULT_PAIRS = {"quick": 5_000 // profiles.QUICK_SHARE, "default": 1_000}.get(
+    profiles.NAME, max(2_000, profiles.REQUESTED)
+)
 PAIRS = int(os.environ.get("PRUNER_PAIRS", DEFAULT_PAIRS))
-PAIRS_PER_TABLE = min(500, max(PAIRS, 1))
+PAIRS_PER_TABLE = min(250 if profiles.IS_FIXED else 500, max(PAIRS, 1))
 """Writing and indexing a table is most of the time."""
 
 OPTIONS = {"bloom_filter": {"fpp": ["0.001", "0.01", "0.1"]}, "record_index": dict[str, list[str]]()}
