@@ -16,8 +16,16 @@ import pytest
 
 import pruner
 import pruner_spark
+from tests.engines.delta.test_spark_delta_random import (
+    AT_ONCE,
+    FILES,
+    ROW,
+    ROWS,
+    condition,
+    names_column,
+    variants,
+)
 from tests.engines.spark.spark_tables import iceberg_files, new_scans
-from tests.engines.delta.test_spark_delta_random import AT_ONCE, FILES, ROW, ROWS, condition, names_column, variants
 from tests.support import profiles
 from tests.support.catalyst import settings
 from tests.support.delta_writer import FILE
