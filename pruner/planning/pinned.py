@@ -167,8 +167,8 @@ def row_counts(pinned: PinnedSnapshot) -> NDArray[np.int64] | None:
 
     None where nothing is known, or pruning is off.
     """
-    known = None if switched_off() is not None else pinned._view.planner  # pyright: ignore[reportPrivateUsage]
-    return None if known is None else known.row_counts
+    planner = pinned._view.planner  # pyright: ignore[reportPrivateUsage]
+    return None if switched_off() is not None else planner.row_counts
 
 
 def _about_zone(zone: str | None) -> tuple[str, ...]:
