@@ -56,7 +56,7 @@ _UNKNOWN_ROWS: Final = 1 << 40
 
 
 class FileStatistics(NamedTuple):
-    """What is known of one column in each file; None where nothing is.
+    """What is known of one column in each file; None where nothing is, and for `nans` as a whole.
 
     `low` and `high` bound every value but NULL and NaN, in the storage domain of the column's type. `parquet` is the
     Parquet type by which every file holds the column, where the format leaves writers no choice. `equal_is_value` says,
@@ -65,7 +65,7 @@ class FileStatistics(NamedTuple):
 
     rows: Sequence[Any]
     nulls: Sequence[Any]
-    nans: Sequence[Any]
+    nans: Sequence[Any] | None
     low: Sequence[Any]
     high: Sequence[Any]
     parquet: ParquetType | None = None
@@ -151,13 +151,22 @@ def records_of(statistics: FileStatistics, about: Field, schema: pa.Schema) -> p
     """
     rows, rows_known = _counts(statistics.rows)
     null_counts, nulls_known = _counts(statistics.nulls)
-    nan_counts, nans_known = _counts(statistics.nans)
+    none = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
+    nan_counts, nans_known = none if statistics.nans is None else _counts(statistics.nans)
     rows = np.where(rows_known, rows, _UNKNOWN_ROWS)
     low, high = _known(statistics.low), _known(statistics.high)
     told = np.flatnonzero(nulls_known | low | high)
     kind = _kind_of(about.type)
     layout: Any = schema  # whose stubs leave types open
     count = len(told)
+<<<<<<< HEAD
+=======
+    equal = np.zeros(len(low), np.bool_)
+    if statistics.equal_is_value:
+        pairs = zip(statistics.low, statistics.high, strict=True)
+        equal = np.fromiter((one is not None and one == other for one, other in pairs), np.bool_, len(low))
+    exact = truth_array(equal[told])
+>>>>>>> wt/delta
     no, yes = truth_array(np.zeros(count, np.bool_)), truth_array(np.ones(count, np.bool_))
     columns: dict[str, Any] = {
         "trusted": yes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +18,8 @@ from deltalake import write_deltalake
 
 import pruner
 import pruner.evidence.delta as evidence
+from pruner.schema import Field
+from pruner.tables.delta import checkpoint, statistics
 from pruner.tables.delta.checkpoint import CheckpointPart
 from tests.support.delta_logs import Column, DeltaLog, moment, write_checkpoint
 
@@ -565,3 +568,89 @@ def test_what_is_not_known_to_be_made_of_a_column_bounds_nothing(
 ):
     opened = pruner.open_table(generated(tmp_path / "t", expression, type_, values, **protocol).root)
     assert opened.plan("at > TIMESTAMPTZ '2030-01-01Z'", dialect="duckdb").kept == 5
+
+
+NUMBERS = (
+    *("0", "-0.0", "5", "-7", "0.1", "1e-320", "1.7976931348623157e308", "1e400", "-1e400", "1E5", "5e-324"),
+    *("9007199254740993", "18446744073709551616", "123456789012345678901234567890", "2.5000000000000000001"),
+    *('"NaN"', '"Infinity"', '"-Infinity"', '"1.5"', '"x"', '""', "true", "null", "{}", "[1]", "1.", "+1"),
+)
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.float32()])
+@pytest.mark.parametrize("was_float", [False, True])
+def test_doubles_are_what_python_makes_of_their_texts(type_: pa.DataType, *, was_float: bool):
+    """They are decoded as such, which is faster; what is no number is read as in any other column."""
+    texts = [
+        f'{{"numRecords": 3, "minValues": {{"x": {low}}}, "maxValues": {{"x": {high}}}, "nullCount": {{"x": 1}}}}'
+        for low in NUMBERS
+        for high in NUMBERS
+    ]
+    table = pa.table({"stats": texts})
+    about = Field(("x",), type_)
+    found = statistics.found_of([table.slice(0, 100), table.slice(100)], about)
+    generic = statistics.found_of(
+        [table], Field(("x",), pa.string())
+    )  # which leaves numbers as they are written
+    assert (found.rows, found.nulls) == (generic.rows, generic.nulls)
+    # Together with a text nothing is taken for a double beforehand.
+    bounds = statistics.bounds_of(found, type_, was_float=was_float)
+    wanted = statistics.bounds_of(generic, type_, was_float=was_float)
+    assert list(map(repr, bounds.low)) == list(map(repr, wanted.low))
+    assert list(map(repr, bounds.high)) == list(map(repr, wanted.high))
+
+
+def test_nan_of_a_typed_column_bounds_nothing():
+    found = statistics.Found([1] * 3, [0] * 3, [math.nan, 1.0, None], [2.0, math.nan, 3.0])
+    assert statistics.bounds_of(found, pa.float64(), was_float=False) == ([None, 1.0, None], [2.0, None, 3.0])
+
+
+@pytest.mark.parametrize("kind", ["classic", "parts"])
+def test_statistics_are_of_their_files_however_many_are_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    """Checkpoints with texts, typed columns, both or neither, read three files at a time."""
+    monkeypatch.setattr(checkpoint, "AT_ONCE", 3)
+    table = DeltaLog(tmp_path / "t", (Column("id", "long"), Column("x", "double")))
+    for at in range(20):
+        rows = pa.table({"id": [at * 10, at * 10 + 9], "x": [at / 4, None if at % 3 else at / 2]})
+        table.append(rows, stats=at % 5 != 4)
+    write_checkpoint(table, kind)
+    for version in range(table.version + 1):
+        table.commit_file(version).unlink()
+    for each in table.log.glob("*.checkpoint*.parquet"):
+        _with_typed(each)
+    unknown = {at for at in range(20) if at % 5 == 4}
+    for at in range(20):
+        opened = pruner.open_table(table.root)  # nothing is parsed beforehand
+        assert _numbers(opened, f"id = {at * 10 + 5}") == unknown | {at}
+        wanted = {each for each in range(20) if each / 4 <= at / 4 <= (each / 4 if each % 3 else each / 2)}
+        assert _numbers(opened, f"x = {at / 4}") == unknown | wanted
+
+
+def _numbers(opened: pruner.Table, predicate: str) -> set[int]:
+    names = [pq.read_table(uri).column("id")[0].as_py() // 10 for uri in opened.plan(predicate).files]
+    return set(names)
+
+
+def _with_typed(path: Path) -> None:
+    """Give every second file of a checkpoint its statistics in columns instead of a text."""
+    held: Any = pq.read_table(path)
+    adds: Any = held.column("add").combine_chunks()
+    texts = adds.field("stats").to_pylist()
+    of_both: Any = pa.struct([("id", pa.int64()), ("x", pa.float64())])
+    counts: Any = pa.struct([("id", pa.int64()), ("x", pa.int64())])
+    kind = pa.struct(
+        [("numRecords", pa.int64()), ("minValues", of_both), ("maxValues", of_both), ("nullCount", counts)]
+    )
+    typed = [json.loads(text) if text and at % 2 else None for at, text in enumerate(texts)]
+    rest = [None if at % 2 else text for at, text in enumerate(texts)]
+    fields = [(each.name, each.type) for each in adds.type if each.name != "stats"]
+    children = [adds.field(name) for name, _ in fields] + [pa.array(rest, pa.string()), pa.array(typed, kind)]
+    made = pa.StructArray.from_arrays(
+        children,
+        fields=[pa.field(*each) for each in (*fields, ("stats", pa.string()), ("stats_parsed", kind))],
+        mask=adds.is_null(),
+    )
+    at = held.schema.get_field_index("add")
+    pq.write_table(held.set_column(at, "add", made), path, row_group_size=7)
