@@ -21,6 +21,7 @@ MARKS = ("spark", "trino")
 
 LONGEST = (
     # With an empty cache, what other tests of Spark read is built here.
+<<<<<<< HEAD
     "tests/engines/delta/test_delta_states.py",
     "tests/soundness/hudi/test_hudi_incremental.py",
     "tests/engines/delta/test_spark_delta.py",
@@ -41,10 +42,62 @@ LONGEST = (
     "tests/crash/test_interrupted.py",
     "tests/soundness/hudi/test_hudi_machine.py",
     "tests/engines/duckdb/native_scan/test_duckdb_native_random.py",
+=======
+    "tests/engines/delta/test_delta_states.py",
+    "tests/soundness/hudi/test_hudi_incremental.py",
+    "tests/engines/delta/test_spark_delta.py",
+    "tests/engines/hudi/test_spark_hudi.py",
+    "tests/engines/hudi/tables/test_hudi_pending.py",
+    "tests/engines/iceberg/test_iceberg_spark.py",
+    "tests/engines/spark/scans/test_spark_changes.py",
+    "tests/engines/spark/scans/test_spark_statements.py",
+    "tests/engines/rest_catalog/test_rest_catalog_statements.py",
+    "tests/engines/spark/conditions/test_functions_spark.py",
+    "tests/engines/rest_catalog/test_rest_catalog_iceberg.py",
+    "tests/engines/hudi/test_duckdb_statements_hudi.py",
+    "tests/engines/spark/scans/test_spark_answers.py",
+    "tests/faults/test_faults.py",
+    "tests/engines/delta/test_duckdb_delta_rows.py",
+    "tests/crash/test_faults_on_the_way.py",
+    "tests/engines/hudi/test_spark_meta_columns.py",
+    "tests/soundness/indexes/test_bitmaps.py",
+    "tests/engines/hudi/test_duckdb_merged.py",
+    "tests/engines/iceberg/test_spark_iceberg.py",
+    "tests/engines/spark/building/test_spark_build.py",
+    "tests/engines/hudi/tables/test_hudi_metadata_scans.py",
+    "tests/crash/test_builds.py",
+    "tests/engines/spark/scans/test_spark_partitions.py",
+    "tests/engines/spark/scans/test_spark_merging.py",
+    "tests/protocol/test_model.py",
+    "tests/engines/hudi/test_hudi_keys.py",
+    "tests/soundness/spark/test_spark_types.py",
+    "tests/engines/iceberg/test_trino_iceberg_spark.py",
+    "tests/unit/advice/test_advisor.py",
+    "tests/engines/spark/conditions/test_spark_catalyst.py",
+    "tests/engines/duckdb/statements/test_duckdb_from_metadata.py",
+>>>>>>> wt/tests
     "tests/crash/test_killed_commands.py",
+    "tests/soundness/test_function_predicates.py",
+    "tests/engines/duckdb/random/test_duckdb_random.py",
+    "tests/engines/iceberg/test_duckdb_iceberg.py",
+    "tests/engines/duckdb/conditions/test_functions_duckdb.py",
+    "tests/crash/test_interrupted.py",
+    "tests/engines/stores/test_store_duckdb.py",
+    "tests/engines/delta/test_spark_delta_random.py",
+    "tests/soundness/spark/test_answers_spark.py",
+    "tests/protocol/test_schedules.py",
+    "tests/soundness/hudi/test_hudi_machine.py",
+    "tests/engines/iceberg/test_iceberg_imported.py",
+    "tests/engines/spark/conditions/test_spark_wall_clocks.py",
+    "tests/engines/test_head_to_head.py",
+    "tests/engines/duckdb/files/test_duckdb_changes.py",
+    "tests/engines/duckdb/random/test_duckdb_sqlancer.py",
+    "tests/engines/iceberg/test_iceberg_procedures.py",
+    "tests/engines/spark/conditions/test_spark_ranges.py",
+    "tests/engines/hudi/test_spark_unread_tables.py",
 )
-"""What takes longest, longest first. xdist hands out files by their number of tests, so those that hold one test of two
-minutes would come last, and the other worker would wait for them.
+"""What takes more than half a minute, longest first. xdist hands out files by their number of tests, so those that hold
+one test of two minutes would come last, and the other worker would wait for them.
 """
 
 

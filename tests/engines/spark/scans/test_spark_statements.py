@@ -30,9 +30,7 @@ EVERY_CASE = ("parquet",)
 """Variants on which every statement runs; the others run one of each category."""
 
 
-@pytest.fixture(
-    scope="module", params=["parquet", "cow_v6", "cow_v8", "cow_v9", "mor_v6", "mor_v8", "mor_v9"]
-)
+@pytest.fixture(scope="module", params=["parquet", "cow_v6", "cow_v9", "mor_v6", "mor_v9"])
 def lake(
     request: pytest.FixtureRequest,
     spark: SparkSession,
