@@ -159,14 +159,6 @@ def records_of(statistics: FileStatistics, about: Field, schema: pa.Schema) -> p
     kind = _kind_of(about.type)
     layout: Any = schema  # whose stubs leave types open
     count = len(told)
-<<<<<<< HEAD
-=======
-    equal = np.zeros(len(low), np.bool_)
-    if statistics.equal_is_value:
-        pairs = zip(statistics.low, statistics.high, strict=True)
-        equal = np.fromiter((one is not None and one == other for one, other in pairs), np.bool_, len(low))
-    exact = truth_array(equal[told])
->>>>>>> wt/delta
     no, yes = truth_array(np.zeros(count, np.bool_)), truth_array(np.ones(count, np.bool_))
     columns: dict[str, Any] = {
         "trusted": yes,

@@ -21,28 +21,6 @@ MARKS = ("spark", "trino")
 
 LONGEST = (
     # With an empty cache, what other tests of Spark read is built here.
-<<<<<<< HEAD
-    "tests/engines/delta/test_delta_states.py",
-    "tests/soundness/hudi/test_hudi_incremental.py",
-    "tests/engines/delta/test_spark_delta.py",
-    "tests/engines/spark/scans/test_spark_changes.py",
-    "tests/engines/spark/scans/test_spark_statements.py",
-    "tests/soundness/indexes/test_bitmaps.py",
-    "tests/engines/duckdb/random/test_duckdb_random.py",
-    "tests/engines/hudi/test_spark_hudi.py",
-    "tests/engines/iceberg/test_iceberg_spark.py",
-    "tests/engines/duckdb/random/test_duckdb_sqlancer.py",
-    "tests/engines/spark/conditions/test_functions_spark.py",
-    "tests/engines/delta/test_spark_delta_random.py",
-    "tests/engines/iceberg/test_duckdb_iceberg.py",
-    "tests/soundness/test_parquet_tables.py",
-    "tests/protocol/test_schedules.py",
-    "tests/crash/test_builds.py",
-    "tests/soundness/spark/test_spark_types.py",
-    "tests/crash/test_interrupted.py",
-    "tests/soundness/hudi/test_hudi_machine.py",
-    "tests/engines/duckdb/native_scan/test_duckdb_native_random.py",
-=======
     "tests/engines/delta/test_delta_states.py",
     "tests/soundness/hudi/test_hudi_incremental.py",
     "tests/engines/delta/test_spark_delta.py",
@@ -75,7 +53,6 @@ LONGEST = (
     "tests/unit/advice/test_advisor.py",
     "tests/engines/spark/conditions/test_spark_catalyst.py",
     "tests/engines/duckdb/statements/test_duckdb_from_metadata.py",
->>>>>>> wt/tests
     "tests/crash/test_killed_commands.py",
     "tests/soundness/test_function_predicates.py",
     "tests/engines/duckdb/random/test_duckdb_random.py",
