@@ -1,15 +1,23 @@
-"""Schemas of manifests and manifest lists in which one field is damaged."""
+"""Manifests and manifest lists of which one field of the schema, or some bytes, are damaged."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pruner.errors import TableError
-from pruner.tables.avro.container import read_header
+from pruner.tables.avro.container import DataBlock, read_header
 from pruner.tables.iceberg.manifests import ManifestFile, read_manifest, read_manifest_list
-from tests.support.iceberg_manifests import of_manifest, with_header
+from tests.support.iceberg_manifests import (
+    by_fastavro,
+    list_by_fastavro,
+    mutated,
+    of_manifest,
+    repacked,
+    with_header,
+)
 
 _NEVER = 99
 _LIST = {500: 1, 501: 1, 502: 1, 503: 2, 515: 2, 516: 2, 517: 2, 519: _NEVER}
@@ -85,3 +93,47 @@ def _damaged(data: bytes, kind: str, number: int, *path: int) -> bytes:
     if kind in ("foreign", "renamed"):
         field["name"] = "of_another_writer"
     return with_header(data, {b"avro.schema": json.dumps(schema).encode()})
+
+
+def with_changes(chance: random.Random, data: bytes, whole: Sequence[DataBlock]) -> bytes:
+    """A file of some blocks with changed bytes: mostly in what the blocks hold, so that they can be unpacked."""
+    if chance.random() < 0.15:
+        return mutated(chance, data)
+    changed = list(whole)
+    at = chance.randrange(len(changed))
+    records = changed[at].records + chance.choice((0, 0, 0, 0, 0, 0, 1, -1, 2**40))
+    changed[at] = changed[at]._replace(data=mutated(chance, changed[at].data), records=records)
+    return repacked(data, changed)
+
+
+def outcome_of_manifest(data: bytes, line: ManifestFile) -> str:
+    """Read a manifest that may be damaged: what is read must be what fastavro reads."""
+    try:
+        found = of_manifest(read_manifest(data, line, "m.avro"))
+    except TableError as error:
+        return _refusal(error)
+    assert repr(found) == repr(_expected(lambda each: by_fastavro(each, line), data))
+    return "right"
+
+
+def outcome_of_list(data: bytes) -> str:
+    """Read a manifest list that may be damaged: what is read must be what fastavro reads."""
+    try:
+        found = read_manifest_list(data, "snap.avro")
+    except TableError as error:
+        return _refusal(error)
+    assert repr(found) == repr(_expected(list_by_fastavro, data))
+    return "right"
+
+
+def _expected(read: Callable[[bytes], Any], data: bytes) -> Any:
+    """What fastavro reads, which wants a text in each entry of the header, also where nobody reads it."""
+    try:
+        return read(data)
+    except UnicodeDecodeError:
+        unread = [key for key in read_header(data).metadata if not key.startswith(b"avro.")]
+        return read(with_header(data, dict.fromkeys(unread)))
+
+
+def _refusal(error: TableError) -> str:
+    return "refused" if "\n" not in str(error) else "refused with more than a sentence"
