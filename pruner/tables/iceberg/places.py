@@ -10,7 +10,9 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from pruner.arrow import compute, text_array
+import numpy as np
+
+from pruner.arrow import as_numpy, compute, positions, text_array
 from pruner.errors import StorageError, TableError
 from pruner.storage.opening import CATALOG_SCHEME, is_alike_stored, normalize_uri, open_store
 from pruner.storage.store import NotFoundError
@@ -65,16 +67,14 @@ def place_of(location: str, root: str) -> str:
 def places_of(locations: Any, root: str) -> tuple[Any, Any]:
     """Return where files of the metadata lie, and what they are called, as columns of texts: see `place_of`."""
     split = compute.split_pattern(locations, "/", max_splits=1, reverse=True)
-    if (
-        locations.nbytes < _MOST_AT_ONCE
-        and compute.all(compute.equal(compute.list_value_length(split), 2)).as_py()
-    ):
-        folders = compute.list_element(split, 0).dictionary_encode()
-        names = compute.list_element(split, 1)
+    if locations.nbytes < _MOST_AT_ONCE and (as_numpy(compute.list_value_length(split)) == 2).all():
+        halves, folders_at = split.flatten(), np.arange(0, 2 * len(split), 2)
+        folders = halves.take(positions(folders_at)).dictionary_encode()
+        names = halves.take(positions(folders_at + 1))
         places = [_folder_of(folder, root) for folder in folders.dictionary.to_pylist()]
         if not any(place is None for place in places) and not _lead_elsewhere(names):
             of_files = text_array([place or "" for place in places]).take(folders.indices)
-            return compute.binary_join_element_wise(of_files, names, "/"), names
+            return compute.binary_join_element_wise(of_files, names, text_array("/")[0]), names
     texts: list[str] = locations.to_pylist()
     return (
         text_array([place_of(text, root) for text in texts]),
