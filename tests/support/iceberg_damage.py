@@ -9,7 +9,7 @@ from typing import Any
 
 from pruner.errors import TableError
 from pruner.tables.avro.container import DataBlock, read_header
-from pruner.tables.iceberg.manifests import ManifestFile, read_manifest, read_manifest_list
+from pruner.tables.iceberg.manifests import DATA, ManifestFile, read_manifest, read_manifest_list
 from tests.support.iceberg_manifests import (
     by_fastavro,
     list_by_fastavro,
@@ -35,13 +35,14 @@ def fields_at(schema: Any, *path: int) -> list[dict[str, Any]]:
     return fields
 
 
-def damage_fields(data: bytes, version: int, *, is_list: bool) -> None:
+def damage_fields(data: bytes, version: int, *, is_list: bool, content: int = DATA) -> None:
     """Damage the fields of a list or manifest, one at a time, and assert of each whether it is refused."""
+    line = ManifestFile("m.avro", 0, content, 0)
 
     def read(changed: bytes) -> Any:
         if is_list:
             return read_manifest_list(changed, "snap.avro")
-        return of_manifest(read_manifest(changed, ManifestFile("m.avro", 0, 0, 0), "m.avro"))
+        return of_manifest(read_manifest(changed, line, "m.avro"))
 
     expected = read(data)
     schema = json.loads(read_header(data).metadata[b"avro.schema"])
@@ -60,9 +61,7 @@ def damage_fields(data: bytes, version: int, *, is_list: bool) -> None:
     if not is_list:
         for number, field in enumerate(fields_at(schema, 2, 102)):
             for kind in ("lost", "other", "foreign"):
-                found = read_manifest(
-                    _damaged(data, kind, number, 2, 102), ManifestFile("m.avro", 0, 0, 0), "m.avro"
-                )
+                found = read_manifest(_damaged(data, kind, number, 2, 102), line, "m.avro")
                 assert field["field-id"] not in found.partitions, "a table that has it refuses the manifest"
 
 
