@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,21 +18,21 @@ import pytest
 
 import pruner
 from benchmarks.planning.iceberg_tables import append, write_table
+from pruner.arrow import text_array
 from pruner.errors import TableError
 from pruner.metadata.table import MetadataTable
 from pruner.storage.opening import open_store
 from pruner.tables.avro import decoder
 from pruner.tables.avro.columns import NotColumnarError
-from pruner.tables.avro.container import DataBlock, schema_of
+from pruner.tables.avro.container import schema_of
 from pruner.tables.iceberg import places, saved_manifests, source
-from pruner.tables.iceberg.manifests import Manifest, ManifestFile, read_manifest, read_manifest_list
+from pruner.tables.iceberg.manifests import Manifest, ManifestFile, read_manifest
 from pruner.tables.source import SavedLook
 from tests.support import profiles
+from tests.support.iceberg_damage import outcome_of_list, outcome_of_manifest, with_changes
 from tests.support.iceberg_manifests import (
     PARTITIONS,
     by_fastavro,
-    list_by_fastavro,
-    mutated,
     of_manifest,
     random_entry,
     random_line,
@@ -159,26 +160,7 @@ def run_mutation(seed: int) -> str:
         some = PARTITIONS[: kind % 4]
         data = written(entries, schema_of_version(1 + kind % 3, some), block=(64_000, 700)[kind % 2])
         _KNOWN[kind] = data, unpacked(data)
-    data = _with_changes(chance, *_KNOWN[kind])
-    line = ANY if kind % 3 else OLD
-    try:
-        found = of_manifest(read_manifest(data, line, "m.avro"))
-    except TableError as error:
-        return "refused" if "\n" not in str(error) else "refused with more than a sentence"
-    expected = by_fastavro(data, line)
-    assert repr(found) == repr(expected)
-    return "right"
-
-
-def _with_changes(chance: random.Random, data: bytes, whole: Sequence[DataBlock]) -> bytes:
-    """A file of some blocks with changed bytes: mostly in what the blocks hold, so that they can be unpacked."""
-    if chance.random() < 0.15:
-        return mutated(chance, data)
-    changed = list(whole)
-    at = chance.randrange(len(changed))
-    records = changed[at].records + chance.choice((0, 0, 0, 0, 0, 0, 1, -1, 2**40))
-    changed[at] = changed[at]._replace(data=mutated(chance, changed[at].data), records=records)
-    return repacked(data, changed)
+    return outcome_of_manifest(with_changes(chance, *_KNOWN[kind]), ANY if kind % 3 else OLD)
 
 
 _LISTS: dict[int, tuple[bytes, list[Any]]] = {}
@@ -191,13 +173,7 @@ def run_mutation_of_a_list(seed: int) -> str:
         made = random.Random(version)
         data = written_list([random_line(made, number) for number in range(30)], version)
         _LISTS[version] = data, unpacked(data)
-    data = _with_changes(random.Random(seed), *_LISTS[version])
-    try:
-        found = read_manifest_list(data, "snap.avro")
-    except TableError as error:
-        return "refused" if "\n" not in str(error) else "refused with more than a sentence"
-    assert repr(found) == repr(list_by_fastavro(data))
-    return "right"
+    return outcome_of_list(with_changes(random.Random(seed), *_LISTS[version]))
 
 
 def _refused(entries: list[Any], schema: Any) -> str:
@@ -281,6 +257,26 @@ def test_a_place_does_not_depend_on_what_is_known_of_its_folder(
     by_folder = [_place_or_error(each, root) for each in (*locations, *locations)]
     monkeypatch.setattr(places, "_folder_of", lambda *_: None)
     assert by_folder == [_place_or_error(each, root) for each in (*locations, *locations)]
+
+
+@pytest.mark.parametrize(
+    "odd", ["", "t/no_folder.parquet/..", "/t/what?.parquet", "relative", "/t/", "/t//a.parquet"]
+)
+def test_places_of_many_files_are_those_of_each(odd: str) -> None:
+    locations = [f"file:/t/p={number % 3}/{number}%20Ä.parquet" for number in range(20)] + [odd] * bool(odd)
+    expected = [_place_or_error(each, "/t") for each in locations]
+    errors = [each for each in expected if each.startswith("error: ")]
+    if errors:
+        with pytest.raises(TableError, match=f"^{re.escape(errors[0].removeprefix('error: '))}$"):
+            places.places_of(text_array(locations), "/t")
+    else:
+        found, names = places.places_of(text_array(locations), "/t")
+        assert found.to_pylist() == expected
+        assert names.to_pylist() == [each.rpartition("/")[2] for each in locations]
+
+
+def test_places_of_no_files() -> None:
+    assert [len(column) for column in places.places_of(text_array([]), "/t")] == [0, 0]
 
 
 def _place_or_error(location: str, root: str) -> str:
