@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -457,7 +458,7 @@ def test_statistics_are_parsed_once_and_follow_the_files(
     reads = 0
     read_once = CheckpointPart.statistics
 
-    def counted(part: CheckpointPart) -> pa.Table:
+    def counted(part: CheckpointPart) -> Iterator[pa.Table]:
         nonlocal reads
         reads += 1
         return read_once(part)
