@@ -328,7 +328,7 @@ def test_random_conditions_on_every_transform(
     rng = random.Random(int(pytestconfig.option.hypothesis_seed))
     catalog = load_catalog("lake", type="rest", uri=url)
     conditions: dict[str, list[str]] = {}
-    for _ in range(examples(40)):
+    for _ in range(examples(160)):
         conditions.setdefault(rng.choice(list(SPECS)), []).append(_condition(rng))
     with interpreted(specs):
         erred = sum(
@@ -336,7 +336,7 @@ def test_random_conditions_on_every_transform(
             for name, asked in conditions.items()
             for several in in_parts(asked)
         )
-    assert erred < examples(40) / 4
+    assert erred < examples(160) / 4
     for name in SPECS:
         every = specs.sql(f"SELECT id FROM ice.ns.{name} WHERE id < 10").collect()
         found_ids: Any = catalog.load_table(f"web.{name}").scan(row_filter="id < 10").to_arrow().column("id")

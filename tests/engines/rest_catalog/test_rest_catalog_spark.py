@@ -160,7 +160,7 @@ def _condition(rng: random.Random, depth: int = 0) -> str:
 def test_random_conditions(stock: SparkSession, lake: Path, pytestconfig: pytest.Config) -> None:
     """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=5000` runs more of them."""
     rng = random.Random(int(pytestconfig.option.hypothesis_seed))
-    conditions = [_condition(rng) for _ in range(examples(40))]
+    conditions = [_condition(rng) for _ in range(examples(160))]
     with interpreted(stock):
         for several in in_parts(conditions):
             expected = rows_of_a_full_scan(stock, f"parquet.`{lake}/trips`", several)
