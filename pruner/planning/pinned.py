@@ -163,7 +163,7 @@ class PinnedSnapshot:
 
 
 def row_counts(pinned: PinnedSnapshot) -> NDArray[np.int64] | None:
-    """The number of rows of each slice as indexes and the table itself have it, -1 where it is not known.
+    """The number of rows of each slice as indexes counted it in the files, -1 where it is not known.
 
     None where nothing is known, or pruning is off.
     """

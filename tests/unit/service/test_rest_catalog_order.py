@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,22 @@ def _grown(place: Path, url: str) -> None:
     table.delete("id = 50")
     table.create_checkpoint()
     _append(place, 12)
+
+
+def test_numbers_of_rows_are_those_of_the_files_whatever_the_log_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_FEW_FOOTERS", 1)
+    place = tmp_path / "t"
+    for at in range(1, 6):
+        _append(place, at)
+    for commit in (place / "_delta_log").glob("*.json"):
+        text = commit.read_text(encoding="utf-8")
+        commit.write_text(re.sub(r'(numRecords[\\": ]+)', r"\g<1>1", text), encoding="utf-8")
+    assert DeltaTable(place).get_add_actions(flatten=True)["num_records"].to_pylist()[0] > 10
+    (tmp_path / "pruner.toml").write_text(f'[tables.t]\nuri = "{place}"\n', encoding="utf-8")
+    with running_service(tmp_path / "pruner.toml") as url:
+        assert _told([url]) == _expected(place, 0)
 
 
 def test_pages_of_one_who_followed_the_log_and_one_who_read_a_checkpoint(
