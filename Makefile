@@ -14,9 +14,9 @@ QUICK_WORKERS ?= $(shell expr $(WORKERS) + 1)
 COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/bytecode
 PYTEST := $(COMPILED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # Fuzzing: what is fuzzed, examples per property, and how long a soak repeats it.
-FUZZED := tests/soundness tests/engines/test_duckdb_random.py tests/engines/test_duckdb_sqlancer.py \
-	tests/engines/test_duckdb_native_random.py \
-	tests/engines/test_trino_types.py tests/protocol tests/unit/tables/test_hfile.py
+FUZZED := tests/soundness tests/engines/duckdb/random/test_duckdb_random.py tests/engines/duckdb/random/test_duckdb_sqlancer.py \
+	tests/engines/duckdb/native_scan/test_duckdb_native_random.py \
+	tests/engines/trino/test_trino_types.py tests/protocol tests/unit/tables/hudi/test_hfile.py
 N ?= 2000
 MINUTES ?= 60
 
@@ -77,8 +77,8 @@ check-matrix: $(READY) ## The adapters' tests over the other versions of DuckDB 
 check-stores: $(READY) ## The tests of stores over MinIO, which is built with Go the first time
 	@$(BIN)/python -m tools.minio
 	@PRUNER_TEST_STORE=minio $(PYTEST) tests/unit/storage tests/unit/metadata tests/crash/test_faults_on_the_way.py \
-		tests/engines/test_store_duckdb.py tests/engines/test_store_spark.py tests/engines/test_store_trino.py \
-		tests/engines/test_store_feed.py tests/engines/test_store_feed_spark.py tests/engines/test_store_feed_trino.py
+		tests/engines/stores/test_store_duckdb.py tests/engines/stores/test_store_spark.py tests/engines/stores/test_store_trino.py \
+		tests/engines/stores/test_store_feed.py tests/engines/stores/test_store_feed_spark.py tests/engines/stores/test_store_feed_trino.py
 
 test: $(READY) ## All tests
 	@$(PYTEST)
@@ -91,9 +91,9 @@ fuzz: $(READY) ## Property tests at N=2000 examples each
 
 soak: $(READY) ## A million schedules of writers, the oldest Trino, 100,000 requests, 16 writers, 8 threads in DuckDB, then fuzz with new seeds for MINUTES=60
 	@$(BIN)/python -m tests.protocol.soak --schedules 1000000 --minutes $(MINUTES)
-	@PRUNER_TEST_PROFILE=soak $(BIN)/python -m pytest -n0 tests/engines/test_trino_oldest.py \
+	@PRUNER_TEST_PROFILE=soak $(BIN)/python -m pytest -n0 tests/engines/trino/test_trino_oldest.py \
 		tests/unit/service/test_load.py tests/crash/test_many_writers.py
-	@$(BIN)/python -m tests.engines.native_threads --minutes 10 --seed $$(date +%s)
+	@$(BIN)/python -m tests.engines.duckdb.native_scan.native_threads --minutes 10 --seed $$(date +%s)
 	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
 	while [ "$$(date +%s)" -lt "$$end" ]; do \
 		PRUNER_TEST_PROFILE=soak PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED) || exit 1; done

@@ -32,12 +32,12 @@ profiles.load()
 HERE = Path(__file__).parent
 
 collect_ignore = [
-    *([] if profiles.NAME == "soak" else ["engines/test_trino_oldest.py"]),
+    *([] if profiles.NAME == "soak" else ["engines/trino/test_trino_oldest.py"]),
     *([] if "PRUNER_FAULTS" in os.environ else ["faults/test_all_faults.py"]),
     *(
         []
         if os.environ.get("PRUNER_TEST_STORE") == "minio"
-        else map(str, HERE.glob("engines/test_store_feed*.py"))
+        else map(str, HERE.glob("engines/stores/test_store_feed*.py"))
     ),
 ]
 """The oldest Trino is a second server to fetch and to start: it runs with `make soak` alone. All faults take an hour of

@@ -23,9 +23,9 @@ Plain statistics of a column, and its bitmap, serve conditions on functions of i
 needed. `year(ts) = 2024` is asked of `ts` as a range, `lower(city) = 'paris'` as the texts that may give that result.
 
 Each row is a rule with a domain: the values for which the named engines were compared with it, at the edges of every
-type. The tests are `tests/engines/test_functions_duckdb.py`, `…_spark.py` (with and without ANSI mode) and
-`…_trino.py`. They fail when an engine changes what a function does. A file with a value outside the domain is kept, as
-is every file where the engine is not named. So a file for which the function raises an error is kept, too, and the
+type. The tests are `test_functions_duckdb.py`, `…_spark.py` (with and without ANSI mode) and `…_trino.py` below
+`tests/engines`. They fail when an engine changes what a function does. A file with a value outside the domain is kept,
+as is every file where the engine is not named. So a file for which the function raises an error is kept, too, and the
 engine raises the error. Nested functions are taken apart up to four levels deep. `make api` writes this page from the
 registry.
 

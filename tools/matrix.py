@@ -44,11 +44,11 @@ ENGINES = (
         "pyspark",
         "requirements-spark-*.lock",
         (
-            "tests/engines/test_spark_scans.py",
-            "tests/engines/test_spark_sessions.py",
-            "tests/engines/test_spark_statements.py::"
+            "tests/engines/spark/scans/test_spark_scans.py",
+            "tests/engines/spark/scans/test_spark_sessions.py",
+            "tests/engines/spark/scans/test_spark_statements.py::"
             "test_statements_read_the_same_rows_from_the_files_that_are_kept[parquet]",
-            "tests/engines/connect_server.py",
+            "tests/engines/spark/scans/connect_server.py",
         ),
     ),
 )

@@ -1,8 +1,8 @@
 """Compiles the extension of the native scan for the installed DuckDB: `python -m tools.native_scan`.
 
-`python -m tools.native_scan --sanitize tests.engines.native_pair --scripts 2000` runs a module with an extension whose
-memory and arithmetic the compiler's sanitizers watch. DuckDB's library is as it comes, so they see what passes between
-the two: reads of freed memory, not the leaks of an interpreter.
+`python -m tools.native_scan --sanitize tests.engines.duckdb.native_scan.native_pair --scripts 2000` runs a module with
+an extension whose memory and arithmetic the compiler's sanitizers watch. DuckDB's library is as it comes, so they see
+what passes between the two: reads of freed memory, not the leaks of an interpreter.
 
 DuckDB's headers come from its source distribution, by pip, if a lock file has the checksum of that version. The
 extension lands in the cache folder first, keyed by what it was made from, and is copied from there to where the

@@ -11,6 +11,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -49,20 +50,28 @@ def run(console: Console) -> None:
 
 def _measured(root: Path, count: int) -> dict[str, tuple[float, float]]:
     checkpoint = next((root / "_delta_log").glob("*.checkpoint.parquet"))
-    wanted = f"id = {count * 10 // 2}"
+    half = count // 2
+    values: dict[str, tuple[str, Any]] = {
+        "id": (f"id = {half * 10}", half * 10),
+        "name": (f"name = 'name-{half:09d}'", f"name-{half:09d}"),
+        "price": (f"price = {half / 7}", half / 7),
+    }
     opened = pruner.open_table(str(root))
-    assert opened.plan(wanted).kept == 1
+    for column, (predicate, value) in values.items():
+        assert opened.plan(predicate).kept == _by_deltalake(root, column, value)
     source = DeltaSource(str(root))
     known = source.snapshot()
     contenders: dict[str, Callable[[], Any]] = {
         "Arrow reads the checkpoint, all columns": lambda: pq.read_table(checkpoint),
         "open, this reader": lambda: DeltaSource(str(root)).snapshot(),
         "open, deltalake": lambda: DeltaTable(str(root)),
-        "open and plan, this reader": lambda: pruner.open_table(str(root)).plan(wanted).kept,
-        "open and filter, deltalake (get_add_actions)": lambda: _by_deltalake(root, wanted),
-        "plan again, this reader": lambda: opened.plan(wanted).kept,
+        "plan again, this reader": lambda: opened.plan(values["id"][0]).kept,
         "look with no commit, this reader": lambda: source.snapshot(known),
     }
+    for column, (predicate, value) in values.items():
+        contenders[f"open and plan by {column}, this reader"] = partial(_planned, root, predicate)
+        by_deltalake = f"open and filter by {column}, deltalake (get_add_actions)"
+        contenders[by_deltalake] = partial(_by_deltalake, root, column, value)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
     for turn in range(RUNS + 1):
         for name, contender in contenders.items():
@@ -77,10 +86,15 @@ def _measured(root: Path, count: int) -> dict[str, tuple[float, float]]:
     }
 
 
-def _by_deltalake(root: Path, wanted: str) -> int:
-    value = int(wanted.rpartition(" ")[2])
+def _planned(root: Path, predicate: str) -> int:
+    return pruner.open_table(str(root)).plan(predicate).kept
+
+
+def _by_deltalake(root: Path, column: str, value: Any) -> int:
     adds: Any = pa.table(DeltaTable(str(root)).get_add_actions(flatten=True))
-    low, high = (compute.cast(adds.column(f"{end}.id"), pa.int64()) for end in ("min", "max"))
+    low, high = (adds.column(f"{end}.{column}") for end in ("min", "max"))
+    if column == "id":
+        low, high = compute.cast(low, pa.int64()), compute.cast(high, pa.int64())
     kept = compute.and_(compute.less_equal(low, value), compute.greater_equal(high, value))
     return compute.sum(kept).as_py()
 

@@ -25,7 +25,7 @@ from pruner.tables.delta.schema import became_double
 from pruner.tables.delta.statistics import bounds_of, found_of, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -89,14 +89,14 @@ class DeltaStatistics(LoggedStatistics):
         for number in numbers:
             part, at = self._state.parts[number], np.flatnonzero(part_of == number)
             if isinstance(part, CommitPart) and len(part) < _FEW:
-                few.append((part.statistics().take(positions(row_of[at])), at))
+                few.append((part.table.take(positions(row_of[at])), at))
                 continue
             try:
                 records.append(_moved(self._of_part(part, about, schema), row_of[at], at))
             except (TableError, StorageError) as error:
                 notes.append(str(error))
         if few:
-            parsed = self._parsed(arrow.concat_tables([table for table, _ in few]), about, schema)
+            parsed = self._parsed([table for table, _ in few], about, schema)
             at = np.concatenate([ordinals for _, ordinals in few])
             records.append(_moved(parsed, np.arange(len(at)), at))
         return arrow.concat_tables(records), notes
@@ -118,13 +118,12 @@ class DeltaStatistics(LoggedStatistics):
             part.parsed.put(key, known)
         return known
 
-    def _parsed(self, table: pa.Table, about: Field, schema: pa.Schema) -> pa.Table:
+    def _parsed(self, tables: Iterable[pa.Table], about: Field, schema: pa.Schema) -> pa.Table:
         """Parse what statistics say of a column. How many values are NaN no writer says."""
-        told = found_of(table, about)
+        told = found_of(tables, about)
         low, high = bounds_of(told, about.type, was_float=about.recorded in self._widened)
-        unknown: list[None] = [None] * len(told.rows)
         statistics = FileStatistics(
-            told.rows, told.nulls, unknown, low, high, _parquet_type(about.type), _is_exact(about.type)
+            told.rows, told.nulls, None, low, high, _parquet_type(about.type), _is_exact(about.type)
         )
         return records_of(statistics, about, schema)
 
@@ -133,7 +132,7 @@ def _rows_of_part(part: CheckpointPart | CommitPart) -> Rows:
     """How many rows the files of a part were written with; -1 where it does not say."""
     known = part.parsed.get(_ROWS)
     if known is None:
-        known = pa.table({"rows": number_array(known_counts(rows_of(part.statistics())), pa.int64())})
+        known = pa.table({"rows": number_array(known_counts(list(rows_of(part.statistics()))), pa.int64())})
         part.parsed.put(_ROWS, known)
     return as_numpy(known.column("rows"))
 

@@ -100,6 +100,12 @@ class ExactFacts:
         held, deleted = self.base_counts, self._snapshot.deleted_counts
         return np.where((deleted >= 0) & (deleted <= held), held - deleted, -1)
 
+    @property
+    def indexed_counts(self) -> Integers:
+        """The same as `row_counts`, by indexes of pruner alone: what they counted in the files themselves."""
+        counts, agreed = self._indexed
+        return np.where(self._snapshot.stands & self._countable & agreed, counts, -1)
+
     @cached_property
     def base_counts(self) -> Integers:
         """The number of rows of each base file to which no log file adds any, deleted ones among them.
@@ -107,24 +113,33 @@ class ExactFacts:
         It is -1 where it is not known, or where indexes say different things. What the table itself says is asked
         where no index knows it.
         """
+        counts, agreed = self._indexed
+        own = None if (counts[self._countable] >= 0).all() else self._evidence.own_row_counts()
+        if own is not None:
+            agreed = agreed & ((counts < 0) | (own < 0) | (counts == own))
+            counts = np.where(counts >= 0, counts, own)
+        return np.where(self._countable & agreed, counts, -1)
+
+    @cached_property
+    def _countable(self) -> Mask:
+        return self._snapshot.has_base & self._snapshot.coverable & ~self._snapshot.has_logs
+
+    @cached_property
+    def _indexed(self) -> tuple[Integers, Mask]:
+        """The numbers of rows of base files as indexes have them, -1 where none does, and where they do not differ."""
         row_counts = np.full(len(self._snapshot), -1, np.int64)
-        disputed = np.zeros(len(self._snapshot), np.bool_)
-        wanted = self._snapshot.has_base & self._snapshot.coverable & ~self._snapshot.has_logs
+        agreed = np.ones(len(self._snapshot), np.bool_)
         for path in self._evidence.indexed_paths:
             try:
                 about = self._snapshot.schema.find(path)
             except SchemaError:
                 continue  # the column is gone
             for counts in self._counts(about):
-                disputed |= (row_counts >= 0) & (counts >= 0) & (row_counts != counts)
+                agreed &= (row_counts < 0) | (counts < 0) | (row_counts == counts)
                 row_counts = np.where(row_counts >= 0, row_counts, counts)
-            if (row_counts[wanted] >= 0).all():
+            if (row_counts[self._countable] >= 0).all():
                 break
-        own = None if (row_counts[wanted] >= 0).all() else self._evidence.own_row_counts()
-        if own is not None:
-            disputed |= (row_counts >= 0) & (own >= 0) & (row_counts != own)
-            row_counts = np.where(row_counts >= 0, row_counts, own)
-        return np.where(wanted & ~disputed, row_counts, -1)
+        return row_counts, agreed
 
     def of(self, about: Field, semantics: Semantics) -> Facts | None:
         """What is known of one field as an engine reads it; None where nothing is."""

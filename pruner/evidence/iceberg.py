@@ -40,12 +40,17 @@ if TYPE_CHECKING:
     from pruner.tables.iceberg.transforms import Extent
     from pruner.tables.snapshot import Snapshot
 
+    Mask = NDArray[np.bool_]
+
 NAME: Final = "iceberg.metrics"
 """How reports call what manifests say of columns."""
 
 _BUCKETS: Final = "buckets"
 _MOST_POINTS: Final = 10_000
 """Values of a list that are hashed for one plan, some microseconds each."""
+
+_LEAST_CUT: Final = 16
+"""Bytes or characters to which writers cut the bounds of texts, unless a table asks for another length."""
 
 _PARQUET: Final[dict[pa.DataType, ParquetType]] = {
     pa.timestamp("us"): WALL_CLOCKS,
@@ -141,9 +146,10 @@ class IcebergMetrics(FollowingStatistics):
         nulls = list(counted) if len(about.path) == 1 else [None] * len(rows)
         nans = _metric(parts, "nan_counts", field_id)
         _forget_inverted(low, high)
-        self._narrow(about, parts, (low, high), nulls, (rows, counted))
+        equal_is_value = _equal_is_value(low, about.type)
+        equal_is_value[self._narrow(about, parts, (low, high), nulls, (rows, counted))] = True
         _forget_inverted(low, high)
-        return FileStatistics(rows, nulls, nans, low, high, _PARQUET.get(about.type))
+        return FileStatistics(rows, nulls, nans, low, high, _PARQUET.get(about.type), equal_is_value)
 
     def _narrow(
         self,
@@ -152,14 +158,18 @@ class IcebergMetrics(FollowingStatistics):
         bounds: tuple[list[Any], list[Any]],
         nulls: list[Any],
         counts: tuple[list[Any], list[Any]],
-    ) -> None:
+    ) -> list[int]:
         """Take in what the partition values say, in place; metrics and they both hold.
 
         Writers that import files make the values of statistics: one value beside NULLs is that value there, and what
         has no statistics, or NaN alone, is NULL. So `counts`, the rows and NULLs by the manifests, have to agree.
+
+        Returns:
+            The files whose partition tells the one value that they hold beside NULL.
         """
         low, high = bounds
         rows, counted = counts
+        of_one_value: list[int] = []
         start = 0
         for part in parts:
             for at, extents in self._extents(about, part, start):
@@ -174,7 +184,10 @@ class IcebergMetrics(FollowingStatistics):
                         nulls[at] = 0
                     low[at] = _greater(low[at], extent.lower)
                     high[at] = _lesser(high[at], extent.upper)
+                    if extent.lower is not None and extent.lower == extent.upper:
+                        of_one_value.append(at)
             start += len(part)
+        return of_one_value
 
     def _extents(self, about: Field, part: DataPart, start: int) -> Iterator[tuple[int, list[Extent]]]:
         """What the partition of each file of a manifest says of a column, with ends as records have them.
@@ -268,6 +281,16 @@ class BucketEvidence:
         buckets = self._buckets if at is None else self._buckets[at]
         excluded = (buckets >= 0) & ~np.isin(buckets, np.array(sorted(wanted), np.int32))
         return ~excluded
+
+
+def _equal_is_value(bounds: list[Any], type_: pa.DataType) -> Mask:
+    """Tell for each file whether both bounds, where they are equal, are the one value that it holds beside NULL.
+
+    Where a text may have been cut they are not: a writer that did not raise the upper bound leaves two equal ones.
+    """
+    if not (pa.types.is_string(type_) or pa.types.is_binary(type_)):
+        return np.ones(len(bounds), np.bool_)
+    return np.array([bound is not None and len(bound) < _LEAST_CUT for bound in bounds], np.bool_)
 
 
 def _forget_inverted(low: list[Any], high: list[Any]) -> None:

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, binary_array, null_unless, nulls, number_array, text_array, truth_array
+from pruner.arrow import (
+    arrow,
+    as_numpy,
+    binary_array,
+    compute,
+    filled,
+    null_unless,
+    nulls,
+    number_array,
+    text_array,
+    truth_array,
+)
 from pruner.errors import IndexDefinitionError
 from pruner.evidence.sources import of_records
 from pruner.indexes.optional import RowIndexType
@@ -45,20 +56,20 @@ _UNKNOWN_ROWS: Final = 1 << 40
 
 
 class FileStatistics(NamedTuple):
-    """What is known of one column in each file; None where nothing is.
+    """What is known of one column in each file; None where nothing is, and for `nans` as a whole.
 
     `low` and `high` bound every value but NULL and NaN, in the storage domain of the column's type. `parquet` is the
-    Parquet type by which every file holds the column, where the format leaves writers no choice. With `equal_is_value`,
-    bounds that are equal are the one value that there is: none of them may have been cut.
+    Parquet type by which every file holds the column, where the format leaves writers no choice. `equal_is_value` says,
+    of all files or of each, that bounds that are equal are the one value that there is: none of them may have been cut.
     """
 
     rows: Sequence[Any]
     nulls: Sequence[Any]
-    nans: Sequence[Any]
+    nans: Sequence[Any] | None
     low: Sequence[Any]
     high: Sequence[Any]
     parquet: ParquetType | None = None
-    equal_is_value: bool = False
+    equal_is_value: bool | Mask = False
 
 
 class LoggedStatistics(ABC):
@@ -140,18 +151,14 @@ def records_of(statistics: FileStatistics, about: Field, schema: pa.Schema) -> p
     """
     rows, rows_known = _counts(statistics.rows)
     null_counts, nulls_known = _counts(statistics.nulls)
-    nan_counts, nans_known = _counts(statistics.nans)
+    none = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
+    nan_counts, nans_known = none if statistics.nans is None else _counts(statistics.nans)
     rows = np.where(rows_known, rows, _UNKNOWN_ROWS)
     low, high = _known(statistics.low), _known(statistics.high)
     told = np.flatnonzero(nulls_known | low | high)
     kind = _kind_of(about.type)
     layout: Any = schema  # whose stubs leave types open
     count = len(told)
-    equal = np.zeros(len(low), np.bool_)
-    if statistics.equal_is_value:
-        pairs = zip(statistics.low, statistics.high, strict=True)
-        equal = np.array([one is not None and one == other for one, other in pairs], np.bool_)
-    exact = truth_array(equal[told])
     no, yes = truth_array(np.zeros(count, np.bool_)), truth_array(np.ones(count, np.bool_))
     columns: dict[str, Any] = {
         "trusted": yes,
@@ -160,8 +167,6 @@ def records_of(statistics: FileStatistics, about: Field, schema: pa.Schema) -> p
         "absent": no,
         "null_count": number_array(null_counts[told], pa.int64(), ~nulls_known[told]),
         "nan_count": number_array(nan_counts[told], pa.int64(), ~nans_known[told]),
-        "min_exact": exact,
-        "max_exact": exact,
         "calendar_open": no,
         "from_data": no,
         "in_range": yes,
@@ -172,6 +177,9 @@ def records_of(statistics: FileStatistics, about: Field, schema: pa.Schema) -> p
         column = f"{name}_{kind}"
         some = list(ends) if count == len(ends) else [ends[at] for at in told.tolist()]
         columns[column] = _column(some, layout.field(column).type)
+    equal = as_numpy(filled(compute.equal(columns[f"min_{kind}"], columns[f"max_{kind}"]), False))
+    may_be_values = np.broadcast_to(np.asarray(statistics.equal_is_value), len(low))[told]
+    columns["min_exact"] = columns["max_exact"] = truth_array(equal & may_be_values)
     fields: list[Any] = list(layout)
     arrays = [
         columns[field.name].cast(field.type) if field.name in columns else nulls(count, field.type)

@@ -163,8 +163,12 @@ class PinnedSnapshot:
 
 
 def row_counts(pinned: PinnedSnapshot) -> NDArray[np.int64] | None:
-    """The number of rows of each slice as indexes and the table itself have it; -1 where it is not known."""
-    return pinned._view.planner.row_counts  # pyright: ignore[reportPrivateUsage]
+    """The number of rows of each slice as indexes counted it in the files, -1 where it is not known.
+
+    None where nothing is known, or pruning is off.
+    """
+    planner = pinned._view.planner  # pyright: ignore[reportPrivateUsage]
+    return None if switched_off() is not None else planner.row_counts
 
 
 def _about_zone(zone: str | None) -> tuple[str, ...]:

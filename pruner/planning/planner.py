@@ -252,8 +252,8 @@ class Planner:
 
     @property
     def row_counts(self) -> NDArray[np.int64] | None:
-        """The number of rows of each slice that has those of its base file; -1 where it is not known."""
-        return None if self._exact is None else self._exact.row_counts
+        """The number of rows of each slice that has those of its base file, by indexes; -1 where it is not known."""
+        return None if self._exact is None else self._exact.indexed_counts
 
     def locating(self, field: Field) -> LocatingEvidence | None:
         """What knows the rows of many values of a field at once; None where no index does."""

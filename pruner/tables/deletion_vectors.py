@@ -72,6 +72,5 @@ def _native(data: bytes) -> NDArray[np.uint64]:
 
 
 def _numbers(bitmap: Any) -> NDArray[np.uint64]:
-    return np.frombuffer(
-        bitmap.to_array(), np.uint64 if bitmap.to_array().itemsize == 8 else np.uint32
-    ).astype(np.uint64)
+    numbers = bitmap.to_array()
+    return np.frombuffer(numbers, np.uint64 if numbers.itemsize == 8 else np.uint32).astype(np.uint64)

@@ -16,7 +16,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner import Semantics
-from tests.engines.duckdb_tables import BEFORE_2, indexed, write_tree
+from tests.engines.duckdb.duckdb_tables import BEFORE_2, indexed, write_tree
 
 FILES = 8
 ROWS = 10

@@ -17,7 +17,7 @@ import pytest
 import pruner
 import pruner_duckdb
 import pruner_spark
-from tests.engines.spark_tables import new_scans
+from tests.engines.spark.spark_tables import new_scans
 from tests.support import fastparquet_files, old_files, plain_duckdb
 
 if TYPE_CHECKING:

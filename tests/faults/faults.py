@@ -30,8 +30,8 @@ SUITES = (
     "tests/soundness/test_parquet_tables.py",
     "tests/unit/expr",
     "tests/known_wrong",
-    "tests/engines/test_duckdb_rows.py",
-    "tests/soundness/test_bitmaps.py",
+    "tests/engines/duckdb/files/test_duckdb_rows.py",
+    "tests/soundness/indexes/test_bitmaps.py",
 )
 """In this order: the first failure ends a run, and the first ones take seconds and notice most."""
 

@@ -20,7 +20,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner import Semantics
-from tests.engines.duckdb_tables import BEFORE_2
+from tests.engines.duckdb.duckdb_tables import BEFORE_2
 from tests.support.plain_duckdb import judge
 from tests.support.profiles import IS_BRIEF, examples, seed
 

@@ -79,7 +79,7 @@ def test_duckdb(tmp_path: Path, record_property: Callable[[str, object], None]):
         prefix = {"date": "DATE ", "wall": "TIMESTAMP ", "instant": "TIMESTAMPTZ ", "text": ""}
         return f"({text})" if result == "number" else prefix[result] + "'" + text.replace("'", "''") + "'"
 
-    predicates = drawn(rng, functions_of("duckdb", columns), shown, quote, examples(100))
+    predicates = drawn(rng, functions_of("duckdb", columns), shown, quote, examples(400))
     matching = batches(
         predicates,
         lambda some: connection.execute(
@@ -98,7 +98,7 @@ def test_spark(
 ):
     from pruner_spark.catalyst.decode import decode
     from pruner_spark.jvm import session_state
-    from tests.engines.test_functions_spark import quoted
+    from tests.engines.spark.conditions.test_functions_spark import quoted
     from tests.support.catalyst import settings
 
     columns = tuple(KIND_OF)
@@ -110,7 +110,7 @@ def test_spark(
         texts = [f"CAST({each.text} AS STRING)" for each in functions]
         results = list(zip(*frame.selectExpr(*texts).collect(), strict=True))
         by_text = {each.text: column for each, column in zip(functions, results, strict=True)}
-        predicates = drawn(rng, functions, by_text.__getitem__, quoted, examples(100))
+        predicates = drawn(rng, functions, by_text.__getitem__, quoted, examples(400))
 
         def answer(some: Sequence[str]) -> list[Any]:
             answers = [f"{each} AS x{k}" for k, each in enumerate(some)]
@@ -135,7 +135,7 @@ def test_spark(
 
 @pytest.mark.trino
 def test_trino(trino_tables: TrinoTables, tmp_path: Path, record_property: Callable[[str, object], None]):
-    from tests.engines.test_functions_trino import KINDS, quoted
+    from tests.engines.trino.test_functions_trino import KINDS, quoted
     from tests.support.trino_tables import SCHEMA
 
     columns = tuple(name for name in KIND_OF if KIND_OF[name] in KINDS)
@@ -147,7 +147,7 @@ def test_trino(trino_tables: TrinoTables, tmp_path: Path, record_property: Calla
     texts = ", ".join(f"CAST({each.text} AS VARCHAR)" for each in functions)
     rows = trino.run(f"SELECT {texts} FROM {registered.name}", catalog="hive", schema=SCHEMA).rows
     by_text = {each.text: column for each, column in zip(functions, zip(*rows, strict=True), strict=True)}
-    predicates = drawn(rng, functions, by_text.__getitem__, quoted, examples(100))
+    predicates = drawn(rng, functions, by_text.__getitem__, quoted, examples(400))
 
     def answer(some: Sequence[str]) -> list[Any]:
         asked = ", ".join(f"bool_or({each})" for each in some)

@@ -21,22 +21,22 @@ REWRITING: Final = "rewriting"
 NATIVE: Final = "native"
 
 BOTH_WAYS: Final = frozenset(
-    f"tests/engines/test_{name}.py"
+    f"tests/engines/{name}.py"
     for name in (
-        "duckdb_analysts",
-        "duckdb_analysts_tables",
-        "duckdb_failing_values",
-        "duckdb_lists",
-        "duckdb_names",
-        "duckdb_queries",
-        "duckdb_random",
-        "duckdb_rows",
-        "duckdb_schema",
-        "duckdb_sqlancer",
-        "duckdb_statements",
-        "duckdb_unnest",
-        "duckdb_with",
-        "everyday_conditions",
+        "duckdb/files/test_duckdb_rows",
+        "duckdb/files/test_duckdb_schema",
+        "duckdb/random/test_duckdb_random",
+        "duckdb/random/test_duckdb_sqlancer",
+        "duckdb/session/test_duckdb_names",
+        "duckdb/statements/test_duckdb_analysts",
+        "duckdb/statements/test_duckdb_analysts_tables",
+        "duckdb/statements/test_duckdb_failing_values",
+        "duckdb/statements/test_duckdb_lists",
+        "duckdb/statements/test_duckdb_queries",
+        "duckdb/statements/test_duckdb_statements",
+        "duckdb/statements/test_duckdb_unnest",
+        "duckdb/statements/test_duckdb_with",
+        "test_everyday_conditions",
     )
 )
 """Where rows, types, errors and numbers of files can differ; what no engine's plan decides runs one way."""

@@ -1,4 +1,4 @@
-"""Merge-on-read tables whose log files hold what is easily merged wrongly: see `tests/engines/test_duckdb_merged.py`.
+"""Merge-on-read tables whose log files hold what is easily merged wrongly: see `test_duckdb_merged.py`.
 
 They stand apart from `hudi_catalog.py` because nothing but a reader of merged rows wants them, and a change here
 is not to write all the other tables again.

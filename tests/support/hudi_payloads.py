@@ -2,7 +2,7 @@
 
 All are written alike: base files, then log files with updates of every column, updates of some columns (the others
 NULL, or Debezium's mark of a value that was not sent), one that comes too late, a deleted row, and a row deleted by
-the payload's own mark. What comes of that is for Spark to say; see `tests/soundness/test_hudi_merging.py`.
+the payload's own mark. What comes of that is for Spark to say; see `tests/soundness/hudi/test_hudi_merging.py`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,11 @@ from tests.support import constants
 NAME: Final = os.environ.get("PRUNER_TEST_PROFILE", "default")
 REQUESTED: Final = int(os.environ.get("PRUNER_FUZZ_N", "2000"))
 QUICK_SHARE: Final = int(os.environ.get("PRUNER_QUICK_SHARE", "20"))
-"""`make quick` runs one example where `make test` runs so many. `make faults` asks for one in ten."""
+"""`make quick` runs one example where `make fuzz` runs so many at least. `make faults` asks for one in ten."""
+DEFAULT_SHARE: Final = 4
+"""`make test` runs one example where `make fuzz` runs so many at least: more than `make faults` needs to notice all."""
+FEW: Final = 12
+"""Where there are no more than these, `make test` runs them all: each costs much, and does much."""
 IS_BRIEF: Final = NAME == "quick" and QUICK_SHARE > 10
 """Whether this is `make quick` itself, which leaves cases to `make test` where many go one way."""
 IS_FIXED: Final = NAME in ("quick", "default")
@@ -34,10 +38,12 @@ def seed() -> int:
 
 
 def examples(usual: int = 100) -> int:
-    """Return how many examples a property runs that runs `usual` ones in `make test`."""
+    """Return how many examples a property runs of which `make fuzz` runs `usual` ones, or more where it is told."""
     if NAME == "quick":
         return max(1, usual // QUICK_SHARE)
-    return usual if NAME == "default" else max(usual, REQUESTED)
+    if NAME == "default":
+        return max(usual // DEFAULT_SHARE, min(usual, FEW))
+    return max(usual, REQUESTED)
 
 
 def is_sampled(case: int, one_of: int) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.support.scheduling import LONGEST, ROOT, engine_of, next_scope, scope_of
 
-SPARK = "tests/engines/test_spark_scans.py"
-BOTH = "tests/engines/test_hudi_metadata_scans.py"
-LONG = "tests/engines/test_delta_states.py"
+SPARK = "tests/engines/spark/scans/test_spark_scans.py"
+BOTH = "tests/engines/hudi/tables/test_hudi_metadata_scans.py"
+LONG = "tests/engines/delta/test_delta_states.py"
 NEITHER = "tests/unit/test_scheduling.py"
-LONG_WITHOUT = "tests/soundness/test_bitmaps.py"
+LONG_WITHOUT = "tests/soundness/indexes/test_bitmaps.py"
 
 
 def test_the_longest_files_are_there_and_handed_out_by_themselves() -> None:
@@ -21,13 +21,13 @@ def test_the_longest_files_are_there_and_handed_out_by_themselves() -> None:
 def test_a_file_belongs_to_the_engine_that_it_marks() -> None:
     assert engine_of(SPARK) == "spark"
     assert engine_of(BOTH) == "spark"
-    assert engine_of("tests/engines/test_trino_plugin.py") == "trino"
-    assert engine_of("tests/engines/test_duckdb_queries.py") is None
+    assert engine_of("tests/engines/trino/test_trino_plugin.py") == "trino"
+    assert engine_of("tests/engines/duckdb/statements/test_duckdb_queries.py") is None
 
 
 def test_tests_of_trino_alone_stay_together() -> None:
-    assert scope_of("tests/engines/test_trino_plugin.py") == "trino"
-    assert scope_of("tests/known_wrong/test_found_trino.py") == "trino"
+    assert scope_of("tests/engines/trino/test_trino_plugin.py") == "trino"
+    assert scope_of("tests/known_wrong/trino/test_found_trino.py") == "trino"
     assert scope_of(BOTH) == BOTH
     assert scope_of(SPARK) == SPARK
 

@@ -24,7 +24,7 @@ WRITTEN = "http://127.0.0.1:8765"
 SPARK = {"spark.md"}
 SERVED = {"iceberg.md", "spark-without-a-plug-in.md"}
 ELSEWHERE = {"s3.md", "trino.md", *SERVED}
-"""Run below, by tests/engines/test_store_tutorial.py and by tests/engines/test_trino_tutorial.py."""
+"""Run below, by tests/engines/stores/test_store_tutorial.py and by tests/engines/trino/test_trino_tutorial.py."""
 
 
 def run_blocks(path: Path, known: dict[str, Any] | None = None) -> int:

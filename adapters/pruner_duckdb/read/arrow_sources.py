@@ -36,6 +36,11 @@ _COLUMN = re.compile(r"pruner_[0-9]+")
 class MergedRows(ds.InMemoryDataset):
     """The merged rows of some slices under own names; every scan reads the slices anew, one after the other."""
 
+    lasts = False
+    """Whether it can be read again for a statement that comes again."""
+    bytes = 0
+    """What it takes of memory."""
+
     def __init__(self, merger: SliceMerger, slices: SliceSequence, schema: pa.Schema) -> None:
         fields = cast("list[pa.Field[Any]]", list(schema))
         own: list[pa.Field[Any]] = [
@@ -122,23 +127,28 @@ class DeletedRows(ds.InMemoryDataset):
     """The deleted rows of some files as DuckDB scans them, by file and position."""
 
     failure: PrunerError | None = None
+    lasts = True
 
-    def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> None:
-        """Read what says which rows are deleted.
+    def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp], *, by_name: bool) -> None:
+        """Read what says which rows are deleted of slices, whose files go by their names or by their numbers.
 
         Raises:
             TableError: it cannot be read.
         """
         assert snapshot.deletes is not None
         row_positions = snapshot.deletes.positions(ordinals)
-        uris: list[Any] = snapshot.base_files.take(positions(ordinals)).to_pylist()
         lengths = [len(each) for each in row_positions]
-        codes = np.repeat(np.arange(len(uris), dtype=np.int32), lengths)
-        names = pa.array([uri.removeprefix("file://") for uri in uris], pa.string())
-        files = arrow.DictionaryArray.from_arrays(number_array(codes, pa.int32()), names)
+        if by_name:
+            uris: list[Any] = snapshot.base_files.take(positions(ordinals)).to_pylist()
+            codes = np.repeat(np.arange(len(uris), dtype=np.int32), lengths)
+            names = pa.array([uri.removeprefix("file://") for uri in uris], pa.string())
+            files = arrow.DictionaryArray.from_arrays(number_array(codes, pa.int32()), names)
+        else:
+            files = number_array(np.repeat(np.arange(len(lengths), dtype=np.uint64), lengths), pa.uint64())
         rows = np.concatenate([np.empty(0, np.uint64), *row_positions]).astype(np.int64)
         table = arrow.table({FILE: files, ROW: number_array(rows, pa.int64())})
         super().__init__(table)  # pyright: ignore[reportCallIssue] - the stubs know no arguments
+        self.bytes = table.nbytes
 
     def hidden(self) -> PrunerError:
         """The error where DuckDB may not look for it in Python."""

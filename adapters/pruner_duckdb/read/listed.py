@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.tables.snapshot import Snapshot
+    from pruner_duckdb.read.deletes import DeletedOf
     from pruner_duckdb.read.shape import ScanShape
 
     Bind = Callable[[Any], str]
@@ -50,7 +51,7 @@ def listed_sql(
     bind: Bind,
     may_read: Callable[[str], bool],
     where: str,
-    deleted: str | None = None,
+    deleted: DeletedOf | None = None,
     *,
     reckons_with_nan: bool = False,
 ) -> str:
@@ -64,7 +65,7 @@ def listed_sql(
         may_read: tells whether the statement may read a column; a wrong answer costs time alone.
         where: a condition over DuckDB's own columns of a scan, with its WHERE.
         reckons_with_nan: whether DuckDB is told that statistics in files may leave NaN out.
-        deleted: the name under which DuckDB finds the `DeletedRows` of the files, where they have any.
+        deleted: makes the source of the files' deleted rows, where they have any.
     """
     uris: list[Any] = snapshot.base_files.take(positions(ordinals)).to_pylist()
     files = [file_name(uri) for uri in uris]
@@ -91,12 +92,10 @@ def listed_sql(
             value = partitions.value(partition, data_type, own, likely=may_read(name))
             selected.append(f"{value} AS {quote(name)}")
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
-    # Under a schema DuckDB numbers rows when it is told to.
-    numbered = ", filename = true, file_row_number = true" if deleted else ""
     nan = nan_option(shape.columns) if reckons_with_nan else ""
-    options = f"hive_partitioning = false, binary_as_string = false{numbered}{nan}"
+    options = f"hive_partitioning = false, binary_as_string = false{nan}"
     read = f"{READ_PARQUET}({bind(files)}{schema}, {options})"
-    beside = f"{anti_join(deleted)}{partitions.beside()}"
+    beside = f"{anti_join(deleted, ordinals, by_name=False)}{partitions.beside()}"
     return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{beside}{where}"
 
 

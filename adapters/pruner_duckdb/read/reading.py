@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -147,12 +148,10 @@ class PlanReader:
         wanted = replace(wanted, narrow=False, bare=False)
         queries: list[str] = []
         for some, own, is_deleted in parts:
-            name = f"pruner_deleted_{secrets.token_hex(16)}" if is_deleted else None
-            if name is not None:
-                from pruner_duckdb.read.arrow_sources import DeletedRows
-
-                sources[name] = DeletedRows(snapshot, some)
-            reading = Reading(wanted, self.kinds(snapshot, some, own, describe), deleted=name)
+            kinds = self.kinds(snapshot, some, own, describe)
+            reading = Reading(
+                wanted, kinds, deleted=partial(_deleted, snapshot, sources) if is_deleted else None
+            )
             queries.append(scan_sql(snapshot, some, own, bind, reading))
         return f"({' UNION ALL '.join(f'({query})' for query in queries)})"
 
@@ -232,6 +231,15 @@ class PlanReader:
                     self._mergers.pop(next(iter(self._mergers)))
                 self._mergers[snapshot.id] = merger
             return merger
+
+
+def _deleted(snapshot: Snapshot, sources: Sources, ordinals: NDArray[np.intp], by_name: bool) -> str:
+    """Read the deleted rows of some slices: see `DeletedOf`."""
+    from pruner_duckdb.read.arrow_sources import DeletedRows
+
+    name = f"pruner_deleted_{secrets.token_hex(16)}"
+    sources[name] = DeletedRows(snapshot, ordinals, by_name=by_name)
+    return name
 
 
 def _files(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> list[tuple[str, int | None]]:

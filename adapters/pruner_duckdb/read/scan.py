@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.tables.snapshot import Snapshot
+    from pruner_duckdb.read.deletes import DeletedOf
     from pruner_duckdb.read.native import FileColumns, FileKinds
     from pruner_duckdb.read.shape import ScanShape
 
@@ -145,13 +146,13 @@ class Reading:
     """What a statement wants of the files, and what is known of them.
 
     `kinds` is None where nothing is known. `positions` are those of the rows to read of each file, None for all.
-    `deleted` is the name under which DuckDB finds the `DeletedRows` of the files, where they have any.
+    `deleted` makes the source of the files' deleted rows, where they have any.
     """
 
     wanted: Wanted
     kinds: FileKinds | None = None
     positions: NDArray[np.uint32] | None = None
-    deleted: str | None = None
+    deleted: DeletedOf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,9 +420,9 @@ def _native_sql(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind,
             (value,) = folder_values(snapshot, partition, path, data_type, as_written=shape.by_folders)
             selected.append(f"{from_text(bind, value, data_type)} AS {quote(name)}")
     scan = _read_parquet(snapshot, group, shape, bind)
-    return (
-        f"SELECT {', '.join(selected)} FROM {scan}{anti_join(reading.deleted)}{_stands_at(reading.positions)}"
-    )
+    # DuckDB leaves out files only by what it reads of their paths.
+    without = anti_join(reading.deleted, group.ordinals, by_name=bool(_keys(shape)) and from_folders)
+    return f"SELECT {', '.join(selected)} FROM {scan}{without}{_stands_at(reading.positions)}"
 
 
 def _answers_by_nan(snapshot: Snapshot, group: _Group, shape: ScanShape) -> bool:

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 REMEMBERED_REWRITINGS = 128
 MOST_FILES = 1 << 17
 LONGEST_TEXT = 1 << 15
-"""What is remembered is bounded: so many rewritings, with so many files in all, and texts of so many characters each.
-A file takes some 150 bytes of memory, the more the longer its path.
-"""
+"""What is remembered is bounded: so many rewritings, with so many files in all, and texts of so many characters."""
+
+BYTES_OF_A_FILE = 150
+"""What a file takes of memory, the more the longer its path. Deleted rows, of 16 bytes each, count like files."""
 
 SECONDS_WITH_FALLBACKS = 5.0
 """How long a plan serves that could not use something: an index that could not be read may be readable again."""
@@ -176,6 +177,7 @@ class RememberedRewritings:
     def put(self, key: Hashable, rewritten: Rewritten, seen: Observations) -> None:
         """Remember a rewriting, unless it is large, and forget those of tables that have changed since."""
         files = sum(scan.kept for scan in rewritten.scans)
+        files += sum(source.bytes for source in rewritten.sources.values()) // BYTES_OF_A_FILE
         if files > MOST_FILES or len(rewritten.sql) > LONGEST_TEXT:
             return
         seconds = SECONDS_OF_A_MOMENT if seen.began is not None else float("inf")

@@ -194,8 +194,9 @@ class Rewriter:
         understood = all(
             scan.reason in (None, LEFT_OUT) for scan in rewritten.scans
         ) and self.meaning.is_known(select)
-        # What it reads besides files is used up. A statement that reads every file means the same whatever it calls.
-        lasting = not rewritten.sources and (understood or _unpruned_for_good(rewritten))
+        # A statement that reads every file means the same whatever it calls.
+        lasting = understood or _unpruned_for_good(rewritten)
+        lasting = lasting and all(source.lasts for source in rewritten.sources.values())
         harmless = named and form.asks and lasting and understood
         return replace(rewritten, harmless=harmless, lasting=lasting, begins_by=latest)
 

@@ -148,6 +148,14 @@ class Filter:
         names = (_reference(node.get("term")) for node in self._nodes())
         return frozenset(name for name in names if name is not None)
 
+    def columns(self) -> frozenset[str]:
+        """The columns that it is about, by their names in the schema: top-level ones, and "" for a transform of one.
+
+        Raises:
+            PredicateError: it names a column that is not there.
+        """
+        return self._names(self._tree)
+
     def constants(self) -> Iterator[Any]:
         """The values that it compares columns with."""
         for node in self._nodes():

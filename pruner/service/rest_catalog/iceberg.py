@@ -82,6 +82,10 @@ class IcebergTable:
         snapshot = self.state.snapshot
         return _NO_SNAPSHOT if snapshot is None else snapshot.snapshot_id
 
+    @property
+    def agreed_order(self) -> None:
+        """None: slices are numbered as the manifests of the snapshot have them, which never change."""
+
     def metadata(self, *, python: bool) -> dict[str, Any]:
         """The table's own metadata as JSON; nothing in it is a place where a client could write."""
         metadata: dict[str, Any] = msgspec.json.decode(unpacked(self.newest.metadata.stored))

@@ -155,6 +155,20 @@ class ServedTable:
             for spec_id, columns in specs.items()
         ]
 
+    @cached_property
+    def agreed_order(self) -> NDArray[np.intp] | None:
+        """The slices in an order that all processes agree on; None where they are numbered so.
+
+        Those of a Delta table are numbered as they were read, from commits or from a checkpoint, which writers sort
+        as they like.
+        """
+        if not isinstance(self.pinned.data.state, DeltaState):
+            return None
+        keys = self.pinned.data.keys
+        data: Any = keys.buffers()[1]
+        words = np.frombuffer(data or b"", np.uint64)[2 * keys.offset :][: 2 * len(keys)]
+        return np.lexsort((words[1::2], words[::2]))
+
     def columns(self, *, case_sensitive: bool, snapshot_schema: bool = False) -> None:
         """Return None: filters name columns as the schema does."""
 

@@ -122,7 +122,7 @@ class _Page(NamedTuple):
 
     Attributes:
         snapshot_id: the snapshot whose files it names.
-        start: the first slice.
+        start: the place of the first slice.
         filter: as the client sent it.
         case_sensitive: whether names in it are.
         snapshot_schema: whether names in it are those of the snapshot's own schema.
@@ -279,6 +279,8 @@ class RestCatalog:
 
         def first() -> dict[str, Any]:
             page = self._first(name, asked)
+            if asked.select is not None and _is_python(request):
+                self._require_selected(name, page, asked.select)
             first_page = self._page(name, page, request, is_new=True)
             return {"status": "completed", "plan-id": self._plans.keep(name, _token(page)), **first_page}
 
@@ -375,6 +377,27 @@ class RestCatalog:
             raise RefusedError(400, f"snapshot {start} of table {name} is no ancestor of snapshot {end}")
         return _Page(start, _NEXT, asked.filter, asked.case_sensitive, asked.use_snapshot_schema, end)
 
+    def _require_selected(self, name: str, page: _Page, select: list[str]) -> None:
+        """Refuse a plan by which PyIceberg loses rows: it takes columns that are in no file for NULL where it filters,
+        unless they are selected.
+        """
+        table, _ = self._at(name, page.snapshot_id)
+        asked = _filter_of(table, page)
+        if asked is None or isinstance(table, IcebergTable):
+            return
+        fold: Callable[[str], str] = str if page.case_sensitive else str.lower
+        selected = {fold(each) for each in select}
+        of_paths = (
+            each.path[0] for each in table.pinned.schema.fields if each.partition and not each.in_file
+        )
+        lacking = sorted(each for each in asked.columns() & {*of_paths} if fold(each) not in selected)
+        if lacking:
+            raise RefusedError(
+                400,
+                f"select {' and '.join(lacking)} as well: PyIceberg finds wrong rows where it filters by a partition "
+                "column that is not in the files of the table and not selected",
+            )
+
     def _page(self, name: str, page: _Page, request: Request, *, is_new: bool = False) -> dict[str, Any]:
         """The scan tasks of a page, and the token of the next one; `is_new` for the first one of a new plan."""
         if page.start == _NEXT:
@@ -382,16 +405,7 @@ class RestCatalog:
             if page.start == _NEXT:
                 return {"file-scan-tasks": []}
         table, counts = self._at(name, page.snapshot_id)
-        asked = None
-        if page.filter is not None:
-            names = table.columns(case_sensitive=page.case_sensitive, snapshot_schema=page.snapshot_schema)
-            asked = Filter(
-                page.filter,
-                table.pinned.schema,
-                case_sensitive=page.case_sensitive,
-                snapshot_schema=page.snapshot_schema,
-                named=None if names is None else names.field,
-            )
+        asked = _filter_of(table, page)
         added = None if page.end_snapshot_id is None else partial(self._added, name, table)
         answer, following, left = page_of(
             table, asked, page.start, counts, self._kept_slices, python=_is_python(request), added=added
@@ -525,7 +539,10 @@ class RestCatalog:
         # Indexes changed where the files did not.
         table = ServedTable(name, pinned, since)
         table.check()
-        counts = taken[1] if taken is not None else RowCounts(pinned.data, latest[1] if latest else None)
+        before = taken or latest
+        counts = None if before is None else before[1]
+        if counts is None or not counts.are_of(pinned.data):
+            counts = RowCounts(pinned.data, counts)
         return self._keep(name, number, table, counts)
 
     def _keep(self, name: str, number: int, table: AnyTable, counts: RowCounts) -> tuple[AnyTable, RowCounts]:
@@ -536,6 +553,19 @@ class RestCatalog:
             while len(known) > _KEPT_SNAPSHOTS:
                 known.popitem(last=False)
         return table, counts
+
+
+def _filter_of(table: AnyTable, page: _Page) -> Filter | None:
+    if page.filter is None:
+        return None
+    names = table.columns(case_sensitive=page.case_sensitive, snapshot_schema=page.snapshot_schema)
+    return Filter(
+        page.filter,
+        table.pinned.schema,
+        case_sensitive=page.case_sensitive,
+        snapshot_schema=page.snapshot_schema,
+        named=None if names is None else names.field,
+    )
 
 
 def _missing(kind: str, sentence: str) -> CatalogError:

@@ -1,7 +1,8 @@
 """Plans as scan tasks: pages of files that a client may have to read.
 
 A page is about a range of the snapshot's slices and says where the next one begins, so that the pages of one snapshot
-name each file that may match once, also where indexes change in between.
+name each file that may match once, also where indexes change in between, or another process answers. For that, slices
+are counted in an order that all processes agree on.
 """
 
 from __future__ import annotations
@@ -75,6 +76,10 @@ class RowCounts:
             there = origin >= 0
             self._known[there] = before._known[origin[there]]
 
+    def are_of(self, snapshot: Snapshot) -> bool:
+        """Whether slices of a snapshot have the numbers here that they have there: one opened anew may have others."""
+        return self._snapshot is snapshot
+
     def of(
         self, ordinals: NDArray[np.intp], pinned: PinnedSnapshot, storage_options: Mapping[str, str]
     ) -> NDArray[np.int64]:
@@ -121,9 +126,11 @@ class _Question(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The slices that a plan keeps, ascending, and the options with which their files are opened."""
+    """The slices that a plan keeps, ascending, by their places in `agreed_order` where the plan has several pages; and
+    the options with which their files are opened.
+    """
 
-    ordinals: NDArray[np.int32]
+    places: NDArray[np.int32]
     storage_options: Mapping[str, str]
 
 
@@ -143,7 +150,7 @@ class KeptSlices:
 
     def put(self, question: _Question, kept: _Kept) -> None:
         """Remember a plan, unless it takes more than everything here may."""
-        size = kept.ordinals.nbytes + len(question.filter or b"")
+        size = kept.places.nbytes + len(question.filter or b"")
         if size <= self._limit:
             self._kept.put(question, kept, size)
 
@@ -173,7 +180,7 @@ def page_of(
     Args:
         table: the snapshot that is read.
         asked: the client's filter; None for all rows.
-        start: the slice with which the page begins; a plan is made anew for the first.
+        start: the place of the slice with which the page begins; a plan is made anew for the first.
         counts: those of the table.
         known: what plans kept.
         python: whether the client is PyIceberg, which takes dates as days, and local files by their paths.
@@ -189,12 +196,17 @@ def page_of(
     kept = known.get(question) if start else None
     if kept is None:
         kept = _planned(table, asked, python=python, added=added)
-        if len(kept.ordinals) > most:
+        if start or len(kept.places) > most:
+            kept = kept._replace(places=_places(table.agreed_order, kept.places))
+        if len(kept.places) > most:
             known.put(question, kept)
-    first = int(np.searchsorted(kept.ordinals, start))
-    left = len(kept.ordinals) - first
-    ordinals = kept.ordinals[first : first + most].astype(np.intp)
-    following = int(kept.ordinals[first + most]) if left > most else None
+    order = table.agreed_order if start or len(kept.places) > most else None
+    first = int(np.searchsorted(kept.places, start))
+    left = len(kept.places) - first
+    ordinals = kept.places[first : first + most].astype(np.intp)
+    if order is not None:
+        ordinals = order[ordinals]
+    following = int(kept.places[first + most]) if left > most else None
     if isinstance(table, IcebergTable):
         answer = table.tasks(ordinals, residual, python=python, deletes=added is None)
     else:
@@ -235,6 +247,15 @@ def _planned(
     else:
         ordinals = ordinals[_partitions_match(table, asked, table.pinned.data.partition_ordinals[ordinals])]
     return _Kept(ordinals.astype(np.int32), plan.storage_options())
+
+
+def _places(order: NDArray[np.intp] | None, ordinals: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The places of some slices in the order that all processes agree on, ascending."""
+    if order is None:
+        return ordinals
+    kept = np.zeros(len(order), np.bool_)
+    kept[ordinals] = True
+    return np.flatnonzero(kept[order]).astype(np.int32)
 
 
 def _partitions_match(

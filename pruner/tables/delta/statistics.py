@@ -20,7 +20,7 @@ import pyarrow as pa
 from pruner.arrow import compute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pruner.schema import Field
 
@@ -36,9 +36,6 @@ _OFFSET_CUT: Final = 60_000_000
 _FIRST_GREGORIAN_DAY: Final = -141_427
 _FIRST_COMMON_MOMENT: Final = -2_208_988_800_000_000
 """1582-10-15 and 1900-01-01: what comes before, a writer may have counted in another calendar."""
-
-_AT_ONCE: Final = 4096
-"""Files whose statistics are Python objects at once."""
 
 _LONG: Final = 32
 """Characters from which on a text may have been cut."""
@@ -104,16 +101,24 @@ class _Rows(msgspec.Struct, gc=False):
     numRecords: Any = None  # noqa: N815 - as the log has it
 
 
-def found_of(table: pa.Table, about: Field) -> Found:
+def found_of(tables: Iterable[pa.Table], about: Field) -> Found:
     """Return what statistics say of a column.
 
     Args:
-        table: the columns `stats` and `stats_parsed` of files, as far as there are any.
+        tables: the columns `stats` and `stats_parsed` of files, as far as there are any; of few files each, for all of
+            the statistics of one are in memory at once.
         about: a column, or a field of a struct.
     """
-    nothing: list[Any] = [None] * table.num_rows
-    texts: list[Any] = table.column("stats").to_pylist() if "stats" in table.column_names else nothing
-    statistics = _of_texts(texts, len(about.recorded), _reader(about))
+    read, found = _reader(about), Found([], [], [], [])
+    for table in tables:
+        for values, more in zip(found, _of_table(table, about, read), strict=True):
+            values.extend(more)
+    return found
+
+
+def _of_table(table: pa.Table, about: Field, read: Callable[[str], Any]) -> Found:
+    texts = _texts(table)
+    statistics = _of_texts(texts, len(about.recorded), read)
     if "stats_parsed" not in table.column_names or None not in texts:
         return statistics
     parsed = _of_columns(table.column("stats_parsed").combine_chunks(), about)
@@ -125,27 +130,56 @@ def found_of(table: pa.Table, about: Field) -> Found:
     )
 
 
-def rows_of(table: pa.Table) -> list[Any]:
-    """Return what statistics say of the number of rows of each file; takes what `found_of` does."""
+def rows_of(tables: Iterable[pa.Table]) -> Iterator[Any]:
+    """Yield what statistics say of the number of rows of each file; takes what `found_of` does."""
+    read = msgspec.json.Decoder(_Rows, float_hook=_Text).decode
+    for table in tables:
+        texts = _texts(table)
+        rows = [told.numRecords for told in _told(texts, read)]
+        if "stats_parsed" in table.column_names and None in texts:
+            parsed = _inside(table.column("stats_parsed").combine_chunks(), ("numRecords",))
+            pairs = zip(texts, rows, parsed, strict=True)
+            rows = [one if text is not None else other for text, one, other in pairs]
+        yield from rows
+
+
+def _texts(table: pa.Table) -> list[Any]:
     nothing: list[Any] = [None] * table.num_rows
-    texts: list[Any] = table.column("stats").to_pylist() if "stats" in table.column_names else nothing
-    rows = [told.numRecords for told in _told(texts, msgspec.json.Decoder(_Rows, float_hook=_Text).decode)]
-    if "stats_parsed" not in table.column_names or None not in texts:
-        return rows
-    parsed = _inside(table.column("stats_parsed").combine_chunks(), ("numRecords",))
-    return [one if text is not None else other for text, one, other in zip(texts, rows, parsed, strict=True)]
+    return table.column("stats").to_pylist() if "stats" in table.column_names else nothing
 
 
 def _reader(about: Field) -> Callable[[str], Any]:
     """Decodes of a JSON text what is about one column, and skips the rest."""
     if any(_ESCAPED.search(name) for name in about.recorded):
         return _reader_of_all(about.recorded)
-    # What Python's collector need not look at takes a third of the time.
-    holder: Any = msgspec.defstruct("Value", [("v", Any, None)], rename={"v": about.recorded[-1]}, gc=False)
-    for name in reversed(about.recorded[:-1]):
-        holder = msgspec.defstruct("Values", [("v", holder | None, None)], rename={"v": name}, gc=False)
-    names = ("minValues", "maxValues", "nullCount")
-    fields: list[Any] = [("numRecords", Any, None), *((name, holder | None, None) for name in names)]
+    any_value = _decoder(about, Any)
+    if not pa.types.is_floating(about.type):
+        return any_value
+    # Doubles are made of digits here in a fifth of the time in which Python makes them of a text.
+    numbers = _decoder(about, float | str | None)
+
+    def read(text: str) -> Any:
+        try:
+            return numbers(text)
+        except msgspec.MsgspecError:
+            return any_value(text)
+
+    return read
+
+
+def _decoder(about: Field, value: Any) -> Callable[[str], Any]:
+    """Decodes what is about one column, its bounds being of some type."""
+
+    def holder(type_: Any) -> Any:
+        # What Python's collector need not look at takes a third of the time.
+        made = msgspec.defstruct("Value", [("v", type_, None)], rename={"v": about.recorded[-1]}, gc=False)
+        for name in reversed(about.recorded[:-1]):
+            made = msgspec.defstruct("Values", [("v", made | None, None)], rename={"v": name}, gc=False)
+        return made | None
+
+    bounds = holder(value)
+    types = {"numRecords": Any, "minValues": bounds, "maxValues": bounds, "nullCount": holder(Any)}
+    fields: list[Any] = [(name, type_, None) for name, type_ in types.items()]
     return msgspec.json.Decoder(msgspec.defstruct("Statistics", fields, gc=False), float_hook=_Text).decode
 
 
@@ -177,15 +211,6 @@ class _Text(str):
 
 
 def _of_texts(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Found:
-    statistics = Found([], [], [], [])
-    for start in range(0, len(texts), _AT_ONCE):
-        some = _of_some(texts[start : start + _AT_ONCE], depth, read)
-        for values, more in zip(statistics, some, strict=True):
-            values.extend(more)
-    return statistics
-
-
-def _of_some(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Found:
     told = list(_told(texts, read))
     rows = [item.numRecords for item in told]
     inner: list[list[Any]] = []
@@ -236,6 +261,8 @@ def bounds_of(statistics: Found, type_: pa.DataType, *, was_float: bool) -> File
         was_float: whether some files may have its values as 32-bit floats.
     """
     low_of, high_of = _converters(type_, was_float=was_float)
+    if pa.types.is_float64(type_) and not was_float and _are(float, statistics.low, statistics.high):
+        return FileBounds(_without_nan(statistics.low), _without_nan(statistics.high))
     low, high = _all_converted(low_of, statistics.low), _all_converted(high_of, statistics.high)
     first = _FIRST_GREGORIAN_DAY if pa.types.is_date(type_) else _FIRST_COMMON_MOMENT
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
@@ -245,8 +272,17 @@ def bounds_of(statistics: Found, type_: pa.DataType, *, was_float: bool) -> File
     return FileBounds(low, high)
 
 
+def _without_nan(numbers: list[Any]) -> list[Any]:
+    return [None if number is None or math.isnan(number) else number for number in numbers]
+
+
+def _are(type_: type, *columns: list[Any]) -> bool:
+    """Tell whether all values that there are have a type."""
+    return all(set(map(type, values)) <= {type_, NoneType} for values in columns)
+
+
 def _all_converted(convert: Callable[[Any], Any], values: list[Any]) -> list[Any]:
-    if convert is _integer and set(map(type, values)) <= {int, NoneType}:
+    if convert is _integer and _are(int, values):
         return values  # most columns of ids: nothing is to be done
     return [_converted(convert, value) for value in values]
 

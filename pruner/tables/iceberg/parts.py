@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, as_numpy, compute, filled, nulls, text_array
+from pruner.arrow import arrow, as_numpy, compute, filled, nulls
 from pruner.errors import TableError
 from pruner.tables.iceberg.places import places_of
 from pruner.tables.snapshot import Descent, keys_of_paths
@@ -81,15 +81,15 @@ def data_part(manifest: Manifest, metadata: TableMetadata, root: str, read_by: b
         raise TableError(f"{root} has files of format {others[0].upper()}: Parquet alone is read")
     partitions, codes = partitions_of(manifest, metadata)
     locations: Any = files.column("path").combine_chunks()
-    texts: list[str] = locations.to_pylist()
+    places, names = places_of(locations, root)
     return DataPart(
         manifest,
         spec_of(manifest, metadata),
         read_by,
         partitions,
         codes,
-        text_array(places_of(texts, root)),
-        text_array([text.rpartition("/")[2] for text in texts]),
+        places,
+        names,
         b"".join(keys_of_paths(locations, read_by)),
     )
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from pruner.arrow import as_numpy, compute, positions, text_array
 from pruner.errors import StorageError, TableError
 from pruner.storage.opening import CATALOG_SCHEME, is_alike_stored, normalize_uri, open_store
 from pruner.storage.store import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pruner.storage.store import ObjectInfo, Store
 
@@ -32,6 +35,12 @@ _ABSOLUTE: Final = re.compile(r"/|file:/|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _STEPS: Final = ("", ".", "..")
 """Names that lead to another folder, or to none."""
 
+_MARKS: Final = ("\0", "?")
+"""Characters of a name that make the whole location be looked at."""
+
+_MOST_AT_ONCE: Final = 1 << 30
+"""Bytes of locations of which the places are one array."""
+
 _FOLDERS: Final = 1 << 14
 """Folders of which is known where they lie."""
 
@@ -47,7 +56,7 @@ def place_of(location: str, root: str) -> str:
         TableError: it is no place, or lies in another kind of store than the table.
     """
     folder, _, name = location.rpartition("/")
-    if name not in _STEPS and "\0" not in name and "?" not in name:
+    if name not in _STEPS and not any(mark in name for mark in _MARKS):
         # Most of the files of a table lie in the same folders.
         place = _folder_of(folder, root)
         if place is not None:
@@ -55,21 +64,29 @@ def place_of(location: str, root: str) -> str:
     return _whole(location, root)
 
 
-def places_of(locations: Iterable[str], root: str) -> list[str]:
-    """Return where files of the metadata lie: see `place_of`."""
-    places: list[str] = []
-    known: dict[str, str] = {}
-    for location in locations:
-        folder, _, name = location.rpartition("/")
-        place = known.get(folder)
-        if place is None or name in _STEPS or "\0" in name or "?" in name:
-            places.append(place_of(location, root))
-            inside = _folder_of(folder, root)
-            if inside is not None:
-                known[folder] = inside
-        else:
-            places.append(f"{place}/{name}")
-    return places
+def places_of(locations: Any, root: str) -> tuple[Any, Any]:
+    """Return where files of the metadata lie, and what they are called, as columns of texts: see `place_of`."""
+    split = compute.split_pattern(locations, "/", max_splits=1, reverse=True)
+    if locations.nbytes < _MOST_AT_ONCE and (as_numpy(compute.list_value_length(split)) == 2).all():
+        halves, folders_at = split.flatten(), np.arange(0, 2 * len(split), 2)
+        folders = halves.take(positions(folders_at)).dictionary_encode()
+        names = halves.take(positions(folders_at + 1))
+        places = [_folder_of(folder, root) for folder in folders.dictionary.to_pylist()]
+        if not any(place is None for place in places) and not _lead_elsewhere(names):
+            of_files = text_array([place or "" for place in places]).take(folders.indices)
+            return compute.binary_join_element_wise(of_files, names, text_array("/")[0]), names
+    texts: list[str] = locations.to_pylist()
+    return (
+        text_array([place_of(text, root) for text in texts]),
+        text_array([text.rpartition("/")[2] for text in texts]),
+    )
+
+
+def _lead_elsewhere(names: Any) -> bool:
+    """Tell whether one of some names is not that of a file in its folder, or makes another one of the folder."""
+    written = names.buffers()[2]
+    marked = written is not None and any(mark.encode() in written.to_pybytes() for mark in _MARKS)
+    return marked or compute.any(compute.is_in(names, value_set=text_array(_STEPS))).as_py()
 
 
 @lru_cache(_FOLDERS)

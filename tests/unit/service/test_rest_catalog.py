@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from pyiceberg import expressions
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest.scan_planning import PlanTableScanRequest
+from pyiceberg.exceptions import BadRequestError
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.expressions.visitors import bind, expression_evaluator
 from pyiceberg.io.pyarrow import expression_to_pyarrow
@@ -159,6 +160,48 @@ def test_all_rows_with_the_values_of_folders(catalog: Any) -> None:
         for row in range(10)
         for city in CITIES
     }
+
+
+@pytest.mark.parametrize(
+    ("condition", "selected", "lacking"),
+    [
+        ("day = '2024-01-02'", ("id",), "day"),
+        ("day = '2024-01-02' and id < 103", ("id", "city"), "day"),
+        ("city = 'a b' or day = '2024-01-02'", ("id",), "city and day"),
+        ("id = 203", ("x",), None),
+        ("city = 'a b' and day = '2024-01-02'", ("day", "city"), None),
+        ("day = '2024-01-02'", ("*",), None),
+    ],
+)
+def test_a_filter_by_folders_wants_their_columns_selected(
+    catalog: Any, condition: str, selected: tuple[str, ...], lacking: str | None
+) -> None:
+    """PyIceberg takes them for NULL otherwise, and finds wrong rows."""
+    table = catalog.load_table("web.trips")
+    scan = table.scan(row_filter=condition, selected_fields=selected)
+    if lacking is None:
+        expected = table.scan(row_filter=condition).to_arrow()
+        found = scan.to_arrow()
+        assert found.num_rows == expected.num_rows == scan.count() > 0
+        assert _shown(found) == _shown(expected.select(found.column_names))
+        return
+    for read in (scan.to_arrow, scan.count):
+        with pytest.raises(BadRequestError, match=f"select {lacking} as well: PyIceberg"):
+            read()
+
+
+def test_names_of_selected_columns_in_other_cases(url: str) -> None:
+    request = {"filter": {"type": "eq", "term": "Day", "value": "2024-01-02"}, "case-sensitive": False}
+    place = f"{url}/v1/namespaces/web/tables/trips/plan"
+    for agent, select, status in (
+        ("PyIceberg/0.12.0", ["ID", "DAY"], 200),
+        ("PyIceberg/0.12.0", ["ID"], 400),
+        ("Java", ["ID"], 200),
+    ):
+        answer = requests.post(
+            place, json={**request, "select": select}, headers={"User-Agent": agent}, timeout=PATIENCE
+        )
+        assert answer.status_code == status, answer.text
 
 
 def test_a_field_of_a_struct(catalog: Any) -> None:

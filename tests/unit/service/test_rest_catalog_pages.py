@@ -405,3 +405,19 @@ def test_an_index_that_cannot_be_read_says_no_row_counts(tmp_path: Path, footers
     with running_service(tmp_path / "pruner.toml") as url:
         _assert_counts(Client(url, "t"), place)
     assert sorted(footers) == _files(0, FILES - 1)
+
+
+def test_a_switched_off_index_says_no_row_counts(
+    tmp_path: Path, footers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever suspects an index switches it off, and nothing comes from it."""
+    place = tmp_path / "t"
+    place.mkdir()
+    for at in range(FILES):
+        _uneven(place, at)
+    pruner.open_table(place).create_index("ids", "id")
+    (tmp_path / "pruner.toml").write_text(f'[tables.t]\nuri = "{place}"\n', encoding="utf-8")
+    monkeypatch.setenv("PRUNER_DISABLED", "1")
+    with running_service(tmp_path / "pruner.toml") as url:
+        _assert_counts(Client(url, "t"), place)
+    assert sorted(footers) == _files(0, FILES - 1)

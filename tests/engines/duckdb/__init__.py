@@ -1,0 +1,1 @@
+"""The DuckDB adapter over Parquet files."""

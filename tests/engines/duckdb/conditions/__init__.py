@@ -1,0 +1,1 @@
+"""Conditions and functions as DuckDB means them."""

@@ -1,0 +1,1 @@
+"""What stands in files, and how DuckDB reads it."""

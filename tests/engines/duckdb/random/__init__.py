@@ -1,0 +1,1 @@
+"""Random statements against DuckDB alone."""

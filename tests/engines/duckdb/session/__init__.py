@@ -1,0 +1,1 @@
+"""What a connection and its session know, and what statements share."""

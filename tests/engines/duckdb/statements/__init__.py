@@ -1,0 +1,1 @@
+"""Whole statements as people write them."""

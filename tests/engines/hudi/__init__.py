@@ -1,0 +1,1 @@
+"""Hudi tables in each engine."""

@@ -1,0 +1,1 @@
+"""What stands in Hudi tables, held against Hudi's own readers."""

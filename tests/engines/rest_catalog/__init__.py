@@ -1,0 +1,1 @@
+"""Stock clients of Iceberg over the REST catalog."""

@@ -1,0 +1,1 @@
+"""Indexes that Spark builds, and keys that it looks up."""

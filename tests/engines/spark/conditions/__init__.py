@@ -1,0 +1,1 @@
+"""Conditions and functions as Spark means them."""

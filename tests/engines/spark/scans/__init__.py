@@ -1,0 +1,1 @@
+"""Statements and scans of Spark."""

@@ -1,0 +1,1 @@
+"""Known mistakes about tables and their changes."""

@@ -1,0 +1,1 @@
+"""Random Hudi tables and histories."""

@@ -1,0 +1,1 @@
+"""Random contents of indexes."""

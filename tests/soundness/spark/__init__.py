@@ -1,0 +1,1 @@
+"""Random tables and predicates, judged by Spark."""

@@ -1,0 +1,1 @@
+"""Literals and comparisons, judged by DuckDB."""
