@@ -256,7 +256,11 @@ class RestCatalog:
         table, _ = self._now(name)
         root = table.pinned.data.root
         config = self._vending.config(self._served.planning.vended.get(name), root, wanted)
-        told: dict[str, Any] = {"metadata": table.metadata(python=python), "config": _SERVER_PLANS | config}
+        metadata = table.metadata(python=python)
+        encoded = msgspec.json.encode(metadata)
+        told: dict[str, Any] = {"metadata": msgspec.Raw(encoded), "config": _SERVER_PLANS | config}
+        if not python:
+            told["metadata-location"] = _metadata_file(table, metadata["location"], encoded)
         if config:
             told["storage-credentials"] = storage_credentials(root, config)
         return msgspec.json.encode(told), bool(config)
@@ -614,6 +618,18 @@ def _is_python(request: Request) -> bool:
 
 def _namespace(text: str) -> tuple[str, ...]:
     return tuple(text.split(_SEPARATOR)) if text else ()
+
+
+def _metadata_file(table: AnyTable, location: str, encoded: bytes) -> str:
+    """The place of the metadata file, or one where none is, another one for all other metadata.
+
+    Iceberg's Java library looks at nothing else to know whether a table has changed. Its tables of snapshots and
+    references ask for the size of the file. PyIceberg would go by the place to choose how it reads data files.
+    """
+    if isinstance(table, IcebergTable):
+        place = table.newest.metadata.place
+        return f"file:{place}" if place.startswith("/") else place
+    return f"{location}/metadata/{hashlib.sha256(encoded).hexdigest()[:32]}.metadata.json"
 
 
 def _json(content: Any, headers: dict[str, str] | None = None) -> Response:

@@ -76,7 +76,7 @@ class StructType(msgspec.Struct, rename="kebab", frozen=True):
 class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
     """What a metadata file says: use the methods, which know what the older versions left out.
 
-    `stored` is the content of the file.
+    `stored` is the content of the file, and `place` where it lies.
     """
 
     format_version: int
@@ -95,6 +95,7 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
     snapshot_log: list[LogEntry] = []
     refs: dict[str, SnapshotReference] = {}
     stored: bytes = msgspec.field(default=b"", name="")  # no key of the file
+    place: str = msgspec.field(default="", name=" ")  # nor is this
 
     def schema_of(self, schema_id: int | None) -> StructType:
         """A schema by its id; the current one for None.
@@ -162,13 +163,13 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
 _METADATA: Final = msgspec.json.Decoder(TableMetadata)
 
 
-def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
+def read_metadata(data: bytes, root: str, place: str) -> TableMetadata:
     """Return what a metadata file says.
 
     Args:
         data: its content, plain or packed by gzip (`.gz.metadata.json`).
         root: of the table, for errors.
-        name: of the file, for errors.
+        place: of the file.
 
     Raises:
         TableError: it is damaged, or of a version of the format that is not known.
@@ -176,6 +177,8 @@ def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
     try:
         metadata = _METADATA.decode(unpacked(data))
     except (msgspec.MsgspecError, UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
+        below = f"{root}/"
+        name = place.removeprefix(below) if place.startswith(below) else place.rpartition("/")[2]
         raise TableError(
             f"{root} is an Iceberg table whose metadata file {name} is damaged ({error}): restore the file"
         ) from None
@@ -184,7 +187,7 @@ def read_metadata(data: bytes, root: str, name: str) -> TableMetadata:
             f"{root} is an Iceberg table of format version {metadata.format_version}, and this reader knows 1 to "
             f"{NEWEST_VERSION}: read the table with an engine that knows it"
         )
-    return msgspec.structs.replace(metadata, stored=data)
+    return msgspec.structs.replace(metadata, stored=data, place=place)
 
 
 def unpacked(data: bytes) -> bytes:

@@ -249,7 +249,7 @@ class IcebergSource(WriteOnceSource):
         of_known = self.root if self._fixed else self._place
         folder = of_known.rpartition("/")[0] or f"{self.root}/{METADATA}"
         place = f"{folder}/{file}"
-        metadata = self._checked(read_file(place, self.storage_options, MOST_BYTES), file)
+        metadata = self._checked(read_file(place, self.storage_options, MOST_BYTES), place)
         if known.table_uuid is None or metadata.table_uuid != known.table_uuid:
             raise TableError(f"{place} is of another table than {self.root}")
         self._told = file, metadata
@@ -260,14 +260,14 @@ class IcebergSource(WriteOnceSource):
         if self._fixed:
             if self._metadata is None:
                 stored = read_file(self.root, self.storage_options, MOST_BYTES)
-                self._metadata = self._checked(stored, self.root.rpartition("/")[2])
+                self._metadata = self._checked(stored, self.root)
             return self._metadata
         if self._named is not None:
             return self._named_now(self._named)
         store = open_store(self.root, self.storage_options)
         path, info = newest_metadata(store)
         if self._metadata is None or self._newest != (path, info):
-            self._metadata = self._checked(store.get(path, MOST_BYTES), path)
+            self._metadata = self._checked(store.get(path, MOST_BYTES), f"{self.root}/{path}")
             self._newest = (path, info)
         return self._metadata
 
@@ -281,13 +281,13 @@ class IcebergSource(WriteOnceSource):
             self.storage_options.update(pointed.options)
         if self._metadata is None or pointed.metadata != self._place:
             stored = read_file(pointed.metadata, self.storage_options, MOST_BYTES)
-            self._metadata = self._checked(stored, pointed.metadata.rpartition("/")[2])
+            self._metadata = self._checked(stored, pointed.metadata)
             self._place = pointed.metadata
         return self._metadata
 
-    def _checked(self, stored: bytes, name: str) -> TableMetadata:
+    def _checked(self, stored: bytes, place: str) -> TableMetadata:
         """What a metadata file says of a table that can be read."""
-        metadata = read_metadata(stored, self.root, name)
+        metadata = read_metadata(stored, self.root, place)
         _require_same_place(metadata, table_of_metadata(self.root))
         _mapping(metadata)
         return metadata

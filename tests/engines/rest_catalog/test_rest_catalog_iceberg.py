@@ -213,6 +213,11 @@ def test_each_state_is_what_spark_reads_of_the_table_itself(
     ice.sql(f"SELECT * FROM {served} WHERE id = 17").collect()
     assert 1 <= planned[-1] < total
     _older_states_are_read(ice, own, served)
+    for table in ("snapshots", "history", "refs", "partitions", "files", "manifests"):
+        expected, found = (
+            _shown(ice.sql(f"SELECT * FROM {each}.{table}").collect()) for each in (own, served)
+        )
+        assert found == expected, table
     _python_reads_the_same(ice, own, url, name)
     refuses_all_writes(ice, f"web.{name}", warehouse / "ns" / name)
     _answers_are_as_specified(url, name)

@@ -140,6 +140,32 @@ def test_states_are_travelled_to(java: Any, client: Any) -> None:
         table.newScan().useSnapshot(5)
 
 
+def test_a_table_that_changed_is_refreshed(java: Any, client: Any, folder: Path) -> None:
+    table = client.loadTable(_identifier(java, "web.tree"))
+    before = table.currentSnapshot().snapshotId()
+    table.refresh()
+    assert table.currentSnapshot().snapshotId() == before
+    more = folder / "tree" / "more.parquet"
+    pq.write_table(pa.table({"id": [1000], "s": ["more"]}), more)
+    try:
+        table.refresh()
+        assert table.currentSnapshot().snapshotId() != before
+        assert "more.parquet" in _scanned(table.newScan())
+    finally:
+        more.unlink()
+
+
+def test_the_place_of_a_metadata_file_is_that_of_the_table_s_newest(url: str, folder: Path) -> None:
+    """Which is there, so that snapshots can be shown."""
+    place = f"{url}/iceberg/v1/namespaces/web/tables/grown"
+    told = requests.get(place, headers={"User-Agent": "iceberg-java"}, timeout=PATIENCE).json()
+    file = Path(told["metadata-location"].removeprefix("file://").removeprefix("file:"))
+    assert file.is_relative_to(folder)
+    assert json.loads(file.read_text(encoding="utf-8"))["snapshots"] == told["metadata"]["snapshots"]
+    python = requests.get(place, headers={"User-Agent": "PyIceberg/0.12.0"}, timeout=PATIENCE).json()
+    assert "metadata-location" not in python
+
+
 def test_plans_that_are_left_early_are_forgotten(
     java: Any, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
