@@ -34,7 +34,7 @@ from pruner.service.rest_catalog.credentials import NOT_STORED, WANTED_BY, Vendi
 from pruner.service.rest_catalog.filters import Filter
 from pruner.service.rest_catalog.iceberg import IcebergTable
 from pruner.service.rest_catalog.metadata import ServedTable, UnservedError, snapshot_number
-from pruner.service.rest_catalog.tasks import KeptSlices, RowCounts, page_of
+from pruner.service.rest_catalog.tasks import KeptSlices, RowCounts, page_of, place_for_client
 from pruner.tables.iceberg.source import IcebergState
 
 if TYPE_CHECKING:
@@ -627,8 +627,7 @@ def _metadata_file(table: AnyTable, location: str, encoded: bytes) -> str:
     references ask for the size of the file. PyIceberg would go by the place to choose how it reads data files.
     """
     if isinstance(table, IcebergTable):
-        place = table.newest.metadata.place
-        return f"file:{place}" if place.startswith("/") else place
+        return place_for_client(table.newest.metadata.place, python=False)
     return f"{location}/metadata/{hashlib.sha256(encoded).hexdigest()[:32]}.metadata.json"
 
 

@@ -57,7 +57,6 @@ _THREADS: Final = 16
 _FILE: Final = "file://"
 _EPOCH: Final = datetime.date(1970, 1, 1)
 
-
 _FEW_FOOTERS: Final = 64
 """So many are read before indexes are asked, which load the counts of all files."""
 
@@ -291,7 +290,7 @@ def _tasks(
             "data-file": {
                 "spec-id": int(table.spec_of[partition]),
                 "content": "data",
-                "file-path": _place(uri, python=python),
+                "file-path": place_for_client(uri, python=python),
                 "file-format": "parquet",
                 "partition": values[partition],
                 "file-size-in-bytes": size,
@@ -314,7 +313,7 @@ def _value(value: Any, *, python: bool) -> Any:
     return value
 
 
-def _place(uri: str, *, python: bool) -> str:
+def place_for_client(uri: str, *, python: bool) -> str:
     """The place of a file as a client takes it: PyIceberg cuts a URI at `?` and `#`, a path it takes as it is."""
     if uri.startswith("/"):
         return uri if python else f"file:{uri}"
