@@ -9,7 +9,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 # Quick tests wait for the file system's clock now and then (rule R4): one more worker has something to do meanwhile.
 QUICK_WORKERS ?= $(shell expr $(WORKERS) + 1)
-# One worker owns the tests that need Trino, one most that need Spark (tests/support/scheduling.py): a JVM costs much.
+# One worker owns the tests that need Trino, one most that need Spark (tests/support/running/scheduling.py): a JVM costs much.
 # Compiled modules are kept, whatever the environment says: each process compiled 356 modules of tests anew (6 s).
 COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/bytecode
 PYTEST := $(COMPILED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
@@ -44,7 +44,7 @@ fetch: $(READY) ## Fetch what tests need beside .venv; each test does so by itse
 	@$(BIN)/python -m tools.fetch
 
 tables: $(READY) ## Build the Delta tables of the tests; each test does so by itself as well
-	@$(BIN)/python -m tests.support.delta_tables
+	@$(BIN)/python -m tests.support.delta.tables
 
 demo: $(READY) ## Index a real Hudi table and query it in DuckDB, pruned and not pruned
 	@$(BIN)/python -m demo.run
@@ -99,15 +99,15 @@ soak: $(READY) ## A million schedules of writers, the oldest Trino, 100,000 requ
 		PRUNER_TEST_PROFILE=soak PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED) || exit 1; done
 
 api: $(READY) ## Write docs/api.md, errors.md, functions.md, expressions.md and the pictures anew from the code
-	@$(BIN)/python -m tools.api_page
-	@$(BIN)/python -m tools.functions_page
-	@$(BIN)/python -m tools.expressions_page
-	@$(BIN)/python -m tools.errors_page
-	@$(BIN)/python -m tools.pictures
-	@$(BIN)/python -m tools.page_pictures
+	@$(BIN)/python -m tools.pages.api
+	@$(BIN)/python -m tools.pages.functions
+	@$(BIN)/python -m tools.pages.expressions
+	@$(BIN)/python -m tools.pages.errors
+	@$(BIN)/python -m tools.pages.pictures
+	@$(BIN)/python -m tools.pages.page_pictures
 
 docs: $(READY) ## Build the documentation as a site in build/site
-	@$(BIN)/python -m tools.docs_site
+	@$(BIN)/python -m tools.pages.site
 
 referee: $(READY) ## Ask readers of other projects about the traps, each in its own environment; writes docs/referee.md
 	@SPARK_JARS=$$($(BIN)/python -c 'from tools.jars import *; print(*delta_jars(), iceberg_jar(), sep=",")') \
@@ -121,10 +121,10 @@ head-to-head: $(READY) ## Ask readers of other projects what people ask of an ev
 	@$(BIN)/python -m benchmarks head-to-head
 
 trino-plugin: $(READY) ## Build the jar of the Trino plugin; needs a full JDK 25
-	@$(BIN)/python -m tools.trino_plugin
+	@$(BIN)/python -m tools.trino.plugin
 
 wheel: $(READY) ## Build a wheel in dist/, with the Trino plugin in it; needs a full JDK 25
-	@$(BIN)/python -m tools.trino_plugin
+	@$(BIN)/python -m tools.trino.plugin
 	@rm -f dist/*.whl
 	@$(BIN)/hatchling build --target wheel --directory dist
 

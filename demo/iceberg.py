@@ -25,9 +25,9 @@ from tools.cache import say
 from tools.java import MissingJavaError, trino_java
 from tools.planner_service import planner_service
 from tools.spark_sessions import iceberg_session, session_with_jars
-from tools.trino_client import TrinoClient
-from tools.trino_plugin import plugin_jar
-from tools.trino_server import iceberg_catalog, start_trino
+from tools.trino.client import TrinoClient
+from tools.trino.plugin import plugin_jar
+from tools.trino.server import iceberg_catalog, start_trino
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

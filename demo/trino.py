@@ -27,10 +27,10 @@ from demo.tables import demo_tables
 from tools.cache import say
 from tools.java import MissingJavaError, trino_java
 from tools.planner_service import planner_service
-from tools.trino_client import Result, TrinoClient
-from tools.trino_metastore import Metastore, hive_type
-from tools.trino_plugin import plugin_jar
-from tools.trino_server import TrinoServer, local_catalog, start_trino
+from tools.trino.client import Result, TrinoClient
+from tools.trino.metastore import Metastore, hive_type
+from tools.trino.plugin import plugin_jar
+from tools.trino.server import TrinoServer, local_catalog, start_trino
 
 WIDTH = 132
 SCHEMA = "web"

@@ -25,7 +25,7 @@ from pyiceberg.transforms import BucketTransform, DayTransform, TruncateTransfor
 
 from referee.conditions import Condition
 from referee.run import CASES, SCRATCH
-from tests.support.footers import (
+from tests.support.parquet.footers import (
     BINARY,
     COLUMNS,
     META_DATA,

@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support import duckdb_ways, profiles
-from tests.support.delta_tables import tables
-from tests.support.hudi_tables import AllTables, HudiTables
-from tests.support.spark_reads import SparkReads
+from tests.support.delta.tables import tables
+from tests.support.duckdb import ways as duckdb_ways
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import AllTables, HudiTables
+from tests.support.running import profiles
 from tools.spark_sessions import delta_session, session_with_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.scheduling import OneWorkerForEachEngine
-    from tests.support.trino import Trino
-    from tests.support.trino_tables import TrinoTables
+    from tests.support.running.scheduling import OneWorkerForEachEngine
+    from tests.support.trino.server import Trino
+    from tests.support.trino.tables import TrinoTables
 
 profiles.load()
 
@@ -98,7 +99,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def duckdb_way(request: pytest.FixtureRequest) -> Iterator[duckdb_ways.Way]:
-    """The way in which DuckDB reads tables: see `tests.support.duckdb_ways`."""
+    """The way in which DuckDB reads tables: see `tests.support.duckdb.ways`."""
     with duckdb_ways.followed(request.param) as way:
         yield way
 
@@ -147,8 +148,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerForEachEngine:
-    """Send tests of one engine to one worker: see `tests.support.scheduling`."""
-    from tests.support.scheduling import OneWorkerForEachEngine
+    """Send tests of one engine to one worker: see `tests.support.running.scheduling`."""
+    from tests.support.running.scheduling import OneWorkerForEachEngine
 
     return OneWorkerForEachEngine(config, log)
 
@@ -227,7 +228,7 @@ def delta_tables(start_session: Callable[[], SparkSession]) -> AllTables:
 @pytest.fixture(scope="session")
 def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trino]:
     """The Trino server with the plugin that all tests of this process share."""
-    from tests.support.trino import start
+    from tests.support.trino.server import start
 
     running = start(tmp_path_factory.mktemp("trino"))
     yield running
@@ -237,7 +238,7 @@ def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trino]:
 @pytest.fixture
 def trino_tables(trino: Trino) -> Iterator[TrinoTables]:
     """Registers single tables with Trino and with a service that ends with the test."""
-    from tests.support.trino_tables import TrinoTables
+    from tests.support.trino.tables import TrinoTables
 
     with ExitStack() as services:
         yield TrinoTables(trino, services)

@@ -14,8 +14,8 @@ from tools.cache import say
 from tools.jars import delta_jars, hudi_bundle, iceberg_jar, s3a_jars
 from tools.java import spark_java
 from tools.matrix import ROOT, python_with
-from tools.trino import iceberg_jars, store_jars
-from tools.trino_plugin import plugin_jar
+from tools.trino.distribution import iceberg_jars, store_jars
+from tools.trino.plugin import plugin_jar
 
 LOCKS = ("requirements-store.lock", "requirements-browser.lock", "requirements-dbt.lock")
 """The packages of environments that some tests start processes in."""

@@ -22,7 +22,7 @@ from pruner.errors import ConflictError
 from pruner.metadata import MetadataTable
 from pruner.pipeline import batches, slices
 from pruner.storage.opening import open_store
-from tests.support.store_proxy import proxied
+from tests.support.stores.proxy import proxied
 from tests.unit.metadata.s3_server import serve
 
 SECONDS = 5.0

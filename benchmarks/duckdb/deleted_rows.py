@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner_duckdb
-from tests.support.delta_logs import Column, DeltaLog
+from tests.support.delta.logs import Column, DeltaLog
 
 FILES = 60
 ROWS = 20_000

@@ -26,10 +26,10 @@ from benchmarks.duckdb.many_files import FILES, KEYS_A_FILE, write
 from benchmarks.timing import medians
 from tools.planner_service import planner_service
 from tools.spark import hudi_session
-from tools.trino_client import TrinoClient
-from tools.trino_metastore import Metastore
-from tools.trino_plugin import plugin_jar
-from tools.trino_server import local_catalog, start_trino
+from tools.trino.client import TrinoClient
+from tools.trino.metastore import Metastore
+from tools.trino.plugin import plugin_jar
+from tools.trino.server import local_catalog, start_trino
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,10 +25,10 @@ import pruner_spark
 from benchmarks.timing import medians
 from tools.planner_service import planner_service
 from tools.spark import hudi_session
-from tools.trino_client import TrinoClient
-from tools.trino_metastore import Metastore
-from tools.trino_plugin import plugin_jar
-from tools.trino_server import local_catalog, start_trino
+from tools.trino.client import TrinoClient
+from tools.trino.metastore import Metastore
+from tools.trino.plugin import plugin_jar
+from tools.trino.server import local_catalog, start_trino
 
 HOURS = 480
 ROWS = 2_000

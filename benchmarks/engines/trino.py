@@ -22,10 +22,10 @@ import pruner
 from benchmarks.lakes.records import ROWS_PER_FILE
 from benchmarks.timing import medians
 from tools.planner_service import planner_service
-from tools.trino_client import TrinoClient
-from tools.trino_metastore import Metastore
-from tools.trino_plugin import plugin_jar
-from tools.trino_server import local_catalog, start_trino
+from tools.trino.client import TrinoClient
+from tools.trino.metastore import Metastore
+from tools.trino.plugin import plugin_jar
+from tools.trino.server import local_catalog, start_trino
 
 SCHEMA = "lake"
 RUNS_BY_FILES = {20: 25, 2_000: 5}

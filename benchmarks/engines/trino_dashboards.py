@@ -15,10 +15,10 @@ import pruner
 from benchmarks.engines.engine_dashboards import Asked, Rows, chosen_lakes, files, report
 from benchmarks.lakes.dashboard_lakes import HUDI_FIELDS, Lake, lakes
 from tools.planner_service import planner_process
-from tools.trino_client import TrinoClient
-from tools.trino_metastore import Metastore
-from tools.trino_plugin import plugin_jar
-from tools.trino_server import local_catalog, start_trino
+from tools.trino.client import TrinoClient
+from tools.trino.metastore import Metastore
+from tools.trino.plugin import plugin_jar
+from tools.trino.server import local_catalog, start_trino
 
 SCHEMA = "lake"
 COLUMNS = {

@@ -26,7 +26,7 @@ from pruner.storage.opening import open_store
 from pruner.table import Table
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.source import TableSource
-from tests.support.hudi_synthetic import SyntheticTable
+from tests.support.hudi.made_up.files import SyntheticTable
 from tests.support.snapshots import assert_same
 
 GROUPS = 100_000

@@ -19,8 +19,8 @@ from rich.table import Table as Grid
 
 import pruner_duckdb
 from benchmarks.timing import medians
-from tests.support import hudi_writer
-from tests.support.hudi_writer import HudiWriter
+from tests.support.hudi import writer as hudi_writer
+from tests.support.hudi.writer import HudiWriter
 from tools.cache import appearing, cache_dir, fingerprint
 from tools.jars import HUDI_BUNDLE
 

@@ -20,8 +20,8 @@ from rich.table import Table as Grid
 import pruner
 from benchmarks.hudi.own_record_index import counted_reads, key_grid
 from benchmarks.timing import medians
-from tests.support.hudi_metadata_synthetic import Stat, SyntheticMetadata
-from tests.support.hudi_synthetic import SyntheticTable
+from tests.support.hudi.made_up.files import SyntheticTable
+from tests.support.hudi.made_up.metadata import Stat, SyntheticMetadata
 
 SIZES = (10_000, 100_000)
 PARTITIONS = 100

@@ -23,10 +23,10 @@ from pruner.storage.opening import open_store
 from pruner.tables.hudi.hfile.sources import Stored
 from pruner.tables.hudi.metadata.indexes import RECORD_INDEX, HudiIndexes, StatCache
 from pruner.tables.hudi.timeline import read_timeline
-from tests.support.hfiles import HFileWriter, row_key
-from tests.support.hudi_keys_synthetic import SCHEMA_TEXT, location
-from tests.support.hudi_metadata_synthetic import INITIAL, SyntheticMetadata
-from tests.support.hudi_synthetic import Group, SyntheticTable
+from tests.support.hudi.made_up.files import Group, SyntheticTable
+from tests.support.hudi.made_up.hfiles import HFileWriter, row_key
+from tests.support.hudi.made_up.keys import SCHEMA_TEXT, location
+from tests.support.hudi.made_up.metadata import INITIAL, SyntheticMetadata
 
 GROUPS = 10
 """File groups of the record index: as many as Hudi makes of up to some ten million keys."""
@@ -137,7 +137,7 @@ def _hashed(texts: NDArray[np.uint8]) -> NDArray[np.int64]:
 def _blocks(
     texts: NDArray[np.uint8], values: NDArray[np.uint8], numbers: NDArray[np.int64]
 ) -> Iterator[tuple[bytes, bytes, int]]:
-    """The data blocks of some keys in order: cells as `tests.support.hfiles.cell` makes them."""
+    """The data blocks of some keys in order: cells as `tests.support.hudi.made_up.hfiles.cell` makes them."""
     size = values.shape[1]
     head = struct.pack(">ii", KEY_BYTES + 12, size) + row_key(bytes(KEY_BYTES))[:2]
     between = b"\0" + struct.pack(">qB", 2**63 - 1, 4)

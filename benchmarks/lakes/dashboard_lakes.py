@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from tests.support import hudi_synthetic
+from tests.support.hudi.made_up import files as hudi_synthetic
 
 FILES = 200
 ROWS_PER_FILE = 5_000

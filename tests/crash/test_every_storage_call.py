@@ -21,7 +21,7 @@ from tests.crash.commands import (
     make,
 )
 from tests.crash.failing_store import FailingStore, How, Killed
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 
 pytestmark = pytest.mark.load
 

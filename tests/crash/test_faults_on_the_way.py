@@ -18,9 +18,9 @@ from pruner.errors import PrunerError
 from pruner.metadata import MetadataTable, receipts
 from pruner.storage import objects
 from pruner.storage.opening import open_store
-from tests.support.object_store import ON_MINIO, SETTLED_SECONDS, store_server
-from tests.support.profiles import examples, seed
-from tests.support.store_proxy import Fault, Request, StoreProxy, proxied
+from tests.support.running.profiles import examples, seed
+from tests.support.stores.object_store import ON_MINIO, SETTLED_SECONDS, store_server
+from tests.support.stores.proxy import Fault, Request, StoreProxy, proxied
 from tests.unit.metadata.s3_server import serve
 
 pytestmark = pytest.mark.load

@@ -23,7 +23,7 @@ from pruner.metadata.ranged import RangedSegment
 from pruner.storage.opening import open_store
 from pruner.storage.store import ObjectInfo, Store
 from tests.support.paging import page_everything
-from tests.support.profiles import IS_FIXED
+from tests.support.running.profiles import IS_FIXED
 
 pytestmark = pytest.mark.load
 

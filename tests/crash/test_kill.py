@@ -13,7 +13,7 @@ import pytest
 from pruner.metadata import MetadataTable, log
 from pruner.storage.opening import open_store
 from tests.crash.writers import add_pair, die_at, keep_adding
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 
 pytestmark = pytest.mark.processes
 

@@ -12,7 +12,7 @@ import pytest
 from pruner.metadata import MetadataTable, cleanup, log
 from pruner.storage.opening import open_store
 from tests.crash.many_writers import ROWS, keep_changing
-from tests.support.profiles import IS_FIXED
+from tests.support.running.profiles import IS_FIXED
 
 pytestmark = pytest.mark.processes
 

@@ -20,7 +20,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 import pruner
 import pruner_duckdb
 from tests.engines.random_answers import random_statement, shown
-from tests.support.statement_tables import arrow_rows, statement_tables, write_parquet
+from tests.support.cases.statement_tables import arrow_rows, statement_tables, write_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

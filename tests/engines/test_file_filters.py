@@ -21,7 +21,7 @@ import pruner_duckdb
 from pruner.evidence import file_filters
 from pruner.evidence.file_filters import NAME
 from pruner.tables.footers.filters import HEADER_BYTES, filter_place
-from tests.support import plain_duckdb
+from tests.support.duckdb import plain as plain_duckdb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,6 +1,6 @@
 """Files of writers that are not installed here: no row is lost, and other files are not read.
 
-`tests/support/fastparquet_files.py` and `tests/support/old_files.py` wrote them, and say what they hold.
+`fastparquet_files.py` and `old_files.py` in `tests/support/parquet` wrote them, and say what they hold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import pruner
 import pruner_duckdb
 import pruner_spark
 from tests.engines.spark.spark_tables import new_scans
-from tests.support import fastparquet_files, old_files, plain_duckdb
+from tests.support.duckdb import plain as plain_duckdb
+from tests.support.parquet import fastparquet_files, old_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support.hudi_tables import HudiTables
+from tests.support.hudi.tables import HudiTables
 
 NAMES = (
     "a\nb",

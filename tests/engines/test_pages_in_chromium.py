@@ -13,12 +13,12 @@ import pytest
 import pruner
 from pruner.planning.report import plan_page
 from tests.support.big_plans import big_facts
-from tests.support.pages import HOSTILE
-from tests.support.parquet_tables import write_file
-from tests.support.service import running_service
-from tools import browser as browsers
-from tools.browser import Browser, BrowserError, MissingBrowserError, Seen, browser
-from tools.page_pictures import pages
+from tests.support.parquet.tables import write_file
+from tests.support.service.pages import HOSTILE
+from tests.support.service.planner import running_service
+from tools.pages import browser as browsers
+from tools.pages.browser import Browser, BrowserError, MissingBrowserError, Seen, browser
+from tools.pages.page_pictures import pages
 
 pytestmark = pytest.mark.processes
 

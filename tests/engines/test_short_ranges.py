@@ -17,7 +17,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support import plain_duckdb
+from tests.support.duckdb import plain as plain_duckdb
 
 FILES, ROWS = 12, 20
 EXACT = {"bloom_filter": {"fpp": "0.00001"}, "record_index": dict[str, str]()}

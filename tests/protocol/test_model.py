@@ -6,7 +6,7 @@ import pytest
 
 from tests.protocol.model import FLAWS, SCOPES, Scope
 from tests.protocol.search import search
-from tests.support.profiles import IS_FIXED
+from tests.support.running.profiles import IS_FIXED
 
 _LARGER = (
     Scope(writers=2, others=2, ticks=2, vacuum=True),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.protocol.mutations import MUTATIONS, Patch
 from tests.protocol.schedules import first_problem
-from tests.support.profiles import examples, seed
+from tests.support.running.profiles import examples, seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ import pytest
 
 import pruner
 from tests.soundness.parquet_type_kinds import FAMILIES, Family, Way
-from tests.support import profiles
+from tests.support.running import profiles
 
 FILES = 5
 TELLING_TABLES = 1 if profiles.IS_FIXED else 4

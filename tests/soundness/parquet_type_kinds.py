@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.expr.types import Unit
-from tests.support import plain_duckdb
-from tests.support.parquet_types import converted, converted_only, int96, logical, logical_only, plain, times
+from tests.support.duckdb import plain as plain_duckdb
+from tests.support.parquet.types import converted, converted_only, int96, logical, logical_only, plain, times
 
 Writer: TypeAlias = "Callable[[Path, pa.Array[Any], str], Path]"
 

@@ -21,7 +21,7 @@ from pruner import Plan
 from pruner.planning.answer import Order
 from tests.soundness.predicates import draw_predicate
 from tests.soundness.tables import DuckDBScan, RandomTable, write_table
-from tests.support.profiles import IS_BRIEF
+from tests.support.running.profiles import IS_BRIEF
 
 ENOUGH = 6
 """Tables after which the shares of what is proved say something."""

@@ -21,8 +21,8 @@ import pruner
 import pruner_duckdb
 from pruner import Semantics
 from tests.engines.duckdb.duckdb_tables import BEFORE_2
-from tests.support.plain_duckdb import judge
-from tests.support.profiles import IS_BRIEF, examples, seed
+from tests.support.duckdb.plain import judge
+from tests.support.running.profiles import IS_BRIEF, examples, seed
 
 FILES = 16 if IS_BRIEF else 40
 ROWS = 25

@@ -17,14 +17,14 @@ import pytest
 import pruner
 from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
-from tests.support.function_predicates import FILES, KIND_OF, drawn, functions_of, write_files
-from tests.support.profiles import examples, seed
+from tests.support.functions.predicates import FILES, KIND_OF, drawn, functions_of, write_files
+from tests.support.running.profiles import examples, seed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pruner.planning.pinned import PinnedSnapshot
-    from tests.support.trino_tables import TrinoTables
+    from tests.support.trino.tables import TrinoTables
 
 AT_ONCE = 100
 Found = list[set[str]]
@@ -99,7 +99,7 @@ def test_spark(
     from pruner_spark.catalyst.decode import decode
     from pruner_spark.jvm import session_state
     from tests.engines.spark.conditions.test_functions_spark import quoted
-    from tests.support.catalyst import settings
+    from tests.support.spark.catalyst import settings
 
     columns = tuple(KIND_OF)
     pinned = indexed(tmp_path / "lake", columns)
@@ -136,7 +136,7 @@ def test_spark(
 @pytest.mark.trino
 def test_trino(trino_tables: TrinoTables, tmp_path: Path, record_property: Callable[[str, object], None]):
     from tests.engines.trino.test_functions_trino import KINDS, quoted
-    from tests.support.trino_tables import SCHEMA
+    from tests.support.trino.tables import SCHEMA
 
     columns = tuple(name for name in KIND_OF if KIND_OF[name] in KINDS)
     write_files(tmp_path / "lake", columns)
@@ -170,8 +170,8 @@ def test_trino(trino_tables: TrinoTables, tmp_path: Path, record_property: Calla
 
 def _left_out_of_scan(registered: Any, where: str, files: set[str]) -> int:
     """How many files the plugin left out of a scan, whose rows are those of a full one."""
-    from tests.support.trino import STATIC
-    from tests.support.trino_tables import SCHEMA
+    from tests.support.trino.server import STATIC
+    from tests.support.trino.tables import SCHEMA
 
     registered.trino.gate.forget()
     sql = f'SELECT DISTINCT "$path" FROM {registered.name} WHERE {where}'

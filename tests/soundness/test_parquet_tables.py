@@ -18,7 +18,7 @@ import pruner
 from tests.soundness.oracle import TRUE, can
 from tests.soundness.predicates import Predicate, Test, draw_predicate, leaves
 from tests.soundness.tables import DuckDBScan, RandomTable, write_table
-from tests.support import profiles
+from tests.support.running import profiles
 
 PREDICATES_PER_TABLE = 250
 DEFAULT_PAIRS = {"quick": 5_000 // profiles.QUICK_SHARE, "default": 4_000}.get(

@@ -20,7 +20,7 @@ import pruner
 from pruner.expr.text.sql import parse_predicate
 from tests.soundness.mixed_tables import FILES, MixedTable, Tally, indexed, seeds, write_table
 from tests.soundness.parquet_type_kinds import DUCKDB_FAMILIES
-from tests.support import profiles
+from tests.support.running import profiles
 
 PREDICATES_PER_TABLE = 40
 DEFAULT_PAIRS = {"quick": 200, "default": 800}.get(profiles.NAME, max(20_000, profiles.REQUESTED))

@@ -23,10 +23,10 @@ from tests.soundness.engine_conditions import conditions, statement
 from tests.soundness.other_writers import FILES, HIVE, write
 from tools.planner_service import planner_service
 from tools.spark import hudi_session
-from tools.trino_client import TrinoClient
-from tools.trino_metastore import Metastore
-from tools.trino_plugin import plugin_jar
-from tools.trino_server import local_catalog, start_trino
+from tools.trino.client import TrinoClient
+from tools.trino.metastore import Metastore
+from tools.trino.plugin import plugin_jar
+from tools.trino.server import local_catalog, start_trino
 
 SCHEMA = "written"
 TRIES = 2

@@ -14,9 +14,10 @@ import polars
 import pyarrow as pa
 
 from tests.soundness.parquet_type_kinds import FAMILIES, Family, Way, Writer
-from tests.support import fastparquet_files, plain_duckdb
-from tests.support.footers import written_by
-from tests.support.parquet_types import plain
+from tests.support.duckdb import plain as plain_duckdb
+from tests.support.parquet import fastparquet_files
+from tests.support.parquet.footers import written_by
+from tests.support.parquet.types import plain
 
 
 def _by_duckdb(path: Path, values: pa.Array[Any], _: str) -> Path:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 import pruner
 from pruner.expr.text.sql import parse_predicate
-from tests.support import plain_duckdb
+from tests.support.duckdb import plain as plain_duckdb
 
 
 def write_files(folder: Path, *files: pa.Array | pa.Table) -> Path:

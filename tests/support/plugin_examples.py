@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.patience import PATIENCE
+from tests.support.running.patience import PATIENCE
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

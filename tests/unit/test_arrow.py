@@ -22,7 +22,7 @@ from pruner.arrow import (
     text_array,
     truth_array,
 )
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 
 INTEGERS = st.lists(st.none() | st.integers(-(2**31), 2**31 - 1))
 TEXTS = st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5))

@@ -25,7 +25,7 @@ from pruner.catalog.config import load
 from pruner.cli.app import app
 from pruner.service.guard import OPEN_ROUTES
 from pruner.service.settings import TOKEN_VARIABLE, Settings
-from tests.support.patience import PATIENCE
+from tests.support.running.patience import PATIENCE
 from tools import extra_sizes
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,8 +13,8 @@ import pytest
 
 import pruner
 from pruner.limits import FEED_FILE_BYTES
-from tests.support.notifying_store import webhook
-from tests.support.parquet_tables import write_tree
+from tests.support.parquet.tables import write_tree
+from tests.support.stores.notifying import webhook
 
 Posted = Callable[..., int]
 

@@ -17,8 +17,8 @@ import pytest
 import pruner
 from pruner.adapters import Adapter, load_adapter
 from pruner.plugins import load_plugin
-from tests.support.parquet_tables import write_file
-from tests.support.profiles import examples
+from tests.support.parquet.tables import write_file
+from tests.support.running.profiles import examples
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "filter_adapter"
 FILTERS = examples(120)

@@ -13,8 +13,8 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from tests import conftest
-from tests.support import profiles
-from tests.support.profiles import is_sampled
+from tests.support.running import profiles
+from tests.support.running.profiles import is_sampled
 
 
 def _examples() -> list[tuple[int, str]]:

@@ -13,7 +13,7 @@ import pytest
 
 import pruner
 from pruner.showing.progress import progress_bar, telling
-from tests.support.patience import PATIENCE
+from tests.support.running.patience import PATIENCE
 
 BUILD = """
 import sys, pruner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.scheduling import LONGEST, ROOT, engine_of, next_scope, scope_of
+from tests.support.running.scheduling import LONGEST, ROOT, engine_of, next_scope, scope_of
 
 SPARK = "tests/engines/spark/scans/test_spark_scans.py"
 BOTH = "tests/engines/hudi/tables/test_hudi_metadata_scans.py"

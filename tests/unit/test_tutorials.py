@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pruner.cli.app import app
-from tests.support.service import running_service
+from tests.support.service.planner import running_service
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

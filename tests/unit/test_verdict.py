@@ -22,7 +22,7 @@ from pruner.expr.bound.predicates import (
 from pruner.expr.nodes import FALSE, NULL, TRUE, Constant
 from pruner.schema import Field
 from pruner.verdict import Outcome, possible
-from tests.support import spec
+from tests.support.cases import spec
 
 LEAVES = {name: IsNullLeaf(Field((name,), pa.bool_())) for name in "abc"}
 LETTERS = {"t": Outcome.TRUE, "f": Outcome.FALSE, "n": Outcome.NULL}

@@ -24,13 +24,13 @@ from pruner.expr.nodes import Column, Compare, Expr, IsNull, Literal, Operator
 from pruner.expr.semantics import Semantics
 from pruner_duckdb.types import quote, quote_text
 from pruner_spark.relations.agreement import differing, spark_columns
-from tests.support import profiles
-from tests.support.delta_tables import BUILDERS, delta_states, kept
-from tests.support.delta_writer import FILE, DeltaState
+from tests.support.delta.tables import BUILDERS, delta_states, kept
+from tests.support.delta.writer import FILE, DeltaState
+from tests.support.running import profiles
 
 if TYPE_CHECKING:
     from pruner import PinnedSnapshot, Table
-    from tests.support.hudi_tables import AllTables
+    from tests.support.hudi.tables import AllTables
 
 pytestmark = pytest.mark.spark
 

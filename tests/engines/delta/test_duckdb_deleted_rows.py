@@ -20,7 +20,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner_duckdb.rewrite import remembered
-from tests.support.delta_logs import Column, DeltaLog
+from tests.support.delta.logs import Column, DeltaLog
 
 COLUMNS = (Column("id", "long"), Column("p", "integer"), Column("x", "double"), Column("v", "string"))
 

@@ -20,8 +20,8 @@ from pruner.arrow import compute
 from pruner.expr import nodes as expr
 from pruner_duckdb.native_scan.answering import TableAnswers
 from tests.engines.duckdb.native_scan.native_tables import NEEDS_EXTENSION, native
-from tests.support.delta_logs import Column, DeltaLog, made_up, moment, write_checkpoint
-from tests.support.patience import until
+from tests.support.delta.logs import Column, DeltaLog, made_up, moment, write_checkpoint
+from tests.support.running.patience import until
 
 ZONES = pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
 

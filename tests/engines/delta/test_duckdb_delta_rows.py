@@ -19,7 +19,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support.delta_logs import Column, DeltaLog, made_up, write_checkpoint
+from tests.support.delta.logs import Column, DeltaLog, made_up, write_checkpoint
 
 ID = Column("id", "long")
 

@@ -16,13 +16,13 @@ import pruner_spark
 from pruner.errors import TableError
 from pruner_spark.jvm import JavaSide
 from tests.engines.spark.spark_tables import files_scanned, new_scans, rows_of, unordered
-from tests.support.catalyst import settings
-from tests.support.delta_writer import DeltaWriter
+from tests.support.delta.writer import DeltaWriter
+from tests.support.spark.catalyst import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.support.hudi_tables import AllTables
+    from tests.support.hudi.tables import AllTables
 
 pytestmark = pytest.mark.spark
 

@@ -20,9 +20,9 @@ import pytest
 import pruner
 import pruner_spark
 from tests.engines.spark.spark_tables import new_scans
-from tests.support import profiles
-from tests.support.catalyst import settings
-from tests.support.delta_writer import FILE, DeltaWriter, placed
+from tests.support.delta.writer import FILE, DeltaWriter, placed
+from tests.support.running import profiles
+from tests.support.spark.catalyst import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,8 +12,9 @@ import duckdb
 
 import pruner
 import pruner_duckdb
-from tests.support import plain_duckdb, spec
-from tests.support.duckdb_ways import is_native
+from tests.support.cases import spec
+from tests.support.duckdb import plain as plain_duckdb
+from tests.support.duckdb.ways import is_native
 
 Rows = list[tuple[Any, ...]]
 

@@ -10,8 +10,8 @@ import pytest
 from pyroaring import BitMap
 
 import pruner
-from tests.support.hudi_writer import HudiWriter, trips
-from tests.support.spark import spark_snapshot
+from tests.support.hudi.writer import HudiWriter, trips
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

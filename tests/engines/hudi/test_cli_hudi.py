@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pruner.cli.app import app
-from tests.support.hudi_timeline import completed
+from tests.support.hudi.timeline import completed
 
 pytestmark = pytest.mark.spark
 

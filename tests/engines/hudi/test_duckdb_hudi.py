@@ -10,8 +10,8 @@ import pytest
 
 import pruner_duckdb
 from tests.engines.duckdb.duckdb_tables import Rows, answer, indexed
-from tests.support.hudi_tables import HudiTables, table_names
-from tests.support.spark_reads import Read, SparkReads
+from tests.support.hudi.spark_reads import Read, SparkReads
+from tests.support.hudi.tables import HudiTables, table_names
 
 pytestmark = pytest.mark.spark
 

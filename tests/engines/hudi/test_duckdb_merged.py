@@ -25,16 +25,16 @@ import pruner_duckdb
 from pruner.errors import PrunerError, TableError
 from tests.engines.duckdb.duckdb_tables import Rows
 from tests.engines.random_answers import random_statement, shown
-from tests.support.hudi_merging import BUILDERS, merging_tables
-from tests.support.hudi_nested import BUILDERS as NESTED
-from tests.support.hudi_nested import CLOCKS, nested_tables
-from tests.support.hudi_nested import columns as columns_of
-from tests.support.hudi_payloads import payload_tables
-from tests.support.hudi_tables import HudiTables, table_names
-from tests.support.hudi_timeline import completed
-from tests.support.hudi_writer import HudiWriter, rows_of
-from tests.support.profiles import examples
-from tests.support.spark_reads import Read, SparkReads
+from tests.support.hudi.merging import BUILDERS, merging_tables
+from tests.support.hudi.nested import BUILDERS as NESTED
+from tests.support.hudi.nested import CLOCKS, nested_tables
+from tests.support.hudi.nested import columns as columns_of
+from tests.support.hudi.payloads import payload_tables
+from tests.support.hudi.spark_reads import Read, SparkReads
+from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.timeline import completed
+from tests.support.hudi.writer import HudiWriter, rows_of
+from tests.support.running.profiles import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

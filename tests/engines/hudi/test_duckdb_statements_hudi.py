@@ -16,7 +16,9 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support.duckdb_statements import (
+from tests.support.cases.statement_tables import HUDI_VARIANTS, TABLES, arrow_rows, statement_tables
+from tests.support.cases.statements import Case, all_cases
+from tests.support.duckdb.statements import (
     Rows,
     expected_scans,
     full_reader,
@@ -24,9 +26,7 @@ from tests.support.duckdb_statements import (
     read_scans,
     rows,
 )
-from tests.support.hudi_tables import HudiTables
-from tests.support.statement_tables import HUDI_VARIANTS, TABLES, arrow_rows, statement_tables
-from tests.support.statements import Case, all_cases
+from tests.support.hudi.tables import HudiTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,12 +14,12 @@ import pruner
 import pruner_spark
 from pruner.tables.hudi.metadata.blooms import bloom_filter
 from tests.engines.spark.spark_tables import files_scanned, rows_of, unordered
-from tests.support.hudi_indexed import BUILDERS, tables
-from tests.support.hudi_tables import HudiTables
-from tests.support.hudi_writer import COMPACT, HudiWriter
-from tests.support.hudi_writer import rows_of as written
-from tests.support.profiles import examples, seed
-from tests.support.spark import spark_snapshot
+from tests.support.hudi.indexed import BUILDERS, tables
+from tests.support.hudi.tables import HudiTables
+from tests.support.hudi.writer import COMPACT, HudiWriter
+from tests.support.hudi.writer import rows_of as written
+from tests.support.running.profiles import examples, seed
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

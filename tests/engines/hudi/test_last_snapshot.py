@@ -18,9 +18,9 @@ from pruner.tables.hudi import saved as saved_looks
 from pruner.tables.hudi import source
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.listing.files import LocalLister
-from tests.support.hudi_replay import Replay
-from tests.support.hudi_tables import HudiTables
-from tests.support.parquet_tables import write_tree
+from tests.support.hudi.replay import Replay
+from tests.support.hudi.tables import HudiTables
+from tests.support.parquet.tables import write_tree
 from tests.support.snapshots import assert_same
 
 pytestmark = pytest.mark.spark

@@ -11,12 +11,12 @@ import pytest
 
 import pruner
 from tests.engines.hudi.test_duckdb_merged import REFUSED
-from tests.support.hudi_merging import BUILDERS, merging_tables
-from tests.support.hudi_tables import HudiTables, table_names
-from tests.support.hudi_writer import CITIES, HudiWriter, rows_of
-from tests.support.spark import spark_snapshot
-from tests.support.spark_reads import SparkReads
-from tests.support.union_rows import union_rows
+from tests.support.hudi.merging import BUILDERS, merging_tables
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.union_rows import union_rows
+from tests.support.hudi.writer import CITIES, HudiWriter, rows_of
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pruner
-from tests.support.hudi_replay import Replay
-from tests.support.hudi_tables import HudiTables
+from tests.support.hudi.replay import Replay
+from tests.support.hudi.tables import HudiTables
+from tests.support.hudi.union_rows import union_rows
 from tests.support.paging import page_everything
-from tests.support.union_rows import union_rows
 
 if TYPE_CHECKING:
     from pruner.planning.pinned import PinnedSnapshot

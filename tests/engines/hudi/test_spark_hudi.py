@@ -13,11 +13,11 @@ import pruner
 import pruner_duckdb
 import pruner_spark
 from tests.engines.spark.spark_tables import files_scanned, new_scans, rows_of, unordered
-from tests.support.catalyst import settings
-from tests.support.hudi_catalog import SCHEMA_ON_READ
-from tests.support.hudi_timeline import completed
-from tests.support.hudi_writer import CLEAN, COMPACT, HudiWriter, trips
-from tests.support.spark import UNPRUNED, spark_snapshot
+from tests.support.hudi.catalog import SCHEMA_ON_READ
+from tests.support.hudi.timeline import completed
+from tests.support.hudi.writer import CLEAN, COMPACT, HudiWriter, trips
+from tests.support.spark.catalyst import settings
+from tests.support.spark.oracle import UNPRUNED, spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,10 +12,10 @@ import pruner
 import pruner_spark
 from pruner.tables.hudi.avro_schema import META_COLUMNS
 from tests.engines.spark.spark_tables import Rows, files_scanned, new_scans, rows_of, unordered
-from tests.support.hudi_merging import merging_tables
-from tests.support.hudi_states import all_tables
-from tests.support.hudi_tables import AllTables
-from tests.support.spark import spark_snapshot
+from tests.support.hudi.merging import merging_tables
+from tests.support.hudi.states import all_tables
+from tests.support.hudi.tables import AllTables
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,8 +15,8 @@ import pruner
 import pruner_spark
 from pruner.errors import TableError
 from tests.engines.spark.spark_tables import new_scans, rows_of, unordered
-from tests.support.hudi_writer import QUIET, HudiWriter, trips
-from tests.support.spark import spark_snapshot
+from tests.support.hudi.writer import QUIET, HudiWriter, trips
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

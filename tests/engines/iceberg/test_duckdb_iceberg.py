@@ -19,7 +19,7 @@ from pyiceberg.transforms import parse_transform
 import pruner
 import pruner_duckdb
 from pruner.errors import TableError
-from tests.support.iceberg_tables import COLUMNS, ROWS, SPECS, IcebergLake, rows
+from tests.support.iceberg.tables import COLUMNS, ROWS, SPECS, IcebergLake, rows
 
 CONDITIONS = (
     "id = 30",

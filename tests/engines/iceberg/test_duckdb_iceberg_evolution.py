@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 
 import pruner
 import pruner_duckdb
-from tests.support.iceberg_tables import IcebergLake
+from tests.support.iceberg.tables import IcebergLake
 
 NAN = float("nan")
 FILES: list[list[tuple[int, float | None, str | None]]] = [

@@ -17,8 +17,8 @@ from pyiceberg import types as iceberg
 
 import pruner
 import pruner_duckdb
-from tests.support import profiles
-from tests.support.iceberg_tables import ROWS, SPECS, IcebergLake, rows
+from tests.support.iceberg.tables import ROWS, SPECS, IcebergLake, rows
+from tests.support.running import profiles
 
 LITERALS = {
     "key_": ("0", "17", "40", "95", "101", "-1", "23", "24", "9223372036854775807"),

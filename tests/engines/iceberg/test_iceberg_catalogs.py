@@ -27,8 +27,8 @@ from pruner.errors import StorageError, TableError
 from pruner.opening import defines_indexes
 from pruner.storage.opening import open_store
 from pruner.tables.iceberg.catalogs import store_options
-from tests.support.iceberg_tables import ROWS, IcebergLake, rows
-from tests.support.service import running_service
+from tests.support.iceberg.tables import ROWS, IcebergLake, rows
+from tests.support.service.planner import running_service
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 import pruner
 import pruner_duckdb
 from pruner.errors import TableError
-from tests.support.iceberg_tables import IcebergLake
+from tests.support.iceberg.tables import IcebergLake
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:

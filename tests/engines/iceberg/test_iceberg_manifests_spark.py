@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pruner.tables.iceberg.manifests import read_manifest, read_manifest_list
-from tests.support import profiles
-from tests.support.iceberg_damage import damage_fields, outcome_of_list, outcome_of_manifest, with_changes
-from tests.support.iceberg_manifests import by_fastavro, of_manifest, unpacked
+from tests.support.iceberg.damage import damage_fields, outcome_of_list, outcome_of_manifest, with_changes
+from tests.support.iceberg.manifests import by_fastavro, of_manifest, unpacked
+from tests.support.running import profiles
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:

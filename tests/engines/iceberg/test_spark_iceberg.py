@@ -17,7 +17,7 @@ import pruner_spark
 from pruner.errors import TableError
 from pruner_spark.jvm import JavaSide
 from tests.engines.spark.spark_tables import iceberg_files, iceberg_tasks, new_scans, rows_of, unordered
-from tests.support.catalyst import settings
+from tests.support.spark.catalyst import settings
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:

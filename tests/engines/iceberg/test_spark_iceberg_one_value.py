@@ -12,7 +12,7 @@ import pruner
 import pruner_duckdb
 import pruner_spark
 from tests.engines.spark.spark_tables import iceberg_files
-from tests.support.catalyst import settings
+from tests.support.spark.catalyst import settings
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from tests.engines.delta.test_spark_delta_random import (
     variants,
 )
 from tests.engines.spark.spark_tables import iceberg_files, new_scans
-from tests.support import profiles
-from tests.support.catalyst import settings
-from tests.support.delta_writer import FILE
+from tests.support.delta.writer import FILE
+from tests.support.running import profiles
+from tests.support.spark.catalyst import settings
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ import pytest
 from trino.exceptions import TrinoQueryError
 
 import pruner
-from tests.support import profiles
-from tests.support.gate import Behaviour
-from tests.support.iceberg_tables import ROWS, SPECS, IcebergLake, rows
-from tests.support.service import running_service
-from tests.support.trino import STATIC, Trino
-from tools.trino_client import Result
+from tests.support.iceberg.tables import ROWS, SPECS, IcebergLake, rows
+from tests.support.running import profiles
+from tests.support.service.gate import Behaviour
+from tests.support.service.planner import running_service
+from tests.support.trino.server import STATIC, Trino
+from tools.trino.client import Result
 
 pytestmark = pytest.mark.trino
 

@@ -13,10 +13,10 @@ import pytest
 
 import pruner
 from tests.engines.iceberg.test_iceberg_spark import CONDITIONS, DELETES, SPECS, delete_equal, history
-from tests.support.service import running_service
-from tests.support.trino import STATIC, Trino
+from tests.support.service.planner import running_service
+from tests.support.trino.server import STATIC, Trino
 from tools.spark_sessions import iceberg_session
-from tools.trino_client import Result
+from tools.trino.client import Result
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

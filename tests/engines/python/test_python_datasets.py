@@ -19,7 +19,7 @@ import pytest
 import pruner
 from pruner_python.arrow_filters import decode
 from pruner_python.datasets import PrunedDataset
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 
 FILES = 12
 ROWS = 20

@@ -32,11 +32,11 @@ from pruner.expr.nodes import (
     disjunction,
 )
 from pruner.planning.plan import Plan
-from tests.support import plain_duckdb
-from tests.support.hudi_synthetic import SyntheticTable
-from tests.support.iceberg_tables import IcebergLake, rows
-from tests.support.parquet_tables import write_tree
-from tests.support.profiles import examples
+from tests.support.duckdb import plain as plain_duckdb
+from tests.support.hudi.made_up.files import SyntheticTable
+from tests.support.iceberg.tables import IcebergLake, rows
+from tests.support.parquet.tables import write_tree
+from tests.support.running.profiles import examples
 
 NAN = float("nan")
 EARLY = pa.schema(

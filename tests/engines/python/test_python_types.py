@@ -14,7 +14,7 @@ import pytest
 
 import pruner
 from pruner.errors import SchemaError
-from tests.support import plain_duckdb
+from tests.support.duckdb import plain as plain_duckdb
 
 CLOCK = datetime(2024, 3, 31, 1, 30, 0, 1)
 BERLIN = pa.timestamp("us", "Europe/Berlin")

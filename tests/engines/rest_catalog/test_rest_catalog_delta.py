@@ -10,15 +10,15 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 import pruner
-from tests.support.delta_tables import BUILDERS, delta_states
-from tests.support.service import running_service
+from tests.support.delta.tables import BUILDERS, delta_states
+from tests.support.service.planner import running_service
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.delta_writer import DeltaState
-    from tests.support.hudi_tables import AllTables
+    from tests.support.delta.writer import DeltaState
+    from tests.support.hudi.tables import AllTables
 
 pytestmark = pytest.mark.spark
 

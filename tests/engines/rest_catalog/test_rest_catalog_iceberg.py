@@ -15,11 +15,11 @@ from pyiceberg.catalog import load_catalog
 import pruner
 from pruner.service.rest_catalog import routes
 from tests.engines.iceberg.test_iceberg_spark import equal_histories
-from tests.support.iceberg_rest import problems, refuses_all_writes
-from tests.support.many_scans import in_parts, interpreted, rows_of_a_full_scan, rows_of_scans
-from tests.support.patience import PATIENCE
-from tests.support.profiles import examples
-from tests.support.service import running_service
+from tests.support.iceberg.rest import problems, refuses_all_writes
+from tests.support.running.patience import PATIENCE
+from tests.support.running.profiles import examples
+from tests.support.service.planner import running_service
+from tests.support.spark.many_scans import in_parts, interpreted, rows_of_a_full_scan, rows_of_scans
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from py4j.protocol import Py4JJavaError
 
 import pruner
 from pruner.service.rest_catalog import tasks
-from tests.support.iceberg_tables import IcebergLake, rows
-from tests.support.patience import PATIENCE
-from tests.support.service import running_service
+from tests.support.iceberg.tables import IcebergLake, rows
+from tests.support.running.patience import PATIENCE
+from tests.support.service.planner import running_service
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,10 +14,10 @@ import pytest
 
 import pruner
 from pruner.service.rest_catalog import routes
-from tests.support.iceberg_rest import refuses_all_writes
-from tests.support.many_scans import in_parts, interpreted, rows_of_a_full_scan, rows_of_scans
-from tests.support.profiles import examples
-from tests.support.service import running_service
+from tests.support.iceberg.rest import refuses_all_writes
+from tests.support.running.profiles import examples
+from tests.support.service.planner import running_service
+from tests.support.spark.many_scans import in_parts, interpreted, rows_of_a_full_scan, rows_of_scans
 from tools.spark_sessions import iceberg_session
 
 pytestmark = pytest.mark.spark

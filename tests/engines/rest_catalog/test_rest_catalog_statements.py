@@ -11,9 +11,9 @@ import pytest
 
 import pruner
 from tests.engines.spark.spark_tables import copy_tables, everything_read, index_all, rows_of, unordered
-from tests.support.service import running_service
-from tests.support.statement_tables import DEFINITIONS, TABLES, statement_tables, write_parquet
-from tests.support.statements import Case, portable_cases
+from tests.support.cases.statement_tables import DEFINITIONS, TABLES, statement_tables, write_parquet
+from tests.support.cases.statements import Case, portable_cases
+from tests.support.service.planner import running_service
 from tools.spark_sessions import delta_session, iceberg_session
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 import pruner
 import pruner_spark
-from tests.support.spark import UNPRUNED
-from tests.support.statement_tables import TABLES
+from tests.support.cases.statement_tables import TABLES
+from tests.support.spark.oracle import UNPRUNED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support.parquet_tables import write_file, write_tree
+from tests.support.parquet.tables import write_file, write_tree
 
 QUERY = "SELECT x FROM t WHERE x >= 0 ORDER BY x"
 

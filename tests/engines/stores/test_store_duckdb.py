@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.object_store import (
+from tests.support.stores.object_store import (
     FILES,
     QUESTIONS,
     ROWS,

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.notifying_store import CONFIRM_AFTER, FEED, STEPS, NotifyingStore, notifying_store
-from tests.support.object_store import FILES, ROWS, TABLE, python_of_the_store
+from tests.support.stores.notifying import CONFIRM_AFTER, FEED, STEPS, NotifyingStore, notifying_store
+from tests.support.stores.object_store import FILES, ROWS, TABLE, python_of_the_store
 from tools.matrix import ROOT
 
 pytestmark = pytest.mark.processes

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pruner_spark
-from tests.support.notifying_store import STEPS, NotifyingStore, notifying_store
-from tests.support.object_store import TABLE, let_spark_reach
+from tests.support.stores.notifying import STEPS, NotifyingStore, notifying_store
+from tests.support.stores.object_store import TABLE, let_spark_reach
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

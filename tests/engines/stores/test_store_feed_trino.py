@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.notifying_store import STEPS, NotifyingStore, notifying_store
-from tests.support.object_store import TABLE, trino_settings
-from tests.support.service import running_service
-from tests.support.trino import HIVE_SETTINGS, WAITS
-from tools.trino import store_jars
-from tools.trino_client import TrinoClient
-from tools.trino_metastore import Metastore
-from tools.trino_plugin import plugin_jar
-from tools.trino_server import local_catalog, start_trino
+from tests.support.service.planner import running_service
+from tests.support.stores.notifying import STEPS, NotifyingStore, notifying_store
+from tests.support.stores.object_store import TABLE, trino_settings
+from tests.support.trino.server import HIVE_SETTINGS, WAITS
+from tools.trino.client import TrinoClient
+from tools.trino.distribution import store_jars
+from tools.trino.metastore import Metastore
+from tools.trino.plugin import plugin_jar
+from tools.trino.server import local_catalog, start_trino
 
 pytestmark = pytest.mark.trino
 

@@ -14,9 +14,9 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest import RestCatalog
 
 from pruner.service import Settings
-from tests.support.object_store import QUESTIONS, TABLE, ObjectStore, object_store
-from tests.support.patience import PATIENCE, PATIENT
-from tests.support.service import running_service
+from tests.support.running.patience import PATIENCE, PATIENT
+from tests.support.service.planner import running_service
+from tests.support.stores.object_store import QUESTIONS, TABLE, ObjectStore, object_store
 
 pytestmark = pytest.mark.processes
 

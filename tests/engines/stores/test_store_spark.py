@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pruner_spark
-from tests.support.object_store import (
+from tests.support.stores.object_store import (
     FILES,
     QUESTIONS,
     TABLE,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.object_store import object_store, python_of_the_store
+from tests.support.stores.object_store import object_store, python_of_the_store
 from tests.unit.test_tutorials import BLOCK, FOLDER
 from tools.matrix import ROOT
 

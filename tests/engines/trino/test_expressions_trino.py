@@ -10,9 +10,9 @@ import pytest
 
 from pruner.arrow import compute
 from pruner.expr.functions.registry import FUNCTIONS
-from tests.support.expression_forms import FORMS, comparable, evaluated
-from tests.support.expression_values import rows
-from tests.support.trino_tables import SCHEMA, TrinoTables
+from tests.support.functions.expression_forms import FORMS, comparable, evaluated
+from tests.support.functions.expression_values import rows
+from tests.support.trino.tables import SCHEMA, TrinoTables
 
 pytestmark = pytest.mark.trino
 TYPES = {"k": "int", "ts": "timestamp", "n": "int", "m": "bigint", "x": "double", "r": "double"}

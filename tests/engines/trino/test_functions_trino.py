@@ -22,11 +22,11 @@ from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
 from pruner_trino import decode_request
-from tests.support.function_conditions import Claim, conditions, constants, guarded
-from tests.support.function_forms import FORMS, column, functions_in, values_of
-from tests.support.profiles import examples, seed
-from tests.support.trino import Trino
-from tests.support.trino_tables import SCHEMA, TrinoTables, write_plain
+from tests.support.functions.conditions import Claim, conditions, constants, guarded
+from tests.support.functions.forms import FORMS, column, functions_in, values_of
+from tests.support.running.profiles import examples, seed
+from tests.support.trino.server import Trino
+from tests.support.trino.tables import SCHEMA, TrinoTables, write_plain
 
 pytestmark = pytest.mark.trino
 

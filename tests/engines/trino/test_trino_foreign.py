@@ -10,10 +10,10 @@ import pytest
 
 import pruner
 from tests.support.foreign_tables import FOREIGN_TABLES
-from tests.support.parquet_tables import base_files, write_file
+from tests.support.parquet.tables import base_files, write_file
 
 if TYPE_CHECKING:
-    from tests.support.trino_tables import TrinoTables
+    from tests.support.trino.tables import TrinoTables
 
 pytestmark = pytest.mark.trino
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.service import running_service
-from tests.support.statement_tables import TABLES, write_parquet
-from tests.support.statements import Case, portable_cases
-from tests.support.trino import (
+from tests.support.cases.statement_tables import TABLES, write_parquet
+from tests.support.cases.statements import Case, portable_cases
+from tests.support.service.planner import running_service
+from tests.support.trino.server import (
     STATIC,
     Trino,
     aged,

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 from trino.exceptions import TrinoQueryError
 
-from tests.support import hudi_wall_clocks
-from tests.support.gate import Behaviour
-from tests.support.patience import until
-from tests.support.trino import PAUSE, STATIC, Result, Trino
-from tests.support.trino_tables import Registered, TrinoTables, write_plain
+from tests.support.hudi import wall_clocks as hudi_wall_clocks
+from tests.support.running.patience import until
+from tests.support.service.gate import Behaviour
+from tests.support.trino.server import PAUSE, STATIC, Result, Trino
+from tests.support.trino.tables import Registered, TrinoTables, write_plain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,9 +16,9 @@ import trino.dbapi
 import pruner
 from pruner.errors import PrunerError
 from pruner_trino import ScanPreview, preview
-from tests.support.trino import STATIC, Trino
-from tests.support.trino_tables import SCHEMA, Registered, TrinoTables, write_plain
-from tools.trino_metastore import HIVE_TYPES
+from tests.support.trino.server import STATIC, Trino
+from tests.support.trino.tables import SCHEMA, Registered, TrinoTables, write_plain
+from tools.trino.metastore import HIVE_TYPES
 
 pytestmark = pytest.mark.trino
 

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from tests.support.trino import aged
+from tests.support.trino.server import aged
 
 if TYPE_CHECKING:
-    from tests.support.trino_tables import TrinoTables
+    from tests.support.trino.tables import TrinoTables
 
 pytestmark = pytest.mark.trino
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import pruner
-from tests.support.trino import STATIC
-from tests.support.trino_tables import Registered, TrinoTables, write_plain
+from tests.support.trino.server import STATIC
+from tests.support.trino.tables import Registered, TrinoTables, write_plain
 
 pytestmark = pytest.mark.trino
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.service import running_service
-from tests.support.statement_tables import TABLES, statement_tables, write_parquet
-from tests.support.statements import Case, portable_cases
-from tests.support.trino import (
+from tests.support.cases.statement_tables import TABLES, statement_tables, write_parquet
+from tests.support.cases.statements import Case, portable_cases
+from tests.support.service.planner import running_service
+from tests.support.trino.server import (
     STATIC,
     Trino,
     aged,
     index_all,
     register_statement_tables,
 )
-from tools.trino_client import Rows
+from tools.trino.client import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

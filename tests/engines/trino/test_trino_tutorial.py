@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.trino import aged
-from tests.support.trino_tables import SCHEMA, TrinoTables
+from tests.support.trino.server import aged
+from tests.support.trino.tables import SCHEMA, TrinoTables
 from tests.unit.test_tutorials import BLOCK, FOLDER, run_sh
-from tools.trino_plugin import plugin_jar
+from tools.trino.plugin import plugin_jar
 
 PAGE = (FOLDER / "trino.md").read_text(encoding="utf-8")
 COLUMNS = {"booking": "bigint", "guest": "string", "state": "string"}

@@ -19,9 +19,9 @@ import pruner
 from tests.soundness.parquet_type_kinds import Family, Way
 from tests.soundness.trino.trino_types import DECLARED, literals, sql_type
 from tests.soundness.written_types import WRITTEN_FAMILIES
-from tests.support import profiles
-from tests.support.service import running_service
-from tests.support.trino import Trino, aged
+from tests.support.running import profiles
+from tests.support.service.planner import running_service
+from tests.support.trino.server import Trino, aged
 
 pytestmark = pytest.mark.trino
 

@@ -14,7 +14,7 @@ import pruner
 import pruner_duckdb
 from pruner.errors import PrunerError
 from pruner_duckdb.shadow.shadow import Shadow
-from tests.support.duckdb_ways import is_native
+from tests.support.duckdb.ways import is_native
 from tests.support.losses import indexed, write_files
 
 

@@ -18,7 +18,7 @@ import pruner_duckdb
 from pruner_duckdb.shadow.shadow import Shadow
 from pruner_duckdb.sql.select import NotSelect
 from tests.support.losses import indexed, write_files
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 
 
 def test_found_a_table_whose_name_is_another_ones_but_for_digits(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support.plain_duckdb import judge
-from tests.support.trino import aged
-from tests.support.trino_tables import SCHEMA, TrinoTables
+from tests.support.duckdb.plain import judge
+from tests.support.trino.server import aged
+from tests.support.trino.tables import SCHEMA, TrinoTables
 
 FILES = {
     # moments, numbers, texts

@@ -10,8 +10,8 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner.errors import IndexDefinitionError
+from tests.support.duckdb.plain import judge
 from tests.support.losses import kept, matching, write_files
-from tests.support.plain_duckdb import judge
 
 
 @pytest.mark.sampled(4)

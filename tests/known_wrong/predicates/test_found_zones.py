@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from pruner.expr.exact.clock import instants_of_wall, walls_of_instant
-from tests.support import plain_duckdb
+from tests.support.duckdb import plain as plain_duckdb
 from tests.support.losses import kept, matching, write_files
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 CHANGED = ["America/Vancouver", "America/Winnipeg", "Africa/Casablanca", "America/Tijuana", "WET", "EET"]

@@ -17,9 +17,9 @@ import pytest
 import pruner
 import pruner_spark
 from tests.engines.spark.spark_tables import everything_read, new_scans
-from tests.support.catalyst import settings
-from tests.support.footers import written_by
-from tests.support.parquet_types import converted, converted_only, int96, plain
+from tests.support.parquet.footers import written_by
+from tests.support.parquet.types import converted, converted_only, int96, plain
+from tests.support.spark.catalyst import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

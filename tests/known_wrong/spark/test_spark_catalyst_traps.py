@@ -19,8 +19,8 @@ from pruner.expr.show import show
 from pruner_spark.catalyst.decode import Nodes
 from pruner_spark.catalyst.source import ExpressionTree
 from pruner_spark.session import SessionState
-from tests.support.catalyst import matching_and_kept, settings
 from tests.support.losses import kept_by, write_files
+from tests.support.spark.catalyst import matching_and_kept, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

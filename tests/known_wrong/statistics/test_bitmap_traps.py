@@ -24,8 +24,8 @@ from pruner.indexes.row_sets import rows_of
 from pruner.maintenance.inspection import place, split, stem
 from pruner.pipeline.footers import FileReader
 from pruner.schema import Field
-from tests.support.hudi_tables import HudiTables
-from tests.support.profiles import examples
+from tests.support.hudi.tables import HudiTables
+from tests.support.running.profiles import examples
 
 Columns = dict[str, list[Any]]
 

@@ -19,8 +19,8 @@ import xxhash
 
 import pruner
 from pruner.arrow import arrow
-from tests.support.hudi_tables import HudiTables
-from tests.support.union_rows import union_rows
+from tests.support.hudi.tables import HudiTables
+from tests.support.hudi.union_rows import union_rows
 
 Columns = dict[str, Any]
 

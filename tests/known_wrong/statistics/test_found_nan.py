@@ -11,7 +11,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support import plain_duckdb
+from tests.support.duckdb import plain as plain_duckdb
 
 NAN = float("nan")
 FALSE_OF_NAN = ("x = 0", "x < 10", "x <= 0", "x IN (0, 1)", "x BETWEEN -1 AND 1")

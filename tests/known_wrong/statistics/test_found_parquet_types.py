@@ -15,9 +15,9 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner.expr.types import Unit
-from tests.support import plain_duckdb
+from tests.support.duckdb import plain as plain_duckdb
 from tests.support.losses import kept_by
-from tests.support.parquet_types import (
+from tests.support.parquet.types import (
     contradicting,
     converted,
     converted_only,

@@ -34,8 +34,8 @@ from pruner.metadata.state import FILES, SegmentEntry
 from pruner.schema import Field
 from pruner.storage.opening import open_store
 from pruner.verdict import Outcome
-from tests.support.column_stats import DUCKDB, SPARK, TRINO, records_table
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.column_stats import DUCKDB, SPARK, TRINO, records_table
+from tests.support.parquet.tables import write_file
 
 FILES_COUNT = 24
 Change = Callable[[pa.Table], pa.Table]

@@ -13,7 +13,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support import plain_duckdb
+from tests.support.duckdb import plain as plain_duckdb
 
 
 def _write(root: Path, folder: str, columns: dict[str, Any]) -> None:

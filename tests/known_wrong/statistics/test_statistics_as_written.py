@@ -21,7 +21,7 @@ from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.pipeline.kernel import read_slice
 from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
-from tests.support.column_stats import (
+from tests.support.parquet.column_stats import (
     DUCKDB,
     EQ,
     GE,
@@ -41,7 +41,7 @@ from tests.support.column_stats import (
     outcomes,
     record_file,
 )
-from tests.support.footers import claim, written_by
+from tests.support.parquet.footers import claim, written_by
 
 
 def test_s1_one_nan_makes_the_footers_bounds_worthless(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pruner.expr.bound.predicates import CompareLeaf, InLeaf, IsNullLeaf, NotNul
 from pruner.expr.nodes import Operator
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.schema import Field
-from tests.support.column_stats import (
+from tests.support.parquet.column_stats import (
     evidence_of,
     evidence_of_files,
     kept,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pruner.expr.bound.predicates import InLeaf, IsNullLeaf, Point
-from tests.support.column_stats import (
+from tests.support.parquet.column_stats import (
     DUCKDB,
     EQ,
     GE,
@@ -31,7 +31,7 @@ from tests.support.column_stats import (
     outcomes,
     record_file,
 )
-from tests.support.footers import written_by
+from tests.support.parquet.footers import written_by
 
 
 def _int96(folder: Path, *seconds: int) -> list[Path]:

@@ -20,9 +20,9 @@ from pruner.tables.hudi.source import HudiSource
 from pruner.tables.parquet.source import ParquetSource
 from pruner.tables.snapshot import Snapshot
 from pruner.tables.source import TableSource
-from tests.support.hudi_tables import HudiTables
-from tests.support.hudi_timeline import complete_last, completed, make_inflight
-from tests.support.parquet_tables import base_files, names, slice_keys, write_file, write_tree
+from tests.support.hudi.tables import HudiTables
+from tests.support.hudi.timeline import complete_last, completed, make_inflight
+from tests.support.parquet.tables import base_files, names, slice_keys, write_file, write_tree
 
 
 def keys(snapshot: Snapshot) -> set[bytes]:

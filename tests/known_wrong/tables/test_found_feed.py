@@ -14,7 +14,7 @@ from pruner.storage.opening import open_store
 from pruner.storage.store import Store
 from pruner.tables.feed.place import FeedSettings, add_event, announce
 from pruner.tables.parquet.source import ParquetSource
-from tests.support.parquet_tables import names, write_tree
+from tests.support.parquet.tables import names, write_tree
 
 
 def _put(store: Store, path: str) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import pruner
-from tests.support.hudi_metadata_synthetic import Stat, SyntheticMetadata
-from tests.support.hudi_synthetic import SyntheticTable
+from tests.support.hudi.made_up.files import SyntheticTable
+from tests.support.hudi.made_up.metadata import Stat, SyntheticMetadata
 
 NAMES: dict[str, Any] = {
     "type": "record",

@@ -22,8 +22,8 @@ from pruner.tables.hudi.listing import HudiSlice, base_name, log_name
 from pruner.tables.hudi.slices import list_slices
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.hudi.timeline import Timeline, read_timeline
-from tests.support import profiles
-from tests.support.hudi_timelines import RandomTimeline
+from tests.support.hudi.made_up.timelines import RandomTimeline
+from tests.support.running import profiles
 
 _TEXTS: Any = ["null", {"type": "array", "items": "string"}]
 _OPERATION: Any = {

@@ -19,8 +19,8 @@ import pytest
 from pruner.expr.engines import ENGINES, Origin
 from pruner.formats.detect import open_table_source
 from pruner.storage.opening import open_store
-from tests.support.hudi_tables import HudiTables
-from tests.support.parquet_tables import names, path_values, write_file, write_tree
+from tests.support.hudi.tables import HudiTables
+from tests.support.parquet.tables import names, path_values, write_file, write_tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

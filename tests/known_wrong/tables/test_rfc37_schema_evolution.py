@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from tests.support.hudi_tables import HudiTables
-from tests.support.spark_reads import SparkReads
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import HudiTables
 
 
 class Held(NamedTuple):

@@ -17,11 +17,11 @@ from pruner.errors import ConflictError
 from pruner.indexes.column_stats.index import ColumnStats
 from pruner.showing.words import counted
 from pruner.tables.hudi.listing import OWN_CODE
-from tests.support.hudi_tables import HudiTables
-from tests.support.hudi_timeline import completed, make_inflight
-from tests.support.hudi_writer import HudiWriter, TableType, rows_of
-from tests.support.spark import spark_snapshot
-from tests.support.union_rows import union_rows
+from tests.support.hudi.tables import HudiTables
+from tests.support.hudi.timeline import completed, make_inflight
+from tests.support.hudi.union_rows import union_rows
+from tests.support.hudi.writer import HudiWriter, TableType, rows_of
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

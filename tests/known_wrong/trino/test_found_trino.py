@@ -19,9 +19,9 @@ import pyarrow as pa
 import pytest
 
 import pruner
-from tests.support.gate import Behaviour
-from tests.support.service import running_service
-from tests.support.trino_tables import Registered, TrinoTables, write_plain
+from tests.support.service.gate import Behaviour
+from tests.support.service.planner import running_service
+from tests.support.trino.tables import Registered, TrinoTables, write_plain
 
 pytestmark = pytest.mark.trino
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import pruner
-from tests.support.parquet_types import converted, plain
-from tests.support.trino import aged
-from tests.support.trino_tables import Registered, TrinoTables
+from tests.support.parquet.types import converted, plain
+from tests.support.trino.server import aged
+from tests.support.trino.tables import Registered, TrinoTables
 
 pytestmark = pytest.mark.trino
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.trino_tables import Registered, TrinoTables, write_plain
-from tools.trino_metastore import HIVE_TYPES
+from tests.support.trino.tables import Registered, TrinoTables, write_plain
+from tools.trino.metastore import HIVE_TYPES
 
 pytestmark = pytest.mark.trino
 

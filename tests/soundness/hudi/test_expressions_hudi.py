@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import pruner
-from tests.support.hudi_tables import HudiTables
-from tests.support.spark_reads import SparkReads
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import HudiTables
 
 DUCKDB = pruner.Semantics(engine="duckdb", zone="UTC")
 Row = Any

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pruner
-from tests.support.hudi_actions import LiveTable
-from tests.support.hudi_timeline import timeline
+from tests.support.hudi.actions import LiveTable
+from tests.support.hudi.timeline import timeline
 from tests.support.snapshots import assert_same
-from tests.support.spark import spark_snapshot
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-    from tests.support.hudi_writer import TableType, TableVersion
+    from tests.support.hudi.writer import TableType, TableVersion
 
 pytestmark = pytest.mark.spark
 

@@ -24,14 +24,14 @@ from hypothesis.stateful import (
 )
 
 from tests.soundness.hudi.test_hudi_incremental import Checked
-from tests.support import profiles
-from tests.support.hudi_actions import LiveTable
-from tests.support.hudi_timeline import completed
+from tests.support.hudi.actions import LiveTable
+from tests.support.hudi.timeline import completed
+from tests.support.running import profiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.hudi_writer import TableType, TableVersion
+    from tests.support.hudi.writer import TableType, TableVersion
 
 pytestmark = pytest.mark.spark
 

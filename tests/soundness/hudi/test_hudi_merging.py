@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pruner
-from tests.support.hudi_payloads import BUILDERS, INSERTED, UPSERTED, payload_tables
-from tests.support.hudi_tables import HudiTables
-from tests.support.hudi_writer import CITIES
-from tests.support.spark_reads import SparkReads
+from tests.support.hudi.payloads import BUILDERS, INSERTED, UPSERTED, payload_tables
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import HudiTables
+from tests.support.hudi.writer import CITIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

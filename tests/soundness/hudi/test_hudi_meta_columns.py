@@ -16,9 +16,9 @@ import pytest
 
 import pruner
 from pruner.tables.hudi.avro_schema import META_COLUMNS
-from tests.support.hudi_merging import merging_tables
-from tests.support.hudi_tables import HudiTables, table_names
-from tests.support.spark_reads import SparkReads
+from tests.support.hudi.merging import merging_tables
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import HudiTables, table_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

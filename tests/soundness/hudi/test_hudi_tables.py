@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pruner
-from tests.support.hudi_merging import merging_tables
-from tests.support.hudi_tables import HudiTables, table_names
-from tests.support.hudi_timeline import completed
-from tests.support.spark_reads import SparkReads
-from tests.support.union_rows import union_rows
+from tests.support.hudi.merging import merging_tables
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.timeline import completed
+from tests.support.hudi.union_rows import union_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

@@ -21,7 +21,7 @@ from pruner.indexes.optional import RecordPart
 from pruner.indexes.record_index.packing import SegmentKeys, order_of, packed
 from pruner.indexes.record_index.record import RECORD_SCHEMA
 from pruner.tables.footers.filters import WORDS, block_of, blocks_for, filter_of, masks_of
-from tests.support import profiles
+from tests.support.running import profiles
 
 PROBES = 500_000 if profiles.IS_FIXED else max(500_000, 1_000 * profiles.REQUESTED)
 """Over all types together."""

@@ -18,7 +18,7 @@ from tests.soundness.kinds import KINDS
 from tests.soundness.predicates import Predicate, draw_predicate
 from tests.soundness.tables import DuckDBScan, RandomTable, write_table
 from tests.soundness.test_parquet_tables import SEMANTICS, seeds
-from tests.support import profiles
+from tests.support.running import profiles
 
 DEFAULT_PAIRS = {"quick": 5_000 // profiles.QUICK_SHARE, "default": 1_000}.get(
     profiles.NAME, max(2_000, profiles.REQUESTED)

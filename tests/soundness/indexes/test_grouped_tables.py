@@ -14,7 +14,7 @@ from pruner.indexes import partition_stats
 from pruner.metadata import MetadataTable
 from pruner.metadata.state import SegmentEntry
 from pruner.storage.opening import open_store
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 
 
 @pytest.fixture(autouse=True)

@@ -22,8 +22,9 @@ from pruner.indexes import partition_stats
 from pruner.metadata import MetadataTable
 from pruner.storage.opening import open_store
 from pruner.table import Table
-from tests.support import plain_duckdb, profiles
-from tests.support.parquet_tables import write_file
+from tests.support.duckdb import plain as plain_duckdb
+from tests.support.parquet.tables import write_file
+from tests.support.running import profiles
 
 ROWS = 4
 

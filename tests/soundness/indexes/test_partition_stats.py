@@ -36,8 +36,8 @@ from pruner.schema import Field, TableSchema
 from pruner.storage.opening import open_store
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot
 from pruner.verdict import Outcome
-from tests.support.column_stats import DUCKDB, SPARK, TRINO, records_table
-from tests.support.profiles import examples
+from tests.support.parquet.column_stats import DUCKDB, SPARK, TRINO, records_table
+from tests.support.running.profiles import examples
 
 NAME = ("x",)
 

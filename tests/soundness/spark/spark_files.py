@@ -53,7 +53,7 @@ def _copied(folder: Path) -> Writer:
 def main() -> None:
     """Have Spark write the files."""
     from tests.soundness.spark.spark_types import families
-    from tests.support.spark import start_spark
+    from tests.support.spark.oracle import start_spark
 
     spark = start_spark(Path(tempfile.mkdtemp()))
     shutil.rmtree(ROOT, ignore_errors=True)

@@ -17,8 +17,8 @@ from tests.soundness.mixed_tables import MixedTable, draw_over_column
 from tests.soundness.old_types import OLD_FAMILIES
 from tests.soundness.parquet_type_kinds import Family, Way, as_day, as_moment, as_word
 from tests.soundness.written_types import WRITTEN_FAMILIES
-from tests.support.catalyst import settings
-from tests.support.parquet_types import plain
+from tests.support.parquet.types import plain
+from tests.support.spark.catalyst import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

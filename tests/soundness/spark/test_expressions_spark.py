@@ -19,8 +19,8 @@ from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
 from tests.engines.spark.spark_tables import new_scans
 from tests.soundness.test_expressions import EXPRESSIONS, FILES, USING, condition, write_files
-from tests.support.catalyst import settings
-from tests.support.profiles import examples, seed
+from tests.support.running.profiles import examples, seed
+from tests.support.spark.catalyst import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

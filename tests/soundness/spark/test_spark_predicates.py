@@ -23,8 +23,8 @@ from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
 from tests.soundness.spark.spark_predicates import draw
 from tests.soundness.tables import RandomTable, write_table
-from tests.support import profiles
-from tests.support.catalyst import condition, settings
+from tests.support.running import profiles
+from tests.support.spark.catalyst import condition, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

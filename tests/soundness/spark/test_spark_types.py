@@ -39,8 +39,8 @@ from tests.soundness.parquet_type_kinds import Family
 from tests.soundness.spark.spark_questions import Errors, answers, conditions, fitting, matching, reading
 from tests.soundness.spark.spark_types import PLAINLY, draw_predicate, families, rules, schema
 from tests.soundness.written_types import another_writer
-from tests.support import profiles
-from tests.support.catalyst import settings
+from tests.support.running import profiles
+from tests.support.spark.catalyst import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

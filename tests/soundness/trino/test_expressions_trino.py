@@ -18,9 +18,9 @@ import pytest
 import pruner
 from pruner.expr.semantics import Semantics
 from tests.soundness.test_expressions import EDGES, EXPRESSIONS, FILES, USING, condition, write_files
-from tests.support.profiles import examples, seed
-from tests.support.trino import aged
-from tests.support.trino_tables import SCHEMA, Registered, TrinoTables
+from tests.support.running.profiles import examples, seed
+from tests.support.trino.server import aged
+from tests.support.trino.tables import SCHEMA, Registered, TrinoTables
 
 pytestmark = pytest.mark.trino
 

@@ -27,8 +27,8 @@ from pruner.planning.pinned import PinnedSnapshot
 from pruner_trino import decode_request
 from tests.soundness.kinds import Value
 from tests.soundness.trino.trino_columns import COLUMNS, TrinoColumn, is_nan
-from tests.support import profiles
-from tests.support.trino_predicates import COMPARISONS, domain, encoded
+from tests.support.running import profiles
+from tests.support.trino.predicates import COMPARISONS, domain, encoded
 
 TRINO = Semantics.of("trino")
 FILES = 10

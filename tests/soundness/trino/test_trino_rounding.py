@@ -23,8 +23,8 @@ from pruner.expr.semantics import Semantics
 from pruner.expr.types import Unit
 from pruner.planning.pinned import PinnedSnapshot
 from pruner_trino import decode_request
-from tests.support import profiles
-from tests.support.trino_predicates import COMPARISONS, content
+from tests.support.running import profiles
+from tests.support.trino.predicates import COMPARISONS, content
 
 STORED: tuple[Unit, ...] = ("ms", "us", "ns")
 DIGITS: dict[Unit, int] = {"ms": 3, "us": 6, "ns": 9}

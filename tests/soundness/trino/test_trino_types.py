@@ -42,10 +42,10 @@ from tests.soundness.old_types import OLD_FAMILIES
 from tests.soundness.spark.spark_files import with_files_of_spark
 from tests.soundness.trino.trino_types import DECLARED, draw_predicate
 from tests.soundness.written_types import WRITTEN_FAMILIES, another_writer
-from tests.support import profiles
-from tests.support.service import running_service
-from tests.support.trino import STATIC, Trino, aged
-from tools.trino_client import Rows
+from tests.support.running import profiles
+from tests.support.service.planner import running_service
+from tests.support.trino.server import STATIC, Trino, aged
+from tools.trino.client import Rows
 
 pytestmark = pytest.mark.trino
 

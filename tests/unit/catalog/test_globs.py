@@ -10,7 +10,7 @@ import pruner
 import pruner_duckdb
 from pruner.catalog.names import Catalog, folder_of, settings_in_place
 from pruner.errors import TableError
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from pruner.catalog.config import FILE_VARIABLE
 from pruner.cli.app import app
-from tests.support.patience import PATIENCE
+from tests.support.running.patience import PATIENCE
 
 ROWS_PER_FILE = 10
 

@@ -15,7 +15,7 @@ import pytest
 
 import pruner
 from pruner import __version__
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 from tests.unit.cli.conftest import Run
 
 

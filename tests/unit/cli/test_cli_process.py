@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from pruner.cli.failures import describe
-from tests.support.patience import PATIENCE
+from tests.support.running.patience import PATIENCE
 from tests.unit.cli.conftest import Run, command_line
 
 pytestmark = pytest.mark.processes

@@ -12,8 +12,8 @@ import pytest
 
 from pruner.cli.commands.errors import explained, meaning
 from tests.unit.cli.conftest import Run
-from tools.error_messages import HOLE, ROOT, messages
-from tools.errors_page import PAGE, page
+from tools.pages.error_messages import HOLE, ROOT, messages
+from tools.pages.errors import PAGE, page
 
 
 def stored() -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pruner
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 from tests.unit.cli.conftest import Run
 
 

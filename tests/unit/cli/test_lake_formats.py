@@ -12,7 +12,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support.iceberg_tables import IcebergLake, rows
+from tests.support.iceberg.tables import IcebergLake, rows
 from tests.unit.cli.conftest import Run
 
 

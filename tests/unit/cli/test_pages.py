@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.pages import Page, assert_stands_for_itself
+from tests.support.service.pages import Page, assert_stands_for_itself
 from tests.unit.cli.conftest import Run
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from tests.support.patience import PATIENCE
+from tests.support.running.patience import PATIENCE
 from tests.unit.cli.conftest import Run
 
 pytestmark = pytest.mark.processes

@@ -17,7 +17,7 @@ from pruner.expr.bound.predicates import BoundAnd, BoundExpr, BoundNot, BoundOr,
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe
 from pruner.expr.text.sql import parse_predicate
-from tests.support.spec import Case, cases, files
+from tests.support.cases.spec import Case, cases, files
 from tests.unit.expr.schemas import table_schema
 
 COLUMNS = pa.schema(

@@ -23,7 +23,7 @@ from pruner.expr.text.dialects import dialect_of, unescape_spark
 from pruner.expr.text.scan import PARSED_CHARACTERS, scan
 from pruner.expr.text.sql import parse_predicate
 from pruner.limits import PREDICATE_TEXT_BYTES
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 from tests.unit.expr.schemas import table_schema
 
 DUCKDB = Semantics()

@@ -14,8 +14,8 @@ from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field
-from tests.support.expression_forms import FORMS, Form
-from tests.support.expression_values import rows
+from tests.support.functions.expression_forms import FORMS, Form
+from tests.support.functions.expression_values import rows
 
 TYPES = {field.name: field.type for field in rows("UTC").schema} | {"a `b`": pa.string()}
 

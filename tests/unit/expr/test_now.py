@@ -18,8 +18,8 @@ from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field, TableSchema
-from tests.support import plain_duckdb
-from tests.support.profiles import examples, seed
+from tests.support.duckdb import plain as plain_duckdb
+from tests.support.running.profiles import examples, seed
 
 SCHEMA = TableSchema(
     (

@@ -15,8 +15,9 @@ from pruner.expr.semantics import Semantics
 from pruner.parquet_type import ParquetType, parse_parquet_type
 from pruner.schema import Field
 from pruner.tables.footers.thrift import columns_of_footer
-from tests.support import parquet_types, plain_duckdb
-from tests.support.footers import footer_bytes
+from tests.support.duckdb import plain as plain_duckdb
+from tests.support.parquet import types as parquet_types
+from tests.support.parquet.footers import footer_bytes
 
 DUCKDB, SPARK, TRINO = map(Semantics.of, ("duckdb", "spark", "trino"))
 

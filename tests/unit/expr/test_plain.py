@@ -22,7 +22,7 @@ from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
 from pruner.expr.text import plain, sql
 from pruner.expr.text.plain import KEYWORDS, PlainTexts, is_certain, read_plain
-from tests.support.profiles import IS_BRIEF, examples
+from tests.support.running.profiles import IS_BRIEF, examples
 
 DIALECTS = ("duckdb", "spark", "trino")
 WORDS = st.sampled_from(

@@ -26,7 +26,7 @@ from pruner.expr.bound.predicates import (
 from pruner.expr.bound.value_lists import ValuesOfRange, conditions, listed, with_lists
 from pruner.expr.nodes import Operator
 from pruner.schema import Field
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 from tests.unit.expr.outcomes import outcomes
 
 LONGEST = 6

@@ -21,7 +21,7 @@ from pruner.indexes.bitmap.packing import checksum, pack_rows
 from pruner.indexes.bitmap.record import NAN, NULL, SLICE, VALUE
 from pruner.pipeline.footers import DictionaryPage, FileReader, dictionary_pages, parse_header
 from pruner.schema import Field
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 
 
 def _slow(column: pa.ChunkedArray[Any]) -> dict[tuple[int, Any], list[int]]:

@@ -11,7 +11,7 @@ import pruner
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.registry import index_type
 from pruner.schema import Field
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 
 FILE_GROUP = "2aa10971-11b2-41b3-9baf-ab33c0000144-0"
 

@@ -25,7 +25,7 @@ from pruner.indexes.registry import index_type
 from pruner.schema import Field
 from pruner.tables.footers.filters import block_of, blocks_for, false_positives, filter_of, masks_of
 from pruner.verdict import Outcome
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 
 X = Field(("x",), pa.int64())
 DUCKDB = Semantics(engine="duckdb", zone="UTC")

@@ -20,7 +20,7 @@ from pruner.indexes.columns.kinds import conversion, parse_type
 from pruner.indexes.columns.ordering import RankOrder, decimals_as_bytes, rank
 from pruner.schema import Field
 from pruner.verdict import Outcome
-from tests.support.column_stats import DUCKDB, evidence_of, kept, outcomes, records_table
+from tests.support.parquet.column_stats import DUCKDB, evidence_of, kept, outcomes, records_table
 
 NUMBER = Field(("x",), pa.int64())
 THREE = ColumnRecord(

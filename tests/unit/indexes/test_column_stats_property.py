@@ -31,8 +31,8 @@ from pruner.expr.bound.predicates import (
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner.schema import Field
-from tests.support.column_stats import DUCKDB, TRINO, evidence_of_files, outcomes, write_column
-from tests.support.profiles import examples
+from tests.support.parquet.column_stats import DUCKDB, TRINO, evidence_of_files, outcomes, write_column
+from tests.support.running.profiles import examples
 
 Value = Any
 TRUE, FALSE, NULL = "t", "f", "n"

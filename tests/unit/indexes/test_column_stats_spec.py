@@ -11,8 +11,8 @@ from pruner.expr.bound.predicates import CompareLeaf, InLeaf, IsNullLeaf, Leaf, 
 from pruner.expr.nodes import Operator
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.schema import Field
-from tests.support.column_stats import DUCKDB, SPARK, TRINO, evidence_of, outcomes
-from tests.support.spec import Row, rows
+from tests.support.cases.spec import Row, rows
+from tests.support.parquet.column_stats import DUCKDB, SPARK, TRINO, evidence_of, outcomes
 
 TYPES = {"bigint": pa.int64(), "double": pa.float64(), "string": pa.string()}
 ENDS = {"bigint": "integer", "double": "float", "string": "bytes"}

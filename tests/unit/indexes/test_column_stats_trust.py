@@ -23,8 +23,8 @@ from pruner.indexes.registry import index_type
 from pruner.pipeline.footers import FileReader
 from pruner.schema import Field
 from pruner.tables.footers.file_schemas import plain_type
-from tests.support.column_stats import outcomes, record_file
-from tests.support.footers import written_by
+from tests.support.parquet.column_stats import outcomes, record_file
+from tests.support.parquet.footers import written_by
 
 NUMBER = LeafColumn(("x",), 0, pa.int64(), "int64", None, False)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.support.column_stats import write_column
-from tests.support.footers import claim, edit_footer, written_by
+from tests.support.parquet.column_stats import write_column
+from tests.support.parquet.footers import claim, edit_footer, written_by
 
 
 def test_a_footer_written_back_unchanged_is_the_same(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from pruner.indexes.optional import RowEvidence
 from pruner.parquet_type import ParquetType
 from pruner.pipeline.footers import FileReader
 from pruner.schema import Field
-from tests.support.column_stats import DUCKDB, EQ, SPARK, TRINO, kept
-from tests.support.parquet_types import converted, converted_only, plain
+from tests.support.parquet.column_stats import DUCKDB, EQ, SPARK, TRINO, kept
+from tests.support.parquet.types import converted, converted_only, plain
 
 INSTANT = pa.timestamp("us", "UTC")
 OLD = ParquetType("INT64", "TIMESTAMP_MICROS")

@@ -13,7 +13,7 @@ from pruner.expr.bound.predicates import Point, RecurringLeaf
 from pruner.indexes.column_stats.comparisons import meet, possible_remainders
 from pruner.schema import Field
 from pruner.verdict import Outcome
-from tests.support.column_stats import evidence_of_files, outcomes, write_column
+from tests.support.parquet.column_stats import evidence_of_files, outcomes, write_column
 from tests.unit.expr.outcomes import outcomes as outcomes_of_value
 
 PERIODS = (1, 2, 3, 7)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import pruner
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 from tests.support.plugin_examples import run_with_example
 
 SCRIPT = """

@@ -21,7 +21,7 @@ from pruner.storage.local import LocalStore
 from pruner.storage.opening import open_store
 from pruner.storage.store import ObjectInfo
 from pruner.table import Table
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 
 
 @pytest.fixture

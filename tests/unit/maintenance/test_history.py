@@ -9,8 +9,8 @@ import pytest
 
 import pruner
 from pruner.maintenance.mapping import _share, map_lines, map_page
-from tests.support.pages import Page, assert_stands_for_itself
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
+from tests.support.service.pages import Page, assert_stands_for_itself
 
 
 def grow(root: Path, *numbers: int) -> None:

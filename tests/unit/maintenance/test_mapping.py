@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import pruner
 from pruner.maintenance.mapping import DrawnRange, _holding, map_lines, map_page
-from tests.support.pages import Page, assert_stands_for_itself
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
+from tests.support.service.pages import Page, assert_stands_for_itself
 
 FILES = 20
 

@@ -10,7 +10,7 @@ import pytest
 
 from pruner.storage.opening import open_store
 from pruner.storage.store import Store
-from tests.support.object_store import KINDS, shared_server
+from tests.support.stores.object_store import KINDS, shared_server
 from tests.unit.metadata.s3_server import serve
 
 

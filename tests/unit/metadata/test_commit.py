@@ -16,7 +16,7 @@ from pruner.metadata import MetadataTable, State, log
 from pruner.storage.local import LocalStore
 from pruner.storage.opening import open_store
 from pruner.storage.store import ObjectInfo, Store
-from tests.support.store_proxy import proxied
+from tests.support.stores.proxy import proxied
 from tests.unit.metadata.s3_server import serve
 from tests.unit.metadata.samples import AMOUNT, IDENTITY, a_table, add_index, an_index, write_records
 

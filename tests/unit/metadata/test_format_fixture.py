@@ -1,7 +1,7 @@
 """A table and its metadata table as the first version of the format wrote them: every later version opens
 them unchanged.
 
-The fixture is `cow_types_v9` of tests/support/hudi_catalog.py (without checksum files) after
+The fixture is `cow_types_v9` of tests/support/hudi/catalog.py (without checksum files) after
 `create_index("everything", on="*")` and `create_index("fares", on=["fare", "day"])`. It is never made again.
 """
 

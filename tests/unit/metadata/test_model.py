@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 from pruner.errors import ConflictError, IndexDefinitionError
 from pruner.metadata import IndexDefinition, MetadataTable, SegmentEntry, State
 from pruner.storage.opening import open_store
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 from tests.unit.metadata.samples import IDENTITY, an_index, write_records
 
 _WRITERS = st.integers(0, 2)

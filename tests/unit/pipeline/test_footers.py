@@ -13,8 +13,8 @@ import pytest
 from pruner.indexes.column_stats.record import ColumnRecord, record_column
 from pruner.pipeline.footers import FileReader
 from pruner.schema import Field
-from tests.support.column_stats import record_file, write_column
-from tests.support.footers import I64, ROW_GROUPS, Struct, edit_footer
+from tests.support.parquet.column_stats import record_file, write_column
+from tests.support.parquet.footers import I64, ROW_GROUPS, Struct, edit_footer
 
 
 def values(path: Path, *column: str) -> list[Any]:

@@ -13,7 +13,7 @@ import pytest
 import pruner
 from pruner.pipeline.requests import Chunk
 from pruner.plugins import load_plugin, may_be_registered
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 
 INDEX_TYPE = """
 import numpy as np

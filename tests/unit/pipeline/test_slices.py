@@ -34,7 +34,7 @@ from pruner.schema import Field
 from pruner.storage.opening import open_store
 from pruner.tables.parquet.source import ParquetSource
 from pruner.tables.snapshot import Snapshot
-from tests.support.patience import PATIENCE
+from tests.support.running.patience import PATIENCE
 
 X, S = Field(("x",), pa.int64()), Field(("s",), pa.string())
 

@@ -15,7 +15,7 @@ import pytest
 import pruner
 from pruner.planning.answer import Order
 from pruner.tables.snapshot import Snapshot
-from tests.support.parquet_tables import names, write_file
+from tests.support.parquet.tables import names, write_file
 
 SEMANTICS = pruner.Semantics(engine="duckdb", zone="UTC")
 

@@ -25,7 +25,7 @@ from pruner.evidence.sources import Sources
 from pruner.indexes import partition_stats
 from pruner.tables.feed.place import announce
 from pruner.tables.listing.files import CLOCK_TICK_NS
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 
 TICK = 1.5 * CLOCK_TICK_NS / 1e9
 FOLDERS = 3

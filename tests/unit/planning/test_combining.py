@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pruner
-from tests.support.hudi_synthetic import SyntheticTable
-from tests.support.parquet_tables import write_file
+from tests.support.hudi.made_up.files import SyntheticTable
+from tests.support.parquet.tables import write_file
 
 
 def test_a_slice_with_a_running_write_stays_whatever_its_partition(tmp_path: Path) -> None:

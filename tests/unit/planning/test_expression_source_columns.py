@@ -13,8 +13,8 @@ import pytest
 
 import pruner
 from pruner import Semantics
-from tests.support.plain_duckdb import judge
-from tests.support.profiles import examples, seed
+from tests.support.duckdb.plain import judge
+from tests.support.running.profiles import examples, seed
 
 FIRST = datetime.datetime(2024, 4, 28)
 DAYS = 6

@@ -13,7 +13,7 @@ import pytest
 import pruner
 from pruner.errors import TableError
 from pruner.plugins import BrokenPluginError, load_plugin, may_be_registered
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 
 FORMAT = """
 import json

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from tests.support.patience import PATIENCE
+from tests.support.running.patience import PATIENCE
 
 WAITING = 6
 """Threads that ask while another one looks."""

@@ -14,8 +14,8 @@ from pruner.planning.report import PlanFacts, plan_page
 from pruner.planning.survivors import Survivors
 from pruner.tables.snapshot import Snapshot
 from tests.support.big_plans import big_facts
-from tests.support.pages import HOSTILE, Page, assert_stands_for_itself
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
+from tests.support.service.pages import HOSTILE, Page, assert_stands_for_itself
 
 
 def settled(path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 import pruner
 from pruner import Semantics
 from pruner.errors import IndexDefinitionError
-from tests.support.plain_duckdb import judge
-from tests.support.profiles import examples, seed
+from tests.support.duckdb.plain import judge
+from tests.support.running.profiles import examples, seed
 
 REGIONS = ("de", "fr", "uk", "__HIVE_DEFAULT_PARTITION__")
 FILES = 4

@@ -26,7 +26,7 @@ from tests.soundness.kinds import KINDS
 from tests.soundness.predicates import draw_predicate
 from tests.soundness.tables import write_table
 from tests.support.paging import page_everything
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 
 SETS = st.lists(st.sets(st.integers(0, 9)), min_size=2, max_size=4)
 

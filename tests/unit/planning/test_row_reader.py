@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from tests.support.iceberg_tables import IcebergLake
-from tests.support.iceberg_tables import rows as iceberg_rows
+from tests.support.iceberg.tables import IcebergLake
+from tests.support.iceberg.tables import rows as iceberg_rows
 from tests.unit.metadata.s3_server import serve
 
 

@@ -18,8 +18,8 @@ import pytest
 
 import pruner
 from pruner.service import Settings
-from tests.support.patience import PATIENCE, PATIENT
-from tests.support.service import running_service
+from tests.support.running.patience import PATIENCE, PATIENT
+from tests.support.service.planner import running_service
 
 FILES = 20
 ROWS = 10

@@ -18,8 +18,8 @@ import pruner
 from pruner.service import Settings
 from pruner.service.app import KEPT_SNAPSHOTS, KeyCache
 from pruner.service.planning import slice_keys
-from tests.support.hudi_synthetic import SyntheticTable
-from tests.support.patience import PATIENT
+from tests.support.hudi.made_up.files import SyntheticTable
+from tests.support.running.patience import PATIENT
 from tests.unit.service.conftest import Client, running
 
 FOLDERS = ("city=a", "city=b", "city=c")

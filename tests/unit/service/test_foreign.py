@@ -9,7 +9,7 @@ import pytest
 
 from pruner.service import Settings
 from tests.support.foreign_tables import FOREIGN_TABLES
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 from tests.unit.service.conftest import running
 
 

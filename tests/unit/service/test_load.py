@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.patience import PATIENCE, until
-from tests.support.profiles import IS_FIXED
+from tests.support.running.patience import PATIENCE, until
+from tests.support.running.profiles import IS_FIXED
 from tests.unit.service.conftest import FILES, ROWS
 from tools.planner_service import planner_process
 

@@ -39,9 +39,9 @@ from pruner.service.rest_catalog.filters import DEEPEST, Filter, plain_value
 from pruner.service.rest_catalog.metadata import ServedTable
 from pruner.service.rest_catalog.schema import client_schema
 from pruner.tables.snapshot import Partitions
-from tests.support.patience import PATIENCE, PATIENT
-from tests.support.profiles import examples
-from tests.support.service import running_service
+from tests.support.running.patience import PATIENCE, PATIENT
+from tests.support.running.profiles import examples
+from tests.support.service.planner import running_service
 
 ice: Any = expressions
 """Its stubs know no arguments."""

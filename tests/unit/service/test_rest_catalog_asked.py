@@ -17,9 +17,9 @@ from pruner.cli.app import app
 from pruner.service import Settings
 from pruner.service.rest_catalog import asked
 from pruner.tables.iceberg.catalogs import client_properties, store_options
-from tests.support.iceberg_rest import problems
-from tests.support.patience import PATIENCE, PATIENT
-from tests.support.service import running_service
+from tests.support.iceberg.rest import problems
+from tests.support.running.patience import PATIENCE, PATIENT
+from tests.support.service.planner import running_service
 
 TOKEN = "a token that is long enough"
 FILES = 12

@@ -16,8 +16,8 @@ import requests
 
 from pruner.service import Limits, Settings
 from pruner.service.rest_catalog.tasks import ANSWER_BYTES
-from tests.support.patience import PATIENCE, PATIENT
-from tests.support.service import running_service
+from tests.support.running.patience import PATIENCE, PATIENT
+from tests.support.service.planner import running_service
 
 FILES = 60
 PLACE = "/iceberg/v1/namespaces/default/tables/many"

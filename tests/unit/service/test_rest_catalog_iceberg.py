@@ -18,8 +18,8 @@ from pruner.errors import PredicateError
 from pruner.schema import TableSchema
 from pruner.service.rest_catalog.filters import Filter
 from pruner.service.rest_catalog.partition_values import BoundPartitionField, PartitionFilter
-from tests.support.iceberg_tables import SPECS, IcebergLake, rows
-from tests.support.service import running_service
+from tests.support.iceberg.tables import SPECS, IcebergLake, rows
+from tests.support.service.planner import running_service
 
 
 class Served(NamedTuple):

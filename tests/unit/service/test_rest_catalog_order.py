@@ -15,8 +15,8 @@ from deltalake import DeltaTable, write_deltalake
 
 import pruner
 from pruner.service.rest_catalog import tasks
-from tests.support.patience import PATIENCE
-from tests.support.service import running_service
+from tests.support.running.patience import PATIENCE
+from tests.support.service.planner import running_service
 
 FROM_40: dict[str, Any] = {"type": "gt-eq", "term": "id", "value": 40}
 

@@ -18,9 +18,9 @@ from pruner.planning.pinned import PinnedSnapshot
 from pruner.service.rest_catalog import routes, tasks
 from pruner.service.rest_catalog.metadata import ServedTable
 from pruner.service.rest_catalog.tasks import KeptSlices
-from tests.support.iceberg_tables import IcebergLake, rows
-from tests.support.patience import PATIENCE
-from tests.support.service import running_service
+from tests.support.iceberg.tables import IcebergLake, rows
+from tests.support.running.patience import PATIENCE
+from tests.support.service.planner import running_service
 
 FILES = 12
 PAGE = 2

@@ -25,10 +25,10 @@ from pruner.service import Limits, Settings
 from pruner.service.rest_catalog import routes, tasks
 from pruner.service.rest_catalog.metadata import ServedTable, UnservedError
 from pruner.service.rest_catalog.routes import PLAN_SECONDS, Plans
-from tests.support.iceberg_rest import problems
-from tests.support.iceberg_tables import IcebergLake, rows
-from tests.support.patience import PATIENCE, PATIENT
-from tests.support.service import running_service
+from tests.support.iceberg.rest import problems
+from tests.support.iceberg.tables import IcebergLake, rows
+from tests.support.running.patience import PATIENCE, PATIENT
+from tests.support.service.planner import running_service
 
 NEEDLE: dict[str, Any] = {"type": "eq", "term": "id", "value": 3}
 FILTERS: list[Any] = [

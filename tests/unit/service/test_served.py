@@ -12,7 +12,7 @@ import pytest
 
 from pruner.catalog.config import load
 from pruner.service import Served, Settings
-from tests.support.patience import PATIENT, until
+from tests.support.running.patience import PATIENT, until
 from tests.unit.service.conftest import Client
 
 NUMBERS = '[tables.numbers]\nuri = "lake/numbers"\naliases = ["hive.web.numbers"]\n'

@@ -27,7 +27,7 @@ from pruner.service import Limits, Settings
 from pruner.service.app import INLINE_SLICES
 from pruner.service.journal import Reports
 from pruner.service.planning import file_key, normal_path
-from tests.support.patience import PATIENCE, PATIENT
+from tests.support.running.patience import PATIENCE, PATIENT
 from tests.unit.service.conftest import FILES, Client
 
 TOKEN = "a token that nobody guesses"

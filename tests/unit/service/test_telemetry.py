@@ -19,8 +19,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from pruner.service.telemetry import PLAN_SPAN, Telemetry
-from tests.support.patience import until
-from tests.support.service import running_service
+from tests.support.running.patience import until
+from tests.support.service.planner import running_service
 from tests.unit.service.conftest import FILES, Client
 from tests.unit.test_extras import ran_without
 from tools.planner_service import planner_process

@@ -16,7 +16,7 @@ import pytest
 from pruner.service import Limits, Settings
 from pruner.service.planning import Looked, Planning, UnreadableError
 from pruner.service.together import MOST_SCANS
-from tests.support.patience import PATIENCE, PATIENT
+from tests.support.running.patience import PATIENCE, PATIENT
 from tests.unit.service.conftest import Answer, Client
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.trino_predicates import content
+from tests.support.trino.predicates import content
 from tests.unit.service.conftest import FILES, Client
 
 COLUMNS = {"n": "bigint", "$path": "varchar"}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.patience import PATIENCE, until
+from tests.support.running.patience import PATIENCE, until
 from tests.unit.cli.conftest import command_line
 from tests.unit.service.conftest import FILES, Client
 from tools.planner_service import planner_process

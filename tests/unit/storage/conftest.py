@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.support import profiles
+from tests.support.running import profiles
 
 
 @pytest.fixture(autouse=True)

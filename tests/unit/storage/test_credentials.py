@@ -19,7 +19,7 @@ import pytest
 
 import pruner
 from pruner.catalog.names import open_table
-from tests.support.store_proxy import proxied
+from tests.support.stores.proxy import proxied
 from tests.unit.metadata.s3_server import serve
 
 RIGHT, WRONG = "AKIARIGHT", "AKIAWRONG"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from tests.support.store_proxy import StoreProxy, proxied
+from tests.support.stores.proxy import StoreProxy, proxied
 from tests.unit.metadata.s3_server import serve
 
 FILES = 6

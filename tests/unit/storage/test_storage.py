@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pruner.errors import StorageError
 from pruner.storage.opening import normalize_uri, open_store
 from pruner.storage.store import NotFoundError, Store
-from tests.support.object_store import KINDS, shared_server
+from tests.support.stores.object_store import KINDS, shared_server
 from tests.unit.metadata.s3_server import serve
 
 

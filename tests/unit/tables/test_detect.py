@@ -11,7 +11,7 @@ from pruner.formats import detect
 from pruner.formats.detect import open_table_source
 from pruner.formats.parquet import ParquetFormat
 from pruner.storage.opening import open_store
-from tests.support.parquet_tables import write_file, write_tree
+from tests.support.parquet.tables import write_file, write_tree
 
 PROPERTIES = "hoodie.table.name=t\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version={version}\n"
 

@@ -14,7 +14,7 @@ from pruner.storage.opening import open_store
 from pruner.tables.footers.file_schemas import BrokenFileError, NotParquetError, SchemaReader, field_id
 from pruner.tables.footers.thrift import ThriftError, read_schema, schema_only
 from pruner.tables.listing.files import LocalLister, StoreLister
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 
 
 def read(path: Path) -> pa.Schema | BrokenFileError:

@@ -20,8 +20,8 @@ from pruner.errors import TableError
 from pruner.tables.listing.files import CLOCK_TICK_NS, Fact, LocalLister
 from pruner.tables.listing.folders import FolderLister
 from tests.support.foreign_tables import FOREIGN_TABLES
-from tests.support.parquet_tables import write_file, write_tree
-from tests.support.profiles import examples
+from tests.support.parquet.tables import write_file, write_tree
+from tests.support.running.profiles import examples
 
 TICK = 1.5 * CLOCK_TICK_NS / 1e9
 

@@ -19,7 +19,7 @@ from pruner.storage.opening import open_store
 from pruner.tables.listing import foreign
 from pruner.tables.listing.foreign import MOST_ABOVE
 from tests.support.foreign_tables import FOREIGN_TABLES, ForeignTable
-from tests.support.parquet_tables import write_file, write_tree
+from tests.support.parquet.tables import write_file, write_tree
 
 Medium = Literal["disk", "store"]
 KINDS = pytest.mark.parametrize("kind", FOREIGN_TABLES)

@@ -12,8 +12,8 @@ import pruner
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from tests.support.foreign_tables import FOREIGN_TABLES
-from tests.support.object_store import shared_server
-from tests.support.store_proxy import Request, proxied
+from tests.support.stores.object_store import shared_server
+from tests.support.stores.proxy import Request, proxied
 
 
 def content() -> bytes:

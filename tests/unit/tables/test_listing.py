@@ -12,7 +12,7 @@ import pytest
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.listing.files import CLOCK_TICK_NS, LocalLister, StoreLister, settle
-from tests.support.parquet_tables import write_file, write_tree
+from tests.support.parquet.tables import write_file, write_tree
 
 DATA = (
     "a.parquet",

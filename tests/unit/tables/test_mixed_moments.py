@@ -10,9 +10,9 @@ import pytest
 
 import pruner
 from pruner.expr.types import Unit
-from tests.support.footers import written_by
 from tests.support.losses import matching
-from tests.support.parquet_types import converted_only, int96, plain
+from tests.support.parquet.footers import written_by
+from tests.support.parquet.types import converted_only, int96, plain
 
 NOON = datetime.datetime(2024, 1, 1, 12)
 

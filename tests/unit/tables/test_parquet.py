@@ -13,7 +13,7 @@ from pruner.errors import TableError
 from pruner.tables.listing.files import LocalLister
 from pruner.tables.parquet.building import slice_key
 from pruner.tables.parquet.source import ParquetSource
-from tests.support.parquet_tables import names, path_values, slice_keys, write_file, write_tree
+from tests.support.parquet.tables import names, path_values, slice_keys, write_file, write_tree
 from tests.support.snapshots import assert_same
 
 

@@ -19,7 +19,7 @@ from pruner.tables.listing.files import CLOCK_TICK_NS
 from pruner.tables.parquet import source as parquet
 from pruner.tables.parquet.source import ParquetSource
 from pruner.tables.snapshot import Snapshot
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 
 TICK = 1.5 * CLOCK_TICK_NS / 1e9
 FOLDERS = ("", "k=1", "k=2", "k=2/l=1", "k=3")

@@ -9,7 +9,7 @@ import pytest
 
 import pruner
 from pruner.errors import TableError
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 
 USERS = {"user": ["a"], "city": ["rome"]}
 ORDERS = {"number": [1], "amount": [2.0]}

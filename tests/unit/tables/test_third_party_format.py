@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 from tests.support.plugin_examples import run_with_example
 
 SCRIPT = """

@@ -17,7 +17,7 @@ from pruner.tables.parquet import building
 from pruner.tables.parquet import source as parquet
 from pruner.tables.parquet.source import ParquetSource
 from pruner.tables.snapshot import Snapshot
-from tests.support.parquet_tables import names, slice_keys, write_file, write_tree
+from tests.support.parquet.tables import names, slice_keys, write_file, write_tree
 from tests.support.snapshots import assert_same
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import pytest
 
-from tools import api_page
+from tools.pages import api as api_page
 
 PAGE = api_page.PAGE.read_text(encoding="utf-8")
 

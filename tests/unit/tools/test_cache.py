@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.hudi_tables import HudiTables
-from tests.support.patience import PATIENCE
+from tests.support.hudi.tables import HudiTables
+from tests.support.running.patience import PATIENCE
 
 NO_SPARK: Any = None
 

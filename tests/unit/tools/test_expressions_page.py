@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools import expressions_page
+from tools.pages import expressions as expressions_page
 
 
 def test_the_page_is_up_to_date():

@@ -7,7 +7,8 @@ import subprocess
 import pytest
 
 from tests.engines.test_dbt import LOCK as DBT
-from tools import browser, fetch
+from tools import fetch
+from tools.pages import browser
 
 
 def test_the_environments_that_tests_start_processes_in_are_fetched() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools import functions_page
+from tools.pages import functions as functions_page
 
 
 def test_the_page_is_up_to_date():

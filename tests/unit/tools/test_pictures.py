@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tools import page_pictures, pictures
+from tools.pages import page_pictures, pictures
 
 PICTURE = pictures.DOCS / "map.svg"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from pruner.service.planning import file_key
-from tests.support.patience import PATIENCE
+from tests.support.running.patience import PATIENCE
 from tools.jars import Jar, fetched_jar
 from tools.java import trino_java
-from tools.trino import trino_home
-from tools.trino_plugin import INTERFACES, build, compile_sources, plugin_jar
+from tools.trino.distribution import trino_home
+from tools.trino.plugin import INTERFACES, build, compile_sources, plugin_jar
 
 pytestmark = pytest.mark.trino
 
@@ -59,7 +59,7 @@ def test_the_same_sources_make_the_same_jar(tmp_path: Path) -> None:
 def test_plugin_and_service_make_one_key_of_a_file(tmp_path: Path) -> None:
     """However the place is written: both bring it into the same form."""
     java = trino_java()
-    harness = Path(__file__).parents[2] / "support" / "KeysOf.java"
+    harness = Path(__file__).parents[2] / "support" / "trino" / "KeysOf.java"
     subprocess.run([java.compiler, "-d", tmp_path, "-cp", plugin_jar(), harness], check=True)
     asked = [(size, path) for path in PATHS for size in (0, 4_294_967_296)]
     run = subprocess.run(
@@ -77,7 +77,7 @@ def test_what_no_server_can_be_made_to_do(tmp_path: Path) -> None:
     token.write_text("correct-horse-battery\nstaple\n", encoding="utf-8")
     java, home = trino_java(), trino_home()
     classes = os.pathsep.join(map(str, [plugin_jar(), *(home.jar(artifact) for artifact in INTERFACES)]))
-    harness = Path(__file__).parents[2] / "support" / "PluginEdges.java"
+    harness = Path(__file__).parents[2] / "support" / "trino" / "PluginEdges.java"
     subprocess.run([java.compiler, "-d", tmp_path, "-cp", classes, harness], check=True)
     run = subprocess.run(
         [java.executable, "-cp", f"{classes}{os.pathsep}{tmp_path}", "lakepruner.trino.PluginEdges", token],

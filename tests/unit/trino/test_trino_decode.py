@@ -1,6 +1,6 @@
 """The table `tests/spec/trino_domains.txt`: what Trino's predicates come to, and what is refused.
 
-A line in the notation of `tests.support.trino_predicates`; behind `=>` the expression form, where `?(…)` is opaque with
+A line in the notation of `tests.support.trino.predicates`; behind `=>` the expression form, where `?(…)` is opaque with
 the reason; behind `->` the same bound to the table.
 """
 
@@ -22,8 +22,8 @@ from pruner.expr.nodes import And, Compare, Expr, In, IsNull, Not, Opaque, Or
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe, show
 from pruner_trino import decode_request
-from tests.support.spec import Case, cases
-from tests.support.trino_predicates import content
+from tests.support.cases.spec import Case, cases
+from tests.support.trino.predicates import content
 from tests.unit.expr.schemas import table_schema
 
 TRINO = Semantics.of("trino")

@@ -12,7 +12,7 @@ import pytest
 import pruner
 from pruner.expr.semantics import Semantics
 from pruner_trino import decode_request
-from tests.support.trino_predicates import content
+from tests.support.trino.predicates import content
 
 HOURS = 24
 TRINO = Semantics(engine="trino", zone="America/New_York", nan_order=Semantics.of("trino").nan_order)

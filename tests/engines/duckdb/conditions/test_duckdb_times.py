@@ -20,8 +20,8 @@ import pruner
 import pruner_duckdb
 from pruner.expr.nodes import Column, Compare, Literal, Operator
 from pruner.expr.types import unit_of
-from tests.support import plain_duckdb
-from tests.support.parquet_types import times
+from tests.support.duckdb import plain as plain_duckdb
+from tests.support.parquet.types import times
 
 NAN = float("nan")
 HALVES = [[1.0, 1.5], [-0.0, 0.1], [10.0, NAN], [float("inf"), 65504.0]]

@@ -10,9 +10,9 @@ from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field
-from tests.support.expression_forms import FORMS, Form, comparable, evaluated
-from tests.support.expression_values import rows
-from tests.support.plain_duckdb import judge
+from tests.support.duckdb.plain import judge
+from tests.support.functions.expression_forms import FORMS, Form, comparable, evaluated
+from tests.support.functions.expression_values import rows
 
 TYPES = {
     **dict.fromkeys("pugc", pa.string()),

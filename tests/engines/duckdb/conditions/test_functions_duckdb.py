@@ -23,9 +23,9 @@ from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field, TableSchema
 from pruner_duckdb.decode.gets import scan_predicates
 from pruner_duckdb.shadow.shadow import Relation, Shadow
-from tests.support.function_conditions import conditions, constants
-from tests.support.function_forms import ARROW_TYPES, FORMS, Form, column, functions_in, values_of
-from tests.support.profiles import examples, seed
+from tests.support.functions.conditions import conditions, constants
+from tests.support.functions.forms import ARROW_TYPES, FORMS, Form, column, functions_in, values_of
+from tests.support.running.profiles import examples, seed
 from tests.unit.expr.outcomes import outcomes
 
 SQL_TYPES = {

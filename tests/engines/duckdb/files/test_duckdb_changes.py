@@ -19,8 +19,8 @@ import pytest
 import pruner
 import pruner_duckdb
 from tests.engines.duckdb.duckdb_tables import write_tree
-from tests.support.hudi_tables import HudiTables
-from tests.support.hudi_writer import CLEAN, COMPACT, HudiWriter, trips
+from tests.support.hudi.tables import HudiTables
+from tests.support.hudi.writer import CLEAN, COMPACT, HudiWriter, trips
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support import plain_duckdb
+from tests.support.duckdb import plain as plain_duckdb
 
 KINDS: dict[str, tuple[tuple[str, str | None], ...]] = {
     # Folder, and what the file has as `part`; None for no such column.

@@ -15,7 +15,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support import plain_duckdb
+from tests.support.duckdb import plain as plain_duckdb
 
 _STRUCT = pa.struct([("a", pa.int32())])
 _NESTED = pa.struct([("a", pa.struct([("b", pa.int32())]))])

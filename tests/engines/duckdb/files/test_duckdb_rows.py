@@ -13,8 +13,8 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner_duckdb.read import reading
-from tests.support.duckdb_ways import is_native
-from tests.support.hudi_tables import HudiTables
+from tests.support.duckdb.ways import is_native
+from tests.support.hudi.tables import HudiTables
 
 ROWS = 400
 

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 import pruner
 import pruner_duckdb
 from tests.engines.duckdb.duckdb_tables import BEFORE_2, Compared, indexed, oracle, write_flights, write_tree
-from tests.support import hudi_synthetic
-from tests.support.parquet_types import converted_only, int96
-from tests.support.parquet_types import plain as written_plainly
-from tests.support.profiles import examples
+from tests.support.hudi.made_up import files as hudi_synthetic
+from tests.support.parquet.types import converted_only, int96
+from tests.support.parquet.types import plain as written_plainly
+from tests.support.running.profiles import examples
 
 TOLD = ("Estimated Cardinality", "Filters", "Conditions", "Join Type")
 """What a plan says of an operator that shows what DuckDB knew of its scans."""

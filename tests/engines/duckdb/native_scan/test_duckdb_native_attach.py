@@ -18,7 +18,7 @@ from pruner.errors import PrunerError, TableError
 from pruner_duckdb.native_scan.connecting import NativeConnection
 from tests.engines.duckdb.duckdb_tables import indexed, write_airports, write_flights, write_tree
 from tests.engines.duckdb.native_scan.native_tables import NEEDS_EXTENSION
-from tests.support.object_store import QUESTIONS, TABLE, ObjectStore, object_store, python_of_the_store
+from tests.support.stores.object_store import QUESTIONS, TABLE, ObjectStore, object_store, python_of_the_store
 from tools.matrix import ROOT
 
 pytestmark = NEEDS_EXTENSION

@@ -25,7 +25,7 @@ from pruner_duckdb.catalog.tables import KnownTable
 from pruner_duckdb.native_scan import answering
 from tests.engines.duckdb.duckdb_tables import indexed, oracle, write_flights, write_tree
 from tests.engines.duckdb.native_scan.native_tables import NEEDS_EXTENSION, native
-from tests.support.patience import until
+from tests.support.running.patience import until
 
 pytestmark = NEEDS_EXTENSION
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from tests.engines.duckdb.native_scan.native_pair import SCRIPTS_UNMOVED, NativePair, write_tables
 from tests.engines.duckdb.random.random_scripts import script
 from tests.engines.duckdb.random.tape import Tape, tapes
-from tests.support import profiles
-from tests.support.duckdb_ways import has_native_scan
+from tests.support.duckdb.ways import has_native_scan
+from tests.support.running import profiles
 
 pytestmark = pytest.mark.skipif(
     not has_native_scan(),

@@ -15,10 +15,10 @@ import pruner_duckdb
 from tests.engines.duckdb.duckdb_tables import answer, indexed, write_tree
 from tests.engines.duckdb.files.test_duckdb_mixed_kinds import KINDS, QUERIES
 from tests.engines.duckdb.native_scan.native_tables import NEEDS_EXTENSION, native
-from tests.support import plain_duckdb
-from tests.support.delta_logs import Column, DeltaLog
-from tests.support.hudi_tables import HudiTables, table_names
-from tests.support.spark_reads import SparkReads
+from tests.support.delta.logs import Column, DeltaLog
+from tests.support.duckdb import plain as plain_duckdb
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import HudiTables, table_names
 
 pytestmark = NEEDS_EXTENSION
 

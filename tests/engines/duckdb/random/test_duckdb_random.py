@@ -15,7 +15,7 @@ from tests.engines.duckdb.random.random_pair import FAILED_INSIDE, Pair, outcome
 from tests.engines.duckdb.random.random_statements import statement
 from tests.engines.duckdb.random.random_tables import write_random_tables
 from tests.engines.duckdb.random.tape import tapes
-from tests.support import profiles
+from tests.support.running import profiles
 
 STATEMENTS = 2200
 TWICE_THE_SAME = """

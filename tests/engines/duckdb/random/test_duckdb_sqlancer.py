@@ -26,8 +26,8 @@ from tests.engines.duckdb.random.random_pair import FAILED_INSIDE, Pair, PlainRe
 from tests.engines.duckdb.random.random_statements import Parts, filtered, misfitting
 from tests.engines.duckdb.random.random_tables import without_sign_of_zero, write_random_tables
 from tests.engines.duckdb.random.tape import Tape, tapes
-from tests.support import profiles
-from tests.support.duckdb_ways import is_native
+from tests.support.duckdb.ways import is_native
+from tests.support.running import profiles
 
 PARTITIONED = 250
 COUNTED = 300

@@ -21,7 +21,7 @@ from tests.engines.duckdb.session.duckdb_changing_sessions import (
     failed,
     result,
 )
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 
 STATEMENTS = 80
 """So many statements see one pair of databases."""

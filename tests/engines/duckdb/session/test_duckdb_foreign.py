@@ -11,7 +11,7 @@ import pruner
 import pruner_duckdb
 from pruner.errors import PrunerError, TableError
 from tests.support.foreign_tables import FOREIGN_TABLES
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 
 
 def put(root: Path, kind: str, *, data: bool, signs: bool) -> None:

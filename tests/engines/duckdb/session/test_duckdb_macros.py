@@ -14,7 +14,7 @@ import pytest
 import pruner_duckdb
 from pruner_duckdb.shadow import macros
 from tests.engines.duckdb.duckdb_tables import FLIGHTS_FILES, Compared, indexed, oracle, write_flights
-from tests.support.profiles import IS_BRIEF
+from tests.support.running.profiles import IS_BRIEF
 
 ALL = (FLIGHTS_FILES,)
 

@@ -20,7 +20,7 @@ import pruner_duckdb
 from pruner_duckdb.rewrite import remembered
 from pruner_duckdb.rewrite.remembered import parameters_key
 from tests.engines.duckdb.duckdb_tables import Rows, flights_query, indexed, write_flights, write_tree
-from tests.support.profiles import IS_BRIEF, examples
+from tests.support.running.profiles import IS_BRIEF, examples
 
 if TYPE_CHECKING:
     from pruner.planning.plan import Plan

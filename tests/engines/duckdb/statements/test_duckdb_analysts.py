@@ -13,7 +13,7 @@ import pytest
 
 import pruner_duckdb
 from tests.engines.duckdb.duckdb_tables import indexed, write_flights
-from tests.support.duckdb_ways import is_native
+from tests.support.duckdb.ways import is_native
 
 STATEMENTS = {
     "SELECT id, sum(price) OVER (w ROWS 2 PRECEDING) FROM flights WHERE id < 90 WINDOW w AS (ORDER BY id)": 2,

@@ -25,7 +25,7 @@ from tests.engines.random_answers import random_statement, shown
 from tests.soundness.kinds import KINDS
 from tests.soundness.predicates import draw_predicate
 from tests.soundness.tables import RandomTable, write_table
-from tests.support.profiles import IS_BRIEF
+from tests.support.running.profiles import IS_BRIEF
 
 FILES = 6
 _KINDS = [kind for kind in KINDS if not pa.types.is_floating(kind.type)]

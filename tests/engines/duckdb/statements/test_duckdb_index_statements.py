@@ -11,7 +11,7 @@ import pytest
 
 import pruner_duckdb
 from pruner.errors import IndexDefinitionError, TableError
-from tests.support.parquet_tables import write_file
+from tests.support.parquet.tables import write_file
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 import pruner_duckdb
 from pruner_duckdb.sql.literals import MOST_LISTED, AnyOfList, NoLiteral, sql_literal
 from tests.engines.duckdb.duckdb_tables import indexed, write_tree
-from tests.support.duckdb_ways import is_native
-from tests.support.profiles import examples, seed
+from tests.support.duckdb.ways import is_native
+from tests.support.running.profiles import examples, seed
 
 TEXTS = (
     "",

@@ -12,7 +12,7 @@ import pruner
 import pruner_duckdb
 from pruner import IndexDefinitionError, Semantics
 from pruner.maintenance.ordering import order_by
-from tests.support.plain_duckdb import judge
+from tests.support.duckdb.plain import judge
 
 ROWS = 30_000
 SOURCE = f"""

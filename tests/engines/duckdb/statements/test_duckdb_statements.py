@@ -13,11 +13,11 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support import spec
-from tests.support.duckdb_statements import expected_scans, full_reader, indexed_tables, read_scans, rows
-from tests.support.duckdb_ways import is_native
-from tests.support.statement_tables import TABLES, write_parquet
-from tests.support.statements import FILE, Case, all_cases
+from tests.support.cases import spec
+from tests.support.cases.statement_tables import TABLES, write_parquet
+from tests.support.cases.statements import FILE, Case, all_cases
+from tests.support.duckdb.statements import expected_scans, full_reader, indexed_tables, read_scans, rows
+from tests.support.duckdb.ways import is_native
 
 CASES = {case.name: case for case in all_cases()}
 

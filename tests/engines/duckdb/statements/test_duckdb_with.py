@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import pruner_duckdb
 from pruner_duckdb.shadow.shadow import Relation, Shadow
 from tests.engines.duckdb.duckdb_tables import Compared, indexed, oracle, write_airports, write_flights
-from tests.support.duckdb_ways import is_native
-from tests.support.profiles import examples
+from tests.support.duckdb.ways import is_native
+from tests.support.running.profiles import examples
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ import duckdb
 import pytest
 
 import pruner
-from tests.support.hudi_archived import BUILDERS, COMMITS, tables
-from tests.support.hudi_tables import HudiTables
-from tests.support.hudi_timeline import completed, table_version
+from tests.support.hudi.archived import BUILDERS, COMMITS, tables
+from tests.support.hudi.tables import HudiTables
+from tests.support.hudi.timeline import completed, table_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from pruner.tables.hudi.metadata.listing import METADATA_PATH
 from pruner.tables.hudi.metadata.whole import list_of_files
 from pruner.tables.hudi.slices import list_slices
 from pruner.tables.hudi.timeline import read_timeline
-from tests.support.hudi_indexed import BUILDERS, tables
-from tests.support.hudi_tables import HudiTables
+from tests.support.hudi.indexed import BUILDERS, tables
+from tests.support.hudi.tables import HudiTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

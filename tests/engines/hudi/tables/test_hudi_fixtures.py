@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.hudi_catalog import RAW_VALUES, SCHEMA_ON_READ, SPECIAL_VALUES
-from tests.support.hudi_tables import HudiTables, table_names
-from tests.support.hudi_timeline import completed, pending, table_property, table_version
-from tests.support.spark import spark_slices, spark_snapshot
-from tests.support.spark_reads import SparkReads
+from tests.support.hudi.catalog import RAW_VALUES, SCHEMA_ON_READ, SPECIAL_VALUES
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.timeline import completed, pending, table_property, table_version
+from tests.support.spark.oracle import spark_slices, spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

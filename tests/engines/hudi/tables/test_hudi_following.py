@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pruner.tables.hudi.source import HudiSource
-from tests.support.hudi_replay import Replay
-from tests.support.hudi_tables import HudiTables, table_names
+from tests.support.hudi.replay import Replay
+from tests.support.hudi.tables import HudiTables, table_names
 from tests.support.snapshots import assert_same
 
 pytestmark = pytest.mark.spark

@@ -14,8 +14,8 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support.hudi_histories import tables
-from tests.support.hudi_tables import HudiTables
+from tests.support.hudi.histories import tables
+from tests.support.hudi.tables import HudiTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

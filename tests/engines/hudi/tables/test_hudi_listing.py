@@ -21,11 +21,11 @@ from pruner.tables.hudi.listing import instant_of
 from pruner.tables.hudi.slices import list_slices
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.hudi.timeline import read_timeline
-from tests.support.hudi_tables import HudiTables, table_names
-from tests.support.hudi_timeline import completed, make_inflight
-from tests.support.parquet_tables import slice_keys
-from tests.support.spark import UNPRUNED, SparkSlice, spark_slices, spark_snapshot
-from tests.support.spark_reads import SparkReads
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.timeline import completed, make_inflight
+from tests.support.parquet.tables import slice_keys
+from tests.support.spark.oracle import UNPRUNED, SparkSlice, spark_slices, spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -30,9 +30,9 @@ from pruner.tables.hudi.metadata.payloads import (
     schema_of,
 )
 from pruner.tables.hudi.timeline import read_timeline
-from tests.support.hudi_archived import ALL, all_tables
-from tests.support.hudi_tables import AllTables
-from tests.support.profiles import examples, seed
+from tests.support.hudi.archived import ALL, all_tables
+from tests.support.hudi.tables import AllTables
+from tests.support.running.profiles import examples, seed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,14 +11,14 @@ import pytest
 import pruner
 import pruner_spark
 from tests.engines.spark.spark_tables import files_scanned, new_scans, rows_of, unordered
-from tests.support.hudi_states import all_tables
-from tests.support.hudi_tables import AllTables
-from tests.support.spark import spark_snapshot
+from tests.support.hudi.states import all_tables
+from tests.support.hudi.tables import AllTables
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.trino_tables import TrinoTables
+    from tests.support.trino.tables import TrinoTables
 
 PREDICATES = (
     "seats > 90",

@@ -17,10 +17,10 @@ import pytest
 import pruner
 from pruner.showing.words import counted
 from pruner.tables.hudi.listing import RUNNING_WRITE, UNFINISHED
-from tests.support.hudi_actions import LOG_COMPACT, LiveTable
-from tests.support.hudi_timeline import completed, make_inflight, timeline
-from tests.support.hudi_writer import CLEAN, COMPACT, TableVersion
-from tests.support.spark import spark_snapshot
+from tests.support.hudi.actions import LOG_COMPACT, LiveTable
+from tests.support.hudi.timeline import completed, make_inflight, timeline
+from tests.support.hudi.writer import CLEAN, COMPACT, TableVersion
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import pytest
 
 import pruner
 from pruner.errors import TableError
-from tests.support.hudi_tables import HudiTables
+from tests.support.hudi.tables import HudiTables
 
 
 def commits(table: Path) -> list[Path]:

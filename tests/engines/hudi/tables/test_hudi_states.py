@@ -14,8 +14,8 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support.hudi_states import all_tables
-from tests.support.hudi_tables import AllTables
+from tests.support.hudi.states import all_tables
+from tests.support.hudi.tables import AllTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,10 +21,10 @@ import pruner_duckdb
 from pruner.errors import TableError
 from tests.engines.hudi.tables.test_hudi_listing import from_spark, listed
 from tests.engines.hudi.test_duckdb_merged import comparable
-from tests.support.hudi_tables import HudiTables
-from tests.support.hudi_timeline import completed
-from tests.support.hudi_versions import AGED, BUILDERS, HELD, WRITES, tables
-from tests.support.spark_reads import SparkReads
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import HudiTables
+from tests.support.hudi.timeline import completed
+from tests.support.hudi.versions import AGED, BUILDERS, HELD, WRITES, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

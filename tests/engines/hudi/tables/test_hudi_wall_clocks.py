@@ -17,11 +17,11 @@ from pruner.tables.hudi.source import HudiSource
 from tests.engines.duckdb.duckdb_tables import indexed
 from tests.engines.hudi.tables.test_hudi_listing import from_spark, listed
 from tests.engines.spark.spark_tables import new_scans, rows_of, unordered
-from tests.support.hudi_tables import HudiTables
-from tests.support.hudi_timeline import completed
-from tests.support.hudi_wall_clocks import BUILDERS, FIRST, moment, tables
-from tests.support.spark import spark_snapshot
-from tests.support.spark_reads import SparkReads
+from tests.support.hudi.spark_reads import SparkReads
+from tests.support.hudi.tables import HudiTables
+from tests.support.hudi.timeline import completed
+from tests.support.hudi.wall_clocks import BUILDERS, FIRST, moment, tables
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

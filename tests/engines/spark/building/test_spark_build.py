@@ -23,8 +23,8 @@ from pruner.metadata import MetadataTable, receipts
 from pruner.pipeline import spark as spark_runner
 from pruner.pipeline.spark import advice
 from pruner.storage.opening import open_store
-from tests.support.patience import PATIENCE
-from tests.support.spark import spark_snapshot
+from tests.support.running.patience import PATIENCE
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

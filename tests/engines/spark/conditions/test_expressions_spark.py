@@ -17,9 +17,9 @@ from pruner.expr.show import show
 from pruner.expr.text.sql import parse_predicate
 from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
-from tests.support.catalyst import parquet_schema, settings
-from tests.support.expression_forms import FORMS, comparable, evaluated
-from tests.support.expression_values import rows
+from tests.support.functions.expression_forms import FORMS, comparable, evaluated
+from tests.support.functions.expression_values import rows
+from tests.support.spark.catalyst import parquet_schema, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

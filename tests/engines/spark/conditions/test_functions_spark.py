@@ -22,10 +22,10 @@ from pruner.expr.show import show
 from pruner.expr.text.sql import parse_predicate
 from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
-from tests.support.catalyst import parquet_schema, settings
-from tests.support.function_conditions import Claim, conditions, constants, guarded
-from tests.support.function_forms import FORMS, Form, column, functions_in, values_of
-from tests.support.profiles import examples, seed
+from tests.support.functions.conditions import Claim, conditions, constants, guarded
+from tests.support.functions.forms import FORMS, Form, column, functions_in, values_of
+from tests.support.running.profiles import examples, seed
+from tests.support.spark.catalyst import parquet_schema, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ import pytest
 import pruner
 import pruner_spark
 from tests.engines.spark.spark_tables import new_scans
-from tests.support.parquet_types import converted, logical, plain
+from tests.support.parquet.types import converted, logical, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

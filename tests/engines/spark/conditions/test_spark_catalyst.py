@@ -23,10 +23,10 @@ from pruner.expr.nodes import And, Call, Compare, Expr, In, IsNull, Like, Not, O
 from pruner.expr.show import show
 from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
-from tests.support.catalyst import condition, counted_calls, parquet_schema, settings
+from tests.support.cases.spec import Case, cases
 from tests.support.losses import indexed, write_files
-from tests.support.patience import PATIENCE
-from tests.support.spec import Case, cases
+from tests.support.running.patience import PATIENCE
+from tests.support.spark.catalyst import condition, counted_calls, parquet_schema, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

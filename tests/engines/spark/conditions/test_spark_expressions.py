@@ -15,9 +15,9 @@ import pruner
 import pruner_spark
 from pruner.metadata import MetadataTable
 from pruner.storage.opening import open_store
-from tests.support.catalyst import settings
-from tests.support.hudi_writer import HudiWriter
-from tests.support.spark import spark_snapshot
+from tests.support.hudi.writer import HudiWriter
+from tests.support.spark.catalyst import settings
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

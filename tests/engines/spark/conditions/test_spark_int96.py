@@ -20,8 +20,8 @@ from tests.engines.spark.spark_tables import everything_read, new_scans, rows_of
 from tests.soundness.kinds import KINDS
 from tests.soundness.spark.spark_predicates import draw
 from tests.soundness.tables import write_table
-from tests.support.catalyst import condition, settings
-from tests.support.footers import written_by
+from tests.support.parquet.footers import written_by
+from tests.support.spark.catalyst import condition, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

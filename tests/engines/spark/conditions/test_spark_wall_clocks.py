@@ -21,8 +21,8 @@ import pruner
 import pruner_spark
 from pruner.expr.exact.clock import walls_of_instant
 from tests.engines.spark.spark_tables import new_scans
-from tests.support.catalyst import settings
-from tests.support.profiles import IS_FIXED, seed
+from tests.support.running.profiles import IS_FIXED, seed
+from tests.support.spark.catalyst import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ import pytest
 import pruner
 import pruner_spark
 from tests.engines.spark.spark_tables import files_scanned, rows_of, unordered
-from tests.support.catalyst import settings
+from tests.support.spark.catalyst import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

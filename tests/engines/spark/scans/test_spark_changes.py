@@ -12,13 +12,13 @@ import pruner
 import pruner_spark
 from pruner_spark import statements as merging
 from tests.engines.spark.spark_tables import new_scans, rows_of, unordered
-from tests.support.hudi_writer import HudiWriter, trips
-from tests.support.spark import spark_snapshot
+from tests.support.hudi.writer import HudiWriter, trips
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.hudi_writer import TableType
+    from tests.support.hudi.writer import TableType
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ import pruner
 import pruner_spark
 from pruner.errors import TableError
 from tests.engines.spark.spark_tables import files_scanned, rows_of, unordered
-from tests.support.statement_tables import write_parquet
+from tests.support.cases.statement_tables import write_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

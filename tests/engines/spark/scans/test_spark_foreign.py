@@ -15,7 +15,7 @@ import pruner_spark.tables
 from pruner.errors import TableError
 from tests.engines.spark.spark_tables import ids_of, new_scans
 from tests.support.foreign_tables import FOREIGN_TABLES, ForeignTable
-from tests.support.parquet_tables import base_files, write_file
+from tests.support.parquet.tables import base_files, write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ import pytest
 import pruner
 import pruner_spark
 from tests.engines.spark.spark_tables import everything_read, files_scanned, new_scans, rows_of, unordered
-from tests.support.catalyst import settings
-from tests.support.hudi_writer import HudiWriter, trips
-from tests.support.spark import spark_snapshot
+from tests.support.hudi.writer import HudiWriter, trips
+from tests.support.spark.catalyst import settings
+from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

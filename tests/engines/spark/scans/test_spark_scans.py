@@ -28,7 +28,7 @@ from tests.engines.spark.spark_tables import (
     unordered,
     write_numbers,
 )
-from tests.support.catalyst import counted_calls, settings
+from tests.support.spark.catalyst import counted_calls, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

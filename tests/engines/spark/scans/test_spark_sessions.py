@@ -18,7 +18,7 @@ from tests.engines.spark.spark_tables import (
     indexed_numbers,
     new_scans,
 )
-from tests.support.patience import PATIENCE
+from tests.support.running.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ from tests.engines.spark.spark_tables import (
     rows_of,
     unordered,
 )
-from tests.support.statement_tables import write_parquet
+from tests.support.cases.statement_tables import write_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

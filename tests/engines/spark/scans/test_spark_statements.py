@@ -18,8 +18,8 @@ from tests.engines.spark.spark_tables import (
     rows_of,
     unordered,
 )
-from tests.support.statement_tables import statement_tables, write_parquet
-from tests.support.statements import Case, portable_cases
+from tests.support.cases.statement_tables import statement_tables, write_parquet
+from tests.support.cases.statements import Case, portable_cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

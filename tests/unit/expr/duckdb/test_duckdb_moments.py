@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pruner.expr.bound.predicates import CompareLeaf, Point
 from pruner.expr.exact.clock import DAY, nanoseconds
 from pruner.expr.types import unit_of
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 from tests.unit.expr.duckdb.duckdb_oracle import bound, check
 
 OPERATORS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pruner.expr.bound.predicates import CompareLeaf, NotNullLeaf, Point
 from pruner.expr.exact.numeric import Width, around, nearest
 from pruner.expr.types import decimal_digits, integer_range
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 from tests.unit.expr.duckdb.duckdb_oracle import bound, check
 
 OPERATORS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pruner.expr.bound.predicates import BoundExpr, CompareLeaf, NotNullLeaf, Point, PrefixLeaf, Unknown
 from pruner.expr.exact.patterns import Pattern, split_pattern
 from pruner.expr.nodes import Operator
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 from tests.unit.expr.duckdb.duckdb_oracle import bound, check
 
 OPERATORS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])

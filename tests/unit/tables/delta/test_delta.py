@@ -23,7 +23,7 @@ from pruner.tables.delta.actions import decoded
 from pruner.tables.delta.source import DeltaSource
 from pruner.tables.delta.state import place_of
 from pruner.tables.delta.vectors import DeletionVectors
-from tests.support.delta_logs import Column, DeltaLog, File, portable, write_checkpoint, z85
+from tests.support.delta.logs import Column, DeltaLog, File, portable, write_checkpoint, z85
 
 ID = (Column("id", "long"),)
 VECTORS = ("deletionVectors",)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pruner
-from tests.support.delta_logs import Column, DeltaLog, write_checkpoint
+from tests.support.delta.logs import Column, DeltaLog, write_checkpoint
 
 COLUMNS = (Column("c", "long"), Column("p", "string"))
 

@@ -24,8 +24,8 @@ import pytest
 import pruner
 from pruner.errors import TableError
 from pruner.tables.delta.source import DeltaSource
-from tests.support import profiles
-from tests.support.delta_logs import Column, DeltaLog, made_up, portable, write_checkpoint
+from tests.support.delta.logs import Column, DeltaLog, made_up, portable, write_checkpoint
+from tests.support.running import profiles
 from tests.unit.tables.delta.test_delta import ID, VECTORS, held, ids, listed, refusal
 
 HERE: Final = "test_delta_protocol"

@@ -22,7 +22,7 @@ import pruner.evidence.delta as evidence
 from pruner.schema import Field
 from pruner.tables.delta import checkpoint, statistics
 from pruner.tables.delta.checkpoint import CheckpointPart
-from tests.support.delta_logs import Column, DeltaLog, moment, write_checkpoint
+from tests.support.delta.logs import Column, DeltaLog, moment, write_checkpoint
 
 
 def one_file(

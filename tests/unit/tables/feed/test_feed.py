@@ -18,10 +18,10 @@ from pruner.limits import FEED_FILE_BYTES, FEED_FILES, FEED_NAMES
 from pruner.tables.feed.place import FeedSettings, add_event, announce
 from pruner.tables.listing.files import CLOCK_TICK_NS, LocalLister, StoreLister
 from pruner.tables.parquet.source import ParquetSource
-from tests.support.feeds import in_memory, listings, put, s3_event
 from tests.support.foreign_tables import FOREIGN_TABLES
-from tests.support.parquet_tables import names, slice_keys, write_file, write_tree
-from tests.support.profiles import examples
+from tests.support.parquet.tables import names, slice_keys, write_file, write_tree
+from tests.support.running.profiles import examples
+from tests.support.stores.feeds import in_memory, listings, put, s3_event
 
 TICK = 1.5 * CLOCK_TICK_NS / 1e9
 HOUR = 3600.0

@@ -9,8 +9,8 @@ import pytest
 from pruner.tables.feed.place import FeedSettings, add_event, announce
 from pruner.tables.listing.files import StoreLister
 from pruner.tables.parquet.source import ParquetSource
-from tests.support.feeds import in_memory, listings, put, s3_event
-from tests.support.parquet_tables import names
+from tests.support.parquet.tables import names
+from tests.support.stores.feeds import in_memory, listings, put, s3_event
 
 WRAPPINGS = {
     "S3, MinIO": lambda event: {"Records": [event]},

@@ -17,7 +17,7 @@ from pruner.storage.opening import open_store
 from pruner.tables.hudi.hfile.blocks import Codec, crc32c
 from pruner.tables.hudi.hfile.reader import HFile
 from pruner.tables.hudi.hfile.sources import Held, SourceSection, Stored
-from tests.support.hfiles import HFileWriter, cell, row_key
+from tests.support.hudi.made_up.hfiles import HFileWriter, cell, row_key
 
 KEYS = st.binary(max_size=6)
 CELLS = st.dictionaries(KEYS, st.binary(max_size=20), max_size=40).map(lambda found: sorted(found.items()))

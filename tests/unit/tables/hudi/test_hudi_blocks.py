@@ -32,8 +32,8 @@ from pruner.tables.hudi.blocks import StoredSlices
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.snapshot import SLICE_COLUMNS
 from pruner.tables.source import SavedBlocks
-from tests.support import profiles
-from tests.support.hudi_synthetic import Group, SyntheticTable
+from tests.support.hudi.made_up.files import Group, SyntheticTable
+from tests.support.running import profiles
 
 PARTITIONS = ("city=b", "city=a", "city=a b", "city=ä")
 ROWS = 4

@@ -13,10 +13,10 @@ import pytest
 import pruner
 from pruner.evidence.hudi import own_indexes
 from pruner.tables.hudi.hfile.sources import Stored
-from tests.support.hudi_keys_synthetic import deletions
-from tests.support.hudi_metadata_synthetic import INITIAL, Stat, SyntheticMetadata, log_block
-from tests.support.hudi_synthetic import SCHEMA, Group, SyntheticTable
-from tests.support.profiles import examples, seed
+from tests.support.hudi.made_up.files import SCHEMA, Group, SyntheticTable
+from tests.support.hudi.made_up.keys import deletions
+from tests.support.hudi.made_up.metadata import INITIAL, Stat, SyntheticMetadata, log_block
+from tests.support.running.profiles import examples, seed
 
 PARTITIONS = 24
 GROUPS = 96

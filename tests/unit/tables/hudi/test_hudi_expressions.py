@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pruner
-from tests.support.hudi_keys_synthetic import SyntheticKeys
-from tests.support.hudi_metadata_synthetic import Stat, SyntheticMetadata
-from tests.support.hudi_synthetic import SCHEMA, SyntheticTable
-from tests.support.profiles import examples
+from tests.support.hudi.made_up.files import SCHEMA, SyntheticTable
+from tests.support.hudi.made_up.keys import SyntheticKeys
+from tests.support.hudi.made_up.metadata import Stat, SyntheticMetadata
+from tests.support.running.profiles import examples
 from tests.unit.tables.hudi.test_hfile import MUTATIONS, mutated
 
 INDEX = "expr_index_month_of_day"

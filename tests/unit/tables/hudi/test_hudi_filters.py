@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pruner.errors import FormatError
 from pruner.tables.hudi.metadata.blooms import bloom_filter, murmur
-from tests.support.hudi_groups import EVERYTHING, KEY, Keyed
-from tests.support.hudi_keys_synthetic import hadoop_filter
-from tests.support.profiles import examples
+from tests.support.hudi.made_up.groups import EVERYTHING, KEY, Keyed
+from tests.support.hudi.made_up.keys import hadoop_filter
+from tests.support.running.profiles import examples
 from tests.unit.tables.hudi.test_hfile import MUTATIONS, mutated
 
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pruner.tables.hudi.source import HudiSource
-from tests.support import profiles
-from tests.support.hudi_synthetic import SyntheticTable
+from tests.support.hudi.made_up.files import SyntheticTable
+from tests.support.running import profiles
 from tests.support.snapshots import assert_same
 
 ACTIONS = ("insert", "update", "log", "compact", "replace", "drop partition", "look", "restart")

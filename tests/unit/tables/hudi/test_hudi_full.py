@@ -18,9 +18,9 @@ from pruner.tables.hudi.full import list_table
 from pruner.tables.hudi.listing import HudiSlice, Listing
 from pruner.tables.hudi.slice_columns import HudiColumns
 from pruner.tables.hudi.timeline import read_timeline
-from tests.support import profiles
-from tests.support.hudi_synthetic import SyntheticTable
-from tests.support.hudi_timelines import ENDS, KINDS, RandomTimeline
+from tests.support.hudi.made_up.files import SyntheticTable
+from tests.support.hudi.made_up.timelines import ENDS, KINDS, RandomTimeline
+from tests.support.running import profiles
 
 
 def slices_of(columns: HudiColumns) -> list[HudiSlice]:

@@ -20,10 +20,10 @@ from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi.metadata.locations import RecordLocations
 from pruner.tables.hudi.metadata.partition import FileGroup, MetadataLogBlock
 from pruner.tables.hudi.timeline import read_timeline
-from tests.support.hfiles import HFileWriter
-from tests.support.hudi_groups import EVERYTHING, KEY, Keyed
-from tests.support.hudi_keys_synthetic import SCHEMA_TEXT, entry, location
-from tests.support.hudi_metadata_synthetic import INITIAL, Stat
+from tests.support.hudi.made_up.groups import EVERYTHING, KEY, Keyed
+from tests.support.hudi.made_up.hfiles import HFileWriter
+from tests.support.hudi.made_up.keys import SCHEMA_TEXT, entry, location
+from tests.support.hudi.made_up.metadata import INITIAL, Stat
 from tests.unit.tables.hudi.test_hfile import Counting
 
 LATER = "20260101000000002"

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import pruner
 from pruner.tables.hudi.metadata.listing import hashed_group
-from tests.support.hudi_groups import BORN_NOW, EVERYTHING, KEY, WITH_KEY, Keyed
-from tests.support.hudi_keys_synthetic import hadoop_filter
-from tests.support.hudi_metadata_synthetic import INITIAL, Stat
-from tests.support.hudi_synthetic import Group
-from tests.support.profiles import examples
+from tests.support.hudi.made_up.files import Group
+from tests.support.hudi.made_up.groups import BORN_NOW, EVERYTHING, KEY, WITH_KEY, Keyed
+from tests.support.hudi.made_up.keys import hadoop_filter
+from tests.support.hudi.made_up.metadata import INITIAL, Stat
+from tests.support.running.profiles import examples
 from tests.unit.tables.hudi.test_hfile import MUTATIONS, mutated
 
 LATER = "20260101000000002"

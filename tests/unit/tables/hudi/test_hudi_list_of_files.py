@@ -15,7 +15,7 @@ from pruner.tables.hudi.hfile.reader import HFile
 from pruner.tables.hudi.hfile.sources import Held
 from pruner.tables.hudi.metadata.partition import FileGroup, MetadataLogBlock
 from pruner.tables.hudi.metadata.whole import listed_files
-from tests.support.hfiles import HFileWriter
+from tests.support.hudi.made_up.hfiles import HFileWriter
 
 _INFO = {
     "type": "record",

@@ -8,7 +8,7 @@ import pytest
 
 from pruner import arrow
 from pruner.tables.hudi import source as hudi
-from tests.support.hudi_synthetic import SyntheticTable
+from tests.support.hudi.made_up.files import SyntheticTable
 
 
 @pytest.mark.parametrize(("many", "times"), [(3, 1), (4, 0)])

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 import pruner
 from pruner.tables.hudi.hfile.sources import Stored
-from tests.support.hudi_groups import FourGroups
-from tests.support.hudi_keys_synthetic import deletions
-from tests.support.hudi_metadata_synthetic import (
+from tests.support.hudi.made_up.files import SyntheticTable
+from tests.support.hudi.made_up.groups import FourGroups
+from tests.support.hudi.made_up.keys import deletions
+from tests.support.hudi.made_up.metadata import (
     INITIAL,
     OLD_SCHEMA_TEXT,
     SCHEMA_TEXT,
@@ -25,8 +26,7 @@ from tests.support.hudi_metadata_synthetic import (
     SyntheticMetadata,
     log_block,
 )
-from tests.support.hudi_synthetic import SyntheticTable
-from tests.support.profiles import examples
+from tests.support.running.profiles import examples
 from tests.unit.tables.hudi.test_hfile import MUTATIONS, mutated
 
 LATER, PENDING = "20260101000000002", "20260101000000003"

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pruner.tables.hudi.metadata.counting import escaped, unescaped
-from tests.support.hudi_metadata_synthetic import INITIAL, Stat
-from tests.support.profiles import examples
+from tests.support.hudi.made_up.metadata import INITIAL, Stat
+from tests.support.running.profiles import examples
 from tests.unit.tables.hudi.test_hfile import MUTATIONS, mutated
 from tests.unit.tables.hudi.test_hudi_keys import BORN_NOW, EVERYTHING, LATER, WITH_KEY, Keyed
 

@@ -21,8 +21,8 @@ from pruner.tables.hudi.avro_schema import arrow_schema
 from pruner.tables.hudi.listing import HudiSlice, base_name
 from pruner.tables.hudi.slices import list_slices
 from pruner.tables.hudi.timeline import read_timeline
-from tests.support import profiles
-from tests.support.hudi_synthetic import SCHEMA, SyntheticTable
+from tests.support.hudi.made_up.files import SCHEMA, SyntheticTable
+from tests.support.running import profiles
 from tests.unit.tables.hudi.test_hudi_following import ACTIONS, PARTITIONS, act
 
 WALL_CLOCK = {"type": "long", "logicalType": "local-timestamp-micros"}

@@ -16,8 +16,8 @@ from benchmarks.planning import iceberg_tables
 from pruner.errors import TableError
 from pruner.tables.iceberg import footers
 from pruner.tables.iceberg.manifests import read_manifest
-from tests.support import profiles
-from tests.support.iceberg_tables import IcebergLake, rows
+from tests.support.iceberg.tables import IcebergLake, rows
+from tests.support.running import profiles
 
 WIDTH = 40
 
@@ -183,7 +183,7 @@ def test_a_manifest_with_every_kind_of_partition_value(tmp_path: Path) -> None:
     """-0.0 and 0.0 are two partitions, and NaN is one."""
     from pruner.tables.iceberg.metadata import PartitionField, PartitionSpec, TableMetadata
     from pruner.tables.iceberg.parts import partitions_of
-    from tests.support.iceberg_manifests import random_entry, schema_of_version, written
+    from tests.support.iceberg.manifests import random_entry, schema_of_version, written
     from tests.unit.tables.iceberg.test_iceberg_manifests import ANY
 
     chance = random.Random(1)

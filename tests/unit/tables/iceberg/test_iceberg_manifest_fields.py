@@ -14,9 +14,8 @@ import pruner
 from pruner.errors import TableError
 from pruner.tables.avro.container import read_header
 from pruner.tables.iceberg.manifests import ManifestFile, read_manifest, read_manifest_list
-from tests.support import profiles
-from tests.support.iceberg_damage import damage_fields, fields_at, is_refused
-from tests.support.iceberg_manifests import (
+from tests.support.iceberg.damage import damage_fields, fields_at, is_refused
+from tests.support.iceberg.manifests import (
     PARTITIONS,
     of_manifest,
     random_entry,
@@ -26,7 +25,8 @@ from tests.support.iceberg_manifests import (
     written,
     written_list,
 )
-from tests.support.iceberg_tables import IcebergLake, rows
+from tests.support.iceberg.tables import IcebergLake, rows
+from tests.support.running import profiles
 
 LINE = ManifestFile("m.avro", 0, 0, 9)
 OLD = ManifestFile("m.avro", 0, 0, 0)

@@ -28,9 +28,8 @@ from pruner.tables.avro.container import schema_of
 from pruner.tables.iceberg import places, saved_manifests, source
 from pruner.tables.iceberg.manifests import Manifest, ManifestFile, read_manifest
 from pruner.tables.source import SavedLook
-from tests.support import profiles
-from tests.support.iceberg_damage import outcome_of_list, outcome_of_manifest, with_changes
-from tests.support.iceberg_manifests import (
+from tests.support.iceberg.damage import outcome_of_list, outcome_of_manifest, with_changes
+from tests.support.iceberg.manifests import (
     PARTITIONS,
     by_fastavro,
     of_manifest,
@@ -42,7 +41,8 @@ from tests.support.iceberg_manifests import (
     written,
     written_list,
 )
-from tests.support.iceberg_tables import ROWS, SPECS, IcebergLake, rows
+from tests.support.iceberg.tables import ROWS, SPECS, IcebergLake, rows
+from tests.support.running import profiles
 
 ANY = ManifestFile("m.avro", 0, 0, 9)
 OLD = ManifestFile("m.avro", 0, 0, 0)

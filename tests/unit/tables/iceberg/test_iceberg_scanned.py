@@ -14,7 +14,7 @@ from pruner.catalog.names import Catalog
 from pruner.errors import TableError
 from pruner.service.messages import PlanRequest, Session, SqlPredicate
 from pruner.service.planning import Planning, UnreadableError
-from tests.support.iceberg_tables import IcebergLake, rows
+from tests.support.iceberg.tables import IcebergLake, rows
 
 
 @pytest.fixture

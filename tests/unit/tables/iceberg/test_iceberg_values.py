@@ -26,8 +26,8 @@ from pruner.tables.iceberg.deletes import DeleteFile, DeletePlan
 from pruner.tables.iceberg.manifests import POSITION_DELETES
 from pruner.tables.iceberg.transforms import bucket_of, extent_of, next_prefix
 from pruner.tables.iceberg.values import decode_values
-from tests.support.iceberg_manifests import written
-from tests.support.iceberg_tables import IcebergLake, rows
+from tests.support.iceberg.manifests import written
+from tests.support.iceberg.tables import IcebergLake, rows
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 EXACT = Context(prec=60)

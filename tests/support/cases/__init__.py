@@ -1,0 +1,1 @@
+"""The cases of `tests/spec`, and the tables that they read."""

@@ -1,0 +1,1 @@
+"""Delta tables by Spark and by hand."""

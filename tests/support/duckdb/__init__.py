@@ -1,0 +1,1 @@
+"""DuckDB as a judge, and the statements that it runs."""

@@ -1,0 +1,1 @@
+"""Functions that indexes may be over, and conditions with them."""

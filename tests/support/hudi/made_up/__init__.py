@@ -1,0 +1,1 @@
+"""Hudi tables made of their files alone, without a writer."""

@@ -1,0 +1,1 @@
+"""Iceberg tables, manifests and answers of the REST catalog."""

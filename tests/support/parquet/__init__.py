@@ -1,0 +1,1 @@
+"""Parquet files of many writers, and their statistics."""

@@ -1,0 +1,1 @@
+"""How tests run: how many examples, on which worker, for how long."""

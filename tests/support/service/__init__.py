@@ -1,0 +1,1 @@
+"""The planner's service and its pages, as tests use them."""

@@ -1,0 +1,1 @@
+"""A real Trino with the plugin, and tables for it."""
