@@ -659,19 +659,19 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
         told = Counter(map(shown, found.fetchall()))
         tally["all"] += 1
         if told != Counter(map(shown, rows)):
-            assert _is_misread(where + only, table.columns, plain, optimized), repeat
+            assert _is_misread(statement, table.columns, plain, optimized), repeat
             assert told == Counter(map(shown, optimized.execute(statement).fetchall())), repeat
             tally["otherwise by DuckDB"] += 1
         tally["fewer"] += any(scan.read < scan.kept for scan in list(pruned.last_plans)[-1:])
 
 
 def _is_misread(
-    where: str, columns: Iterable[str], plain: duckdb.DuckDBPyConnection, optimized: duckdb.DuckDBPyConnection
+    statement: str, columns: Iterable[str], plain: duckdb.DuckDBPyConnection, optimized: duckdb.DuckDBPyConnection
 ) -> bool:
-    """Tell whether DuckDB's own filters find other NULLs than its optimizer alone, in a column of the condition.
+    """Tell whether DuckDB's own filters find other NULLs than its optimizer alone, in a column that is named.
 
     They take `b'?'` of a binary column for NULL, and a value of a plainly encoded page that follows a NULL. Where
     that happens, the answer has to be that of DuckDB without pruner.
     """
-    nulls = [f'SELECT count(*) FROM t WHERE "{name}" IS NULL' for name in columns if f'"{name}"' in where]
+    nulls = [f'SELECT count(*) FROM t WHERE "{name}" IS NULL' for name in columns if f'"{name}"' in statement]
     return any(plain.execute(each).fetchall() != optimized.execute(each).fetchall() for each in nulls)
