@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import arrow, as_numpy, filled, number_array, positions, text_array
+from pruner.arrow import arrow, as_numpy, filled, number_array, positions, rows_at, text_array
 from pruner.showing.words import FILE
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ class Snapshot:
         """Some of `SLICE_COLUMNS`, of some slices in their order; NULL in all where an ordinal is NULL."""
         if not isinstance(self.columns, pa.Table):
             return self.columns.rows(ordinals, names)
-        return self.columns.select(list(names)).take(ordinals)
+        return rows_at(self.columns.select(list(names)), ordinals)
 
     def value(self, name: str, ordinal: int) -> Any:
         """What one of `SLICE_COLUMNS` has of one slice, as a value of Python."""
