@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 arrow: Any = pa
 compute: Any = pc
 
+_FEW_OF: Final = 64
+"""One row of so many is taken of the pieces of a table one by one."""
+
 _MOST_BYTES: Final = (1 << 31) - 1
 """Most bytes of an array of texts: its offsets have 32 bits."""
 
@@ -54,6 +57,31 @@ def index_of_few(wanted: Any, among: Any, *, skip_nulls: bool = False) -> Any:
     held = compute.is_in(among, value_set=wanted, skip_nulls=skip_nulls)
     at = positions(np.flatnonzero(as_numpy(held)))
     return at.take(compute.index_in(wanted, value_set=among.take(at), skip_nulls=skip_nulls))
+
+
+def rows_at(table: pa.Table, at: Any) -> pa.Table:
+    """What `table.take` returns. Of a table in pieces Arrow puts all texts of a column together first, however few
+    rows are asked for; those are taken piece by piece.
+    """
+    wanted = at if hasattr(at, "null_count") else positions(at)
+    pieces: list[Any] = table.to_batches()
+    if not len(wanted):
+        return table.slice(0, 0)
+    if len(pieces) < 2 or wanted.null_count or len(wanted) > table.num_rows // _FEW_OF:
+        return table.take(wanted)
+    numbers = as_numpy(wanted).astype(np.int64)
+    starts = np.cumsum([0, *(piece.num_rows for piece in pieces)])
+    if not 0 <= numbers.min() <= numbers.max() < starts[-1]:
+        return table.take(wanted)  # which says what is wrong
+    piece_of = np.searchsorted(starts, numbers, side="right") - 1
+    order = np.argsort(piece_of, kind="stable")
+    used, begins = np.unique(piece_of[order], return_index=True)
+    taken = [
+        pieces[piece].take(positions(numbers[chosen] - starts[piece]))
+        for piece, chosen in zip(used.tolist(), np.split(order, begins[1:]), strict=True)
+    ]
+    together = arrow.Table.from_batches(taken, table.schema).combine_chunks()
+    return together.take(positions(np.argsort(order, kind="stable")))
 
 
 def positions(values: Sequence[int] | NDArray[Any]) -> Any:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from pruner.indexes.optional import (
     RowEvidence,
 )
 from pruner.indexes.registry import evidence_of_values
+from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from pruner.indexes.optional import FocusedEvidence, PagedEvidence
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
-    from pruner.verdict import Outcome
 
     Mask = NDArray[np.bool_]
 
@@ -81,6 +81,11 @@ class Answers(Protocol):
         ...
 
 
+Few: TypeAlias = "Callable[[Leaf, Semantics, float], NDArray[np.intp] | None]"
+"""Gives the slices on which a leaf can be true, ascending; None where that is unknown, or they are not below a number.
+They are those of which `Answers.possible` says so."""
+
+
 def _nothing_listed() -> ListedEvidence | None:
     return None
 
@@ -101,6 +106,8 @@ class Capabilities:
     """The evidence, where it finds many values at once."""
     longest_range: int = 0
     """How many values of a range it looks up one by one at most; 0 where it knows the order of values."""
+    few: Few | None = None
+    """Names the slices on which a leaf can be true, where it can without a look at all slices."""
     carries_over: bool = False
     """Whether masks over slices are all that it gives, so that they can be had for a later snapshot."""
 
@@ -141,6 +148,12 @@ class Source:
         """See `Answers.possible`."""
         return self.answers.possible(leaf, outcome, semantics, at) if self._speaks_to(semantics) else None
 
+    def few(self, leaf: Leaf, semantics: Semantics, below: float) -> NDArray[np.intp] | None:
+        """See `Few`; None where the source does not name slices."""
+        if self.can.few is None or not self._speaks_to(semantics):
+            return None
+        return self.can.few(leaf, semantics, below)
+
     def rows(self, semantics: Semantics) -> RowEvidence | None:
         """See `Capabilities.rows`."""
         return self.can.rows if self._speaks_to(semantics) else None
@@ -159,7 +172,7 @@ class Source:
 
     def answering(self, answers: Answers, *, carries_over: bool = False) -> Source:
         """A source that says something else about the same records, and of their rows nothing."""
-        can = replace(self.can, rows=None, deferred=None, locating=None, carries_over=carries_over)
+        can = replace(self.can, rows=None, deferred=None, locating=None, few=None, carries_over=carries_over)
         return Source(self.index, self.using, answers, can)
 
     def _speaks_to(self, semantics: Semantics) -> bool:
@@ -194,7 +207,8 @@ def of_records(index: str, using: str, evidence: Evidence, checked: int | None =
 
 def of_paths(index: str, using: str, evidence: PartitionEvidence) -> Source:
     """Evidence from the values in the paths, which engines decode by rules of their own."""
-    return replace(of_records(index, using, evidence), silence=evidence.why_silent)
+    source = of_records(index, using, evidence)
+    return replace(source, can=replace(source.can, few=evidence.few), silence=evidence.why_silent)
 
 
 def of_groups(index: str, using: str, evidence: GroupedEvidence) -> Source:
@@ -433,7 +447,10 @@ class PartitionEvidence:
         self._path = about.path
         self._name = about.name
         self._snapshot = snapshot
-        self.covered: Mask = snapshot.spread(by_partition.covered)
+        everywhere = bool(by_partition.covered.all())  # as mostly, and of very many slices a mask takes long
+        self.covered: Mask = (
+            np.broadcast_to(np.True_, len(snapshot)) if everywhere else snapshot.spread(by_partition.covered)
+        )
         """Slices whose partition has a usable value."""
 
     @property
@@ -463,6 +480,13 @@ class PartitionEvidence:
         if verdict is None:
             return None
         return self._snapshot.spread(verdict) if at is None else verdict[self._snapshot.partitions_of(at)]
+
+    def few(self, leaf: Leaf, semantics: Semantics, below: float) -> NDArray[np.intp] | None:
+        """The slices of the partitions in which `leaf` can be true: see `Few`."""
+        if self.why_silent(semantics) is not None:
+            return None
+        verdict = self._by_partition.possible(leaf, Outcome.TRUE, semantics, None)
+        return None if verdict is None else self._snapshot.ordinals_in(verdict, below)
 
 
 def partition_evidence(snapshot: Snapshot, about: Field) -> PartitionEvidence | None:

@@ -107,6 +107,22 @@ class CombinedEvidence:
             self._uncovered.append(source.uncovered)
         return answer if self._uncoverable is None else answer | self._uncoverable
 
+    def few(self, leaf: Leaf, below: float) -> NDArray[np.intp] | None:
+        """The slices on which the only source about a leaf says that it can be true, ascending.
+
+        None where there are other sources, slices that no index may cover or this one does not, or where those
+        slices are not `below` a number.
+        """
+        sources = self.at_hand(leaf)
+        if len(sources) != 1 or self._uncoverable is not None or sources[0].uncovered is not None:
+            return None
+        (source,) = sources
+        wanted = source.few(leaf, self._semantics, below)
+        self.notes.update(dict.fromkeys(source.notes))
+        if wanted is not None:
+            self.answered[source.index] = source.using
+        return wanted
+
     def note_silence(self, leaf: Leaf) -> None:
         """Record that no index could answer for a leaf, unless one is asked later."""
         usable = self.sources(leaf)

@@ -187,6 +187,15 @@ class _Progress:
         """Drop of the survivors what is not in `keep` and add the step to the funnel."""
         considered = self.survivors.left
         self.survivors.keep(keep, len(self.steps) + 1)
+        self._add(clause, considered, answered, uncovered)
+
+    def apply_few(self, clause: BoundExpr, wanted: Ordinals, answered: dict[str, str]) -> None:
+        """The same with the slices that are wanted by name, fewer than `Survivors.few`."""
+        considered = self.survivors.left
+        self.survivors.keep_few(wanted, len(self.steps) + 1)
+        self._add(clause, considered, answered, 0)
+
+    def _add(self, clause: BoundExpr, considered: int, answered: dict[str, str], uncovered: int) -> None:
         dropped = considered - self.survivors.left
         for index in answered:
             self.dropped[index] = self.dropped.get(index, 0) + dropped
@@ -369,6 +378,11 @@ class Planner:
 
     def _apply_leaf(self, leaf: Leaf, combined: CombinedEvidence, progress: _Progress) -> None:
         """Take a leaf source by source, so that the report tells what each of them dropped."""
+        if progress.survivors.at is None:
+            named = combined.few(leaf, progress.survivors.few)
+            if named is not None:
+                progress.apply_few(leaf, named, combined.answered)
+                return
         sources = combined.at_hand(leaf)
         rescued = combined.contradicted(leaf, sources) if len(sources) > 1 else None
         asked = progress.survivors.at

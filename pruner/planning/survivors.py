@@ -47,6 +47,11 @@ class Survivors:
         self._mask: Mask | None = None  # None as long as all are left, and once `at` says which
         self._cuts: list[_Cut] = []
 
+    @property
+    def few(self) -> float:
+        """Below how many that are left evidence is gathered for them alone."""
+        return GATHER_BELOW * self.total
+
     def keep(self, wanted: Mask, step: int) -> None:
         """Drop what is not wanted.
 
@@ -63,11 +68,22 @@ class Survivors:
             return
         self._mask = wanted if self._mask is None else self._mask & wanted
         self.left = int(np.count_nonzero(self._mask))
-        if self.left < GATHER_BELOW * self.total:
+        if self.left < self.few:
             self.at, self._mask = np.flatnonzero(self._mask), None
             self._cuts.append(_Cut(step, left=self.at))
         elif self.left != before:
             self._cuts.append(_Cut(step, wanted=np.packbits(wanted)))
+
+    def keep_few(self, wanted: NDArray[np.intp], step: int) -> None:
+        """Drop what is not wanted, while `at` is None.
+
+        Args:
+            wanted: ordinals, ascending, fewer than `few`; never modified.
+            step: as for `keep`.
+        """
+        self.at, self._mask = wanted if self._mask is None else wanted[self._mask[wanted]], None
+        self.left = len(self.at)
+        self._cuts.append(_Cut(step, left=self.at))
 
     def narrowed(self, ordinals: NDArray[np.intp], step: int) -> Survivors:
         """The same with some alone of those that are left (ascending), the others dropped by a further step."""

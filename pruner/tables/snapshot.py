@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import arrow, as_numpy, filled, number_array, positions, text_array
+from pruner.arrow import arrow, as_numpy, filled, number_array, positions, rows_at, text_array
 from pruner.showing.words import FILE
 
 if TYPE_CHECKING:
@@ -82,6 +82,16 @@ class UnreadColumns(Protocol):
     @property
     def partition_runs(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The partitions of neighbouring slices as ordinals, and the number of slices of each of them."""
+        ...
+
+    @property
+    def any_logs(self) -> bool:
+        """True if some slice has log files."""
+        ...
+
+    @property
+    def all_coverable(self) -> bool:
+        """True if each slice is known, without a look at it, to be settled and to have a base file."""
         ...
 
     def column(self, name: str) -> pa.ChunkedArray[Any]:
@@ -314,7 +324,7 @@ class Snapshot:
         """Some of `SLICE_COLUMNS`, of some slices in their order; NULL in all where an ordinal is NULL."""
         if not isinstance(self.columns, pa.Table):
             return self.columns.rows(ordinals, names)
-        return self.columns.select(list(names)).take(ordinals)
+        return rows_at(self.columns.select(list(names)), ordinals)
 
     def value(self, name: str, ordinal: int) -> Any:
         """What one of `SLICE_COLUMNS` has of one slice, as a value of Python."""
@@ -360,12 +370,35 @@ class Snapshot:
             return by_partition[self.partition_ordinals]
         return np.repeat(by_partition[runs[0]], runs[1])
 
+    def ordinals_in(self, by_partition: NDArray[np.bool_], below: float) -> NDArray[np.intp] | None:
+        """The slices of some partitions, ascending, without a look at the others.
+
+        None where that cannot be had, or they are not `below` a number.
+        """
+        runs = self._partition_runs
+        if runs is None:
+            return None
+        chosen = np.flatnonzero(by_partition[runs[0]])
+        counts = runs[1][chosen]
+        ends = np.cumsum(counts)
+        total = int(ends[-1]) if len(ends) else 0
+        if total >= below:
+            return None
+        return np.repeat(self._run_ends[chosen] - ends, counts) + np.arange(total)
+
+    @cached_property
+    def _run_ends(self) -> NDArray[np.int64]:
+        """Where runs of neighbouring slices in one partition end."""
+        runs = self._partition_runs
+        assert runs is not None
+        return np.cumsum(runs[1])
+
     def partitions_of(self, ordinals: NDArray[np.intp]) -> NDArray[np.int32]:
         """The partition of some slices."""
         runs = None if isinstance(self.columns, pa.Table) else self._partition_runs
         if runs is None:
             return self.partition_ordinals[ordinals]
-        return runs[0][np.searchsorted(np.cumsum(runs[1]), ordinals, side="right")]
+        return runs[0][np.searchsorted(self._run_ends, ordinals, side="right")]
 
     @cached_property
     def base_files(self) -> Any:
@@ -393,7 +426,7 @@ class Snapshot:
     @cached_property
     def any_logs(self) -> bool:
         """True if some slice has log files."""
-        return bool(self.has_logs.any())
+        return bool(self.has_logs.any()) if isinstance(self.columns, pa.Table) else self.columns.any_logs
 
     @cached_property
     def coverable(self) -> NDArray[np.bool_]:
@@ -433,12 +466,15 @@ class Snapshot:
     @cached_property
     def uncoverable(self) -> NDArray[np.bool_] | None:
         """True for each slice that no index may cover; None where there is none."""
+        if not isinstance(self.columns, pa.Table) and self.columns.all_coverable:
+            return None
         return None if self.coverable.all() else ~self.coverable
 
     @cached_property
     def uncoverable_because(self) -> dict[str, int]:
         """The number of slices that no index may cover by the reason."""
-        others = int(np.count_nonzero(~self.coverable)) - sum(self.unsettled_because.values())
+        uncoverable = 0 if self.uncoverable is None else int(np.count_nonzero(self.uncoverable))
+        others = uncoverable - sum(self.unsettled_because.values())
         rest = {f"{self.noun}s that are unsettled or unreadable": others} if others > 0 else {}
         return {**self.unsettled_because, **rest}
 

@@ -19,6 +19,7 @@ from pruner.arrow import (
     empty_table,
     filled,
     number_array,
+    rows_at,
     text_array,
     truth_array,
 )
@@ -166,3 +167,39 @@ def test_a_column_of_one_value_takes_the_memory_of_one_row() -> None:
     assert Condensed(table).nbytes < 40
     assert Condensed(table).table().equals(table)
     assert Condensed(table.append_column("n", pa.array(range(1000)))).nbytes == 8000 + Condensed(table).nbytes
+
+
+@given(
+    lengths=st.lists(st.integers(0, 40), max_size=8),
+    count=st.integers(0, 30),
+    seed=st.integers(0, 99),
+    few_of=st.sampled_from([1, 1 << 30]),
+    as_array=st.booleans(),
+)
+def test_rows_of_a_table_in_pieces(
+    lengths: list[int], count: int, seed: int, few_of: int, as_array: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    total = sum(lengths)
+    made: dict[str, Any] = {
+        "text": [None if at % 7 == 3 else f"text {at}" for at in range(total)],
+        "number": pa.array(range(total), pa.int64()),
+        "list": pa.array(
+            [[str(at)] * (at % 3) if at % 2 else None for at in range(total)], pa.list_(pa.string())
+        ),
+        "nothing": pa.nulls(total, pa.string()),
+    }
+    made["text"] = pa.array(made["text"], pa.string())
+    whole = pa.table(made)
+    ends = np.cumsum(lengths, dtype=np.int64).tolist()
+    parts = [whole.slice(end - length, length) for end, length in zip(ends, lengths, strict=True)]
+    table: Any = pa.concat_tables([whole.slice(0, 0), *parts])
+    chosen = rng.integers(0, max(total, 1), count if total else 0)
+    at: Any = pa.array(chosen, pa.int64()) if as_array else chosen
+    with patch.object(module, "_FEW_OF", few_of):
+        assert rows_at(table, at).equals(whole.take(pa.array(chosen, pa.int64())))
+        with_null: Any = pa.array([*chosen.tolist(), None], pa.int64())
+        assert rows_at(table, with_null).equals(whole.take(with_null))
+        if total:
+            with pytest.raises(pa.ArrowIndexError):
+                rows_at(table, pa.array([total], pa.int64()))

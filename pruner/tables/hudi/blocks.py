@@ -152,6 +152,7 @@ class StoredSlices:
             np.array([self._ordinal_of[path] for path, _ in runs], np.int32),
             np.array([count for _, count in runs], np.int64),
         )
+        self._first_runs = np.cumsum([0, *(len(block.partitions) for block in blocks)])
         self.keys = self._read_keys()
         self._lock = Lock()
         self._held: OrderedDict[int, HudiColumns] = OrderedDict()
@@ -175,7 +176,12 @@ class StoredSlices:
         """True if some slice has log files."""
         return any(block.any_logs for block in self._blocks)
 
-    @property
+    @cached_property
+    def all_coverable(self) -> bool:
+        """True if each slice is settled and has a base file."""
+        return all(block.all_settled and block.all_based for block in self._blocks)
+
+    @cached_property
     def total_size(self) -> int:
         """Size of all slices in bytes, log files included."""
         return sum(block.size for block in self._blocks)
@@ -262,7 +268,7 @@ class StoredSlices:
     def _known(self, name: str) -> Any:
         """A column as the directory tells it, or as it stands by itself; None where that is not so."""
         if name == "partition":
-            return number_array(self._partitions, pa.int32())
+            return number_array(self._partitions(0, len(self._blocks)), pa.int32())
         if name == "unsettled" and all(block.all_settled for block in self._blocks):
             return truth_array(np.zeros(len(self), np.bool_))
         if name in ("log_files", "log_size") and not self.any_logs:
@@ -284,10 +290,11 @@ class StoredSlices:
             return None
         return read
 
-    @cached_property
-    def _partitions(self) -> NDArray[np.int32]:
+    def _partitions(self, first: int, behind: int) -> NDArray[np.int32]:
+        """The partition of each slice of some neighbouring blocks."""
+        runs = slice(self._first_runs[first], self._first_runs[behind])
         ordinals, counts = self._runs
-        return np.repeat(ordinals, counts)
+        return np.repeat(ordinals[runs], counts[runs])
 
     def _read_keys(self) -> pa.Array[Any]:
         """The keys of all slices, each block's held against the directory."""
@@ -338,14 +345,13 @@ class StoredSlices:
         Raises:
             FormatError: these are not the slices that the directory says.
         """
-        start, stop = int(self._starts[first]), int(self._starts[behind])
         try:
             columns = HudiColumns.from_stored(self.root, table, unsettled)
         except pa.ArrowException:
             raise FormatError(f"the saved snapshot of {self.root} cannot be read as slices") from None
         there = [self._ordinal_of.get(path, -1) for path in columns.paths]
         ordinals = np.array([*there, -1], np.int32)[as_numpy(columns.columns.column("partition"))]
-        if not np.array_equal(ordinals, self._partitions[start:stop]):
+        if not np.array_equal(ordinals, self._partitions(first, behind)):
             raise FormatError(f"the saved snapshot of {self.root} has other slices than its directory says")
         self._check_keys(columns.keys, first, behind)
         return columns.with_partitions(self.paths, ordinals)

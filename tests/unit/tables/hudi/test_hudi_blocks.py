@@ -27,6 +27,7 @@ from pruner.metadata.state import SegmentEntry
 from pruner.metadata.table import MetadataTable
 from pruner.planning.pinned import PinnedSnapshot
 from pruner.storage.opening import open_store
+from pruner.tables import snapshot as snapshots
 from pruner.tables.hudi import blocks
 from pruner.tables.hudi.blocks import StoredSlices
 from pruner.tables.hudi.source import HudiSource
@@ -72,6 +73,7 @@ PREDICATES: dict[str, Callable[[int, str], bool]] = {
     "id = 50": lambda id_, city: id_ == 50,
     "city = 'a'": lambda id_, city: city == "a",
     "city = 'ä' AND id < 60": lambda id_, city: city == "ä" and id_ < 60,
+    "NOT city = 'a' AND city < 'b'": lambda id_, city: city != "a" and city < "b",
     "city IN ('b', 'a b') OR id > 90": lambda id_, city: city in ("b", "a b") or id_ > 90,
     "city = 'nowhere'": lambda id_, city: False,
     "true": lambda id_, city: True,
@@ -82,6 +84,7 @@ PREDICATES: dict[str, Callable[[int, str], bool]] = {
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_SLICES", 3)
     monkeypatch.setattr(blocks, "BLOCKS_FROM", 1)
+    monkeypatch.setattr(snapshots, "RUNS_FROM", 1)
 
 
 @contextmanager
@@ -119,7 +122,8 @@ ENGINES = ("duckdb", "spark")
 def facts(snapshot: PinnedSnapshot, predicate: str, engine: str) -> tuple[Any, ...]:
     plan = snapshot.plan(predicate, semantics=Semantics.of(engine))
     slices = [(entry.file_id, entry.base_file, entry.log_files, entry.size) for entry in plan.slices]
-    return slices, plan.bytes_kept, plan.bytes_total, plan.kept, plan.total, plan.fallbacks
+    funnel = plan.steps, plan.dropped_by.tolist()
+    return slices, funnel, plan.bytes_kept, plan.bytes_total, plan.kept, plan.total, plan.fallbacks
 
 
 def assert_plans_alike(table: RowsTable, found: PinnedSnapshot, listed: PinnedSnapshot | None = None) -> None:
