@@ -18,7 +18,7 @@ from pruner.tables.avro.columns import PADDING, NotColumnarError, numbers_at
 from pruner.tables.avro.container import MOST_BLOCK, blocks, number, read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -187,7 +187,7 @@ class Records:
             NotColumnarError: one of them is damaged.
         """
         whole = [block for part in parts for block in part]
-        view = _View(b"".join([block.data for block in whole]))
+        view = _View(whole)
         starts = self._starts(view, whole)
         ends = np.cumsum([sum(len(block.data) for block in part) for part in parts])
         columns: list[DecodedColumn] = []
@@ -277,11 +277,11 @@ def parts_of(data: bytes, header: FileHeader) -> Iterator[list[DataBlock]]:
 class _View:
     """Bytes of blocks, with padding behind, so that a number that is cut short reads no other memory."""
 
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self.size = len(raw)
-        self.buffer = pa.py_buffer(raw)
-        self.bytes = np.frombuffer(raw + bytes(PADDING), np.uint8)
+    def __init__(self, some: Iterable[DataBlock]) -> None:
+        self.raw = b"".join([*(block.data for block in some), bytes(PADDING)])
+        self.size = len(self.raw) - PADDING
+        self.buffer = pa.py_buffer(self.raw)
+        self.bytes = np.frombuffer(self.raw, np.uint8)
 
 
 class _Node:
