@@ -2,7 +2,7 @@
 
 What is not used, because writers are known to get it wrong or readers to disagree: bounds of UUIDs, whose order Java's
 differs from that of other writers (iceberg#118380), bounds that are NaN or stand in the wrong order, and counts of
-NULL inside structs, which some writers take without those of the struct.
+NULL inside structs, which some writers take without those of the struct, unless they are as many as the rows.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class IcebergMetrics(FollowingStatistics):
         low = _metric(parts, "lower_bounds", field_id, bounds)
         high = _metric(parts, "upper_bounds", field_id, bounds)
         counted = _metric(parts, "null_counts", field_id)
-        nulls = list(counted) if len(about.path) == 1 else [None] * len(rows)
+        nulls = list(counted) if len(about.path) == 1 else _of_nothing_else(counted, rows)
         nans = _metric(parts, "nan_counts", field_id)
         _forget_inverted(low, high)
         equal_is_value = _equal_is_value(low, about.type)
@@ -235,6 +235,11 @@ def _metric(
                 values[row] = value
         found += values
     return found
+
+
+def _of_nothing_else(counted: list[Any], rows: list[Any]) -> list[Any]:
+    """Counts of NULL that are as many as the rows, which mean the same with and without those of a struct."""
+    return [count if count == total else None for count, total in zip(counted, rows, strict=True)]
 
 
 class BucketEvidence:

@@ -18,11 +18,11 @@ from pruner.tables.avro.columns import PADDING, NotColumnarError, numbers_at
 from pruner.tables.avro.container import MOST_BLOCK, blocks, number, read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pruner.tables.avro.container import DataBlock
+    from pruner.tables.avro.container import DataBlock, FileHeader
 
     Places: TypeAlias = NDArray[np.int64]
     Mask: TypeAlias = NDArray[np.bool_]
@@ -180,21 +180,26 @@ class Records:
             record = records[0]
         return [(name, id_) for name, id_, _ in record.fields] if isinstance(record, _Record) else []
 
-    def decode(self, some: Sequence[DataBlock]) -> DecodedColumn:
-        """The records of some blocks.
+    def decode(self, parts: Sequence[Sequence[DataBlock]]) -> list[DecodedColumn]:
+        """The records of each of some lists of blocks, which are decoded together: a step costs little more then.
 
         Raises:
-            NotColumnarError: they are damaged.
+            NotColumnarError: one of them is damaged.
         """
-        view = _View(b"".join(column.data for column in some))
-        starts = self._starts(view, some)
-        try:
-            column, behind = self._root.read(view, starts, self._wanted)
-        except IndexError:
-            raise NotColumnarError("it is cut short") from None
-        if not np.array_equal(behind, np.append(starts[1:], view.size)[: len(starts)]):
-            raise NotColumnarError("a record ends elsewhere than the next begins")
-        return column
+        whole = [block for part in parts for block in part]
+        view = _View(whole)
+        starts = self._starts(view, whole)
+        ends = np.cumsum([sum(len(block.data) for block in part) for part in parts])
+        columns: list[DecodedColumn] = []
+        for own, end in zip(np.split(starts, np.searchsorted(starts, ends)), ends.tolist(), strict=False):
+            try:
+                column, behind = self._root.read(view, own, self._wanted)
+            except IndexError:
+                raise NotColumnarError("it is cut short") from None
+            if not np.array_equal(behind, np.append(own[1:], end)[: len(own)]):
+                raise NotColumnarError("a record ends elsewhere than the next begins")
+            columns.append(column)
+        return columns
 
     def _starts(self, view: _View, some: Sequence[DataBlock]) -> Places:
         """Where each record begins."""
@@ -244,6 +249,16 @@ def decode(data: bytes, compiled: Callable[[bytes], Records]) -> Iterator[Decode
     """
     header = read_header(data)
     records = compiled(header.schema_text)
+    for part in parts_of(data, header):
+        yield from records.decode([part])
+
+
+def parts_of(data: bytes, header: FileHeader) -> Iterator[list[DataBlock]]:
+    """Yield the blocks of a file, lists of about `AT_ONCE` bytes; none at all for a file of none.
+
+    Raises:
+        NotColumnarError: they are damaged, or too large together.
+    """
     some: list[DataBlock] = []
     size = total = 0
     for block in blocks(data, header):
@@ -253,20 +268,20 @@ def decode(data: bytes, compiled: Callable[[bytes], Records]) -> Iterator[Decode
             raise NotColumnarError("it is too large when it is unpacked")
         some.append(block)
         if size >= AT_ONCE:
-            yield records.decode(some)
+            yield some
             some, size = [], 0
     if some:
-        yield records.decode(some)
+        yield some
 
 
 class _View:
     """Bytes of blocks, with padding behind, so that a number that is cut short reads no other memory."""
 
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self.size = len(raw)
-        self.buffer = pa.py_buffer(raw)
-        self.bytes = np.frombuffer(raw + bytes(PADDING), np.uint8)
+    def __init__(self, some: Iterable[DataBlock]) -> None:
+        self.raw = b"".join([*(block.data for block in some), bytes(PADDING)])
+        self.size = len(self.raw) - PADDING
+        self.buffer = pa.py_buffer(self.raw)
+        self.bytes = np.frombuffer(self.raw, np.uint8)
 
 
 class _Node:

@@ -6,7 +6,7 @@ Source: the Iceberg table specification, "Manifests" and "Manifest Lists".
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,7 @@ from pruner.arrow import arrow, as_numpy, null_unless, nulls, number_array, posi
 from pruner.errors import TableError
 from pruner.tables.avro.columns import NotColumnarError
 from pruner.tables.avro.container import read_header, schema_of
-from pruner.tables.avro.decoder import Records, decode
+from pruner.tables.avro.decoder import AT_ONCE, Records, decode, parts_of
 from pruner.tables.iceberg.manifest_fields import (
     ENTRY_FIELDS,
     FILE_FIELDS,
@@ -27,10 +27,11 @@ from pruner.tables.iceberg.manifest_fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from pruner.tables.avro.container import DataBlock
     from pruner.tables.avro.decoder import DecodedColumn
 
 MOST_BYTES: Final = 1 << 31
@@ -164,12 +165,65 @@ def read_manifest(data: bytes, manifest: ManifestFile, place: str) -> Manifest:
     Raises:
         TableError: it is damaged or encrypted.
     """
-    with _damage(place):
-        header = read_header(data)
-        records, required = _entry_records(header.schema_text, version_of(header.metadata))
-        return joined(
-            [_manifest(chunk, manifest, required, place) for chunk in decode(data, lambda _: records)]
-        )
+    (found,) = read_manifests([(data, manifest, place)])
+    return found
+
+
+def read_manifests(stored: Iterable[tuple[bytes, ManifestFile, str]]) -> Iterator[Manifest]:
+    """Yield what `read_manifest` returns of each of some manifests; small ones are decoded together, which is faster.
+
+    Raises:
+        TableError: one is damaged or encrypted.
+    """
+    waiting: list[_Unpacked] = []
+    size = 0
+    for data, manifest, place in stored:
+        with _damage(place):
+            header = read_header(data)
+            records, required = _entry_records(header.schema_text, version_of(header.metadata))
+            unpacked = _Unpacked(manifest, place, records, required, parts_of(data, header))
+            first = unpacked.take()
+        if waiting and (size > AT_ONCE or waiting[0].records is not records):
+            yield from _decoded(waiting)
+            waiting, size = [], 0
+        waiting.append(unpacked)
+        size += first
+    yield from _decoded(waiting)
+
+
+@dataclass
+class _Unpacked:
+    """A manifest whose blocks are unpacked, `AT_ONCE` bytes of them at a time."""
+
+    line: ManifestFile
+    place: str
+    records: Records
+    required: Sequence[int]
+    parts: Iterator[list[DataBlock]]
+    blocks: list[DataBlock] = field(default_factory=list["DataBlock"])
+
+    def take(self) -> int:
+        """Take the next part, and return its size: 0 where there is none."""
+        nothing: list[DataBlock] = []
+        self.blocks = next(self.parts, nothing)
+        return sum(len(block.data) for block in self.blocks)
+
+
+def _decoded(some: list[_Unpacked]) -> Iterator[Manifest]:
+    """The files of some manifests, whose first parts are decoded together."""
+    try:
+        columns = some[0].records.decode([each.blocks for each in some]) if len(some) > 1 else None
+    except NotColumnarError:
+        columns = None  # each by itself says which of them is damaged
+    for number, each in enumerate(some):
+        with _damage(each.place):
+            made: list[Manifest] = []
+            while each.blocks:
+                column = columns[number] if columns and not made else each.records.decode([each.blocks])[0]
+                made.append(_manifest(column, each.line, each.required, each.place))
+                each.take()
+            found = joined(made)
+        yield found
 
 
 def joined(parts: Sequence[Manifest]) -> Manifest:

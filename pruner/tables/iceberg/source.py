@@ -20,7 +20,7 @@ from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.iceberg.deletes import DeletePlan, delete_files
 from pruner.tables.iceberg.footers import Footers
-from pruner.tables.iceberg.manifests import DATA, all_files, read_manifest, read_manifest_list
+from pruner.tables.iceberg.manifests import DATA, all_files, read_manifest_list, read_manifests
 from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
 from pruner.tables.iceberg.nested import ByPartition, NestedNames
@@ -354,10 +354,11 @@ class IcebergSource(WriteOnceSource):
                 self._manifests[each] = saved
         missing = [manifest for manifest in listed if manifest not in self._manifests]
         if missing:
+            places = [place_of(each.path, self.root) for each in missing]
             with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
                 # Threads read; to decode takes the interpreter, which one of them has at a time.
-                for each, stored in zip(missing, threads.map(self._stored, missing), strict=True):
-                    self._manifests[each] = read_manifest(stored, each, place_of(each.path, self.root))
+                stored = zip(threads.map(self._stored, missing), missing, places, strict=True)
+                self._manifests.update(zip(missing, read_manifests(stored), strict=True))
         data = tuple(self._part(manifest, metadata) for manifest in listed if manifest.content == DATA)
         deletes = tuple(self._manifests[manifest] for manifest in listed if manifest.content != DATA)
         return IcebergState(metadata, snapshot, tuple(listed), data, deletes)

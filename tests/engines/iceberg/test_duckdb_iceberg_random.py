@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import duckdb
 import pytest
-from pyiceberg import types as iceberg
 
 import pruner
 import pruner_duckdb
-from tests.support.iceberg.tables import ROWS, SPECS, IcebergLake, rows
+from tests.support.iceberg.tables import SPECS, IcebergLake, changed
 from tests.support.running import profiles
 
 LITERALS = {
@@ -84,44 +82,13 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> IcebergLake:
     return IcebergLake(tmp_path_factory.mktemp("random"))
 
 
-def _changed(lake: IcebergLake, spec: str, version: int) -> Any:
-    """A table of some spec whose columns, partitions and rows have changed."""
-    made = lake.create(f"{spec}_{version}", spec, version)
-    for start in range(0, 2 * ROWS, ROWS // 2):
-        made.append(rows(made, range(start, start + ROWS // 2)))
-    made.delete("id = 7 or number = 150")
-    with made.update_schema() as schema:
-        schema.rename_column("id", "key_")
-        schema.update_column("number", iceberg.LongType())
-        schema.update_column("small", iceberg.DoubleType())
-        schema.delete_column("many")
-        schema.add_column("added", iceberg.IntegerType())
-    with made.update_spec() as changed:
-        for number in range(len(SPECS[spec])):
-            changed.remove_field(f"p{number}")
-        changed.add_field("name", "truncate[4]", "texts")
-        changed.add_field("at", "day", "days")
-    for start in range(2 * ROWS, 4 * ROWS, ROWS):
-        made.append(_renamed(made, range(start, start + ROWS)))
-    made.delete("key_ = 60")
-    return made
-
-
-def _renamed(table: Any, numbers: range) -> Any:
-    """Rows as the table has its columns now: `key_` was `id`."""
-    found = rows(table, numbers)
-    place = found.column_names.index("key_")
-    field = found.schema.field(place)
-    return found.set_column(place, field, [list(numbers)])
-
-
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("spec", SPECS)
 def test_random_conditions_lose_nothing(lake: IcebergLake, spec: str, tmp_path: Path) -> None:
     """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=20000` runs so many of them in all."""
     number = list(SPECS).index(spec)
     random = Random(profiles.seed() + number)
-    table = _changed(lake, spec, 1 + number % 2)
+    table = changed(lake, spec, 1 + number % 2)
     opened = pruner.open_table(table.metadata_location, index_uri=str(tmp_path / "index"))
     if number % 2:
         opened.create_index("names", "name", "bitmap")

@@ -110,6 +110,37 @@ def rows(table: Table, numbers: range) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+def changed(lake: IcebergLake, spec: str, version: int) -> Table:
+    """Make a table of some spec whose columns, partitions and rows have changed."""
+    made = lake.create(f"{spec}_{version}", spec, version)
+    for start in range(0, 2 * ROWS, ROWS // 2):
+        made.append(rows(made, range(start, start + ROWS // 2)))
+    made.delete("id = 7 or number = 150")
+    with made.update_schema() as schema:
+        schema.rename_column("id", "key_")
+        schema.update_column("number", iceberg.LongType())
+        schema.update_column("small", iceberg.DoubleType())
+        schema.delete_column("many")
+        schema.add_column("added", iceberg.IntegerType())
+    with made.update_spec() as parts:
+        for number in range(len(SPECS[spec])):
+            parts.remove_field(f"p{number}")
+        parts.add_field("name", "truncate[4]", "texts")
+        parts.add_field("at", "day", "days")
+    for start in range(2 * ROWS, 4 * ROWS, ROWS):
+        made.append(_renamed(made, range(start, start + ROWS)))
+    made.delete("key_ = 60")
+    return made
+
+
+def _renamed(table: Table, numbers: range) -> pa.Table:
+    """Rows as the table has its columns now: `key_` was `id`."""
+    found = rows(table, numbers)
+    place = found.column_names.index("key_")
+    field = found.schema.field(place)
+    return found.set_column(place, field, pa.array(list(numbers), field.type))
+
+
 def _value(name: str, type_: pa.DataType, n: int) -> Any:
     known = COLUMNS.get(name)
     if known is None:

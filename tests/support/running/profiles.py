@@ -11,7 +11,7 @@ import os
 import random
 from typing import Final
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, core, settings
 from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
 
 from tests.support.running import constants
@@ -33,7 +33,9 @@ FIXED_SEED: Final = 20_260_611
 
 
 def seed() -> int:
-    """Return the seed of a run that was given none."""
+    """Return the seed of a run: the one given as `--hypothesis-seed`, or else a new one where runs may differ."""
+    if (given := core.global_force_seed) is not None:
+        return int(given)
     return FIXED_SEED if IS_FIXED else random.SystemRandom().randrange(2**32)
 
 

@@ -26,7 +26,7 @@ from pruner.planning.survivors import Survivors
 from pruner.schema import Field, TableSchema
 from pruner.tables import snapshot as snapshots
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot
-from tests.support import profiles
+from tests.support.running import profiles
 
 DAY, ID = Field(("day",), pa.int64(), partition=True, in_file=False), Field(("id",), pa.int64())
 SEMANTICS = Semantics.of("duckdb")

@@ -666,7 +666,10 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
 
 
 def _is_misread(
-    statement: str, columns: Iterable[str], plain: duckdb.DuckDBPyConnection, optimized: duckdb.DuckDBPyConnection
+    statement: str,
+    columns: Iterable[str],
+    plain: duckdb.DuckDBPyConnection,
+    optimized: duckdb.DuckDBPyConnection,
 ) -> bool:
     """Tell whether DuckDB's own filters find other NULLs than its optimizer alone, in a column that is named.
 

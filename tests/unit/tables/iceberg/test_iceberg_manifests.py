@@ -25,7 +25,7 @@ from pruner.storage.opening import open_store
 from pruner.tables.avro import decoder
 from pruner.tables.avro.columns import NotColumnarError
 from pruner.tables.avro.container import schema_of
-from pruner.tables.iceberg import places, saved_manifests, source
+from pruner.tables.iceberg import manifests, places, saved_manifests, source
 from pruner.tables.iceberg.manifests import Manifest, ManifestFile, read_manifest
 from pruner.tables.source import SavedLook
 from tests.support.iceberg.damage import outcome_of_list, outcome_of_manifest, with_changes
@@ -103,6 +103,37 @@ def test_manifests_of_pyiceberg(spec: str, version: int, tmp_path: Path) -> None
     for path in manifests:
         data = path.read_bytes()
         assert of_manifest(read_manifest(data, OLD, path.name)) == by_fastavro(data, OLD)
+
+
+@pytest.mark.parametrize("at_once", [3_000, 1 << 25])
+def test_manifests_that_are_decoded_together(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is as fastavro reads it by itself; a damaged one is named."""
+    monkeypatch.setattr(decoder, "AT_ONCE", at_once)
+    monkeypatch.setattr(manifests, "AT_ONCE", at_once)
+    chance = random.Random(7)
+    kinds = [(5, 2), (0, 2), (30, 2), (5, 1), (1, 2), (8, 2)]
+    stored = [
+        (
+            written(
+                [random_entry(chance, n, (0, 1, 3)) for n in range(count)],
+                schema_of_version(version, PARTITIONS[:version]),
+                block=700,
+            ),
+            OLD if version == 1 else ANY,
+            f"m{number}.avro",
+        )
+        for number, (count, version) in enumerate(kinds)
+    ]
+    expected = [by_fastavro(data, line) for data, line, _ in stored]
+    assert [of_manifest(each) for each in manifests.read_manifests(stored)] == expected
+    for bad, (data, line, place) in enumerate(stored):
+        blocks = unpacked(data)
+        if not blocks:
+            continue
+        cut = blocks[-1]._replace(data=blocks[-1].data[:-1])
+        damaged = [*stored[:bad], (repacked(data, [*blocks[:-1], cut]), line, place), *stored[bad + 1 :]]
+        with pytest.raises(TableError, match=f"^{place} is damaged"):
+            list(manifests.read_manifests(damaged))
 
 
 @pytest.mark.parametrize("least_lanes", [1, 8, 10**9])
