@@ -192,6 +192,7 @@ def _written(kind: str, folder: Path) -> str:
     return str(made.metadata_location)
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize(("statement", "files", "merged"), STATEMENTS)
 def test_what_people_write_every_day(
     both: tuple[Any, duckdb.DuckDBPyConnection], kind: str, statement: str, files: int, merged: int | None
@@ -229,6 +230,7 @@ CONDITIONS = (
 )
 
 
+@pytest.mark.sampled(3)
 def test_random_statements_over_each_format(
     both: tuple[Any, duckdb.DuckDBPyConnection], kind: str, pytestconfig: pytest.Config
 ) -> None:

@@ -141,7 +141,7 @@ def plain(root: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(54)
 @pytest.mark.parametrize("written", CONDITIONS, ids=str)
 def test_in_statements_of_duckdb(
     table: pruner.Table, plain: duckdb.DuckDBPyConnection, written: Written
@@ -156,7 +156,7 @@ def test_in_statements_of_duckdb(
         assert (scan.kept, scan.reason) == (kept, None)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(27)
 @pytest.mark.parametrize(
     ("dialect", "text", "written"),
     [

@@ -129,6 +129,7 @@ def test_the_report_names_them(root: Path) -> None:
     assert plan.kept < FILES
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "predicate",
     ["id <> 8", "NOT (id = 8)", "id = 8 OR price < 0", "id > 8", "small = 8", "price = 2.0", "id IS NULL"],
@@ -149,6 +150,7 @@ def test_queries_through_duckdb_are_those_without_pruner(root: Path) -> None:
             assert con.sql(query.format("t")).fetchall() == expected
 
 
+@pytest.mark.sampled(3)
 def test_switched_off_or_told_apart_by_an_index(root: Path) -> None:
     assert pruner.open_table(root, file_filters=False).plan("id = 8").kept == FILES
     table = pruner.open_table(root, index_uri=f"{root}.index")
@@ -205,6 +207,7 @@ def test_a_column_whose_filters_save_nothing_is_not_asked_for_ever(
     assert asked == [True, True, True, False, False, False]
 
 
+@pytest.mark.slow
 def test_headers_of_other_kinds_and_broken_ones_are_no_filters() -> None:
     good = b"\x15\x80\x40\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x00"
     place = filter_place(100, good.ljust(HEADER_BYTES, b"\xff"), 10_000)

@@ -113,7 +113,7 @@ def connection(tables: dict[tuple[str, str], pruner.Table]) -> Iterator[pruner_d
         yield opened
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 @pytest.mark.parametrize("place", IN_DUCKDB, ids=" ".join)
 def test_duckdb_finds_every_row_and_reads_no_other_file(
@@ -133,7 +133,7 @@ def test_duckdb_finds_every_row_and_reads_no_other_file(
             assert connection.last_plans[-1].kept == kept, where
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     "place", [place for place in IN_DUCKDB if place[1] not in ("bytes", "int96")], ids=" ".join
 )
@@ -169,6 +169,7 @@ def tree_of(name: str, writers: tuple[str, ...], root: Path) -> None:
                 shutil.copyfile(WRITERS / writer / name / source.name, target)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("name", "using"),
     [
@@ -199,6 +200,7 @@ def test_a_tree_of_several_writers_loses_no_row_and_no_file_too_many_is_read(
             assert holding[0] <= connection.last_plans[-1].kept <= kept * len(writers), where
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["int96", "micros"])
 def test_a_tree_whose_writers_have_other_types_is_read_as_ever(tmp_path: Path, name: str) -> None:
     tree_of(name, (FASTPARQUET, PARQUET_MR, "arrow", "duckdb"), tmp_path / "t")

@@ -26,6 +26,7 @@ FILES = 12
 EVENTS = Events(FILES, 50)
 
 
+@pytest.mark.slow
 def test_a_seed_makes_the_same_files_and_another_one_others(tmp_path: Path) -> None:
     lakes = [Lake(tmp_path / name, events) for name, events in _seeds().items()]
     for lake in lakes:
@@ -42,6 +43,7 @@ def _seeds() -> dict[str, Events]:
     return {"one": EVENTS, "again": Events(FILES, 50), "other": Events(FILES, 50, seed=7)}
 
 
+@pytest.mark.slow
 def test_events_are_skewed_nested_unique_and_few_of_them_late() -> None:
     events = Events(10, 2_000)
     rows = pl.concat([pl.DataFrame(each) for each in events.batches()])
@@ -62,6 +64,7 @@ def test_keys_of_numbers_are_all_different_and_in_no_order() -> None:
     assert 0.49 < np.mean(np.diff(keys) > 0) < 0.51
 
 
+@pytest.mark.slow
 def test_all_formats_hold_the_same_rows_before_and_after_a_commit(tmp_path: Path) -> None:
     lake = Lake(tmp_path, EVENTS)
     lake.write()
@@ -86,6 +89,7 @@ def test_all_formats_hold_the_same_rows_before_and_after_a_commit(tmp_path: Path
         assert found.sort("event_id").equals(more)
 
 
+@pytest.mark.slow
 def test_bounds_in_deltas_log_are_those_of_the_rows(tmp_path: Path) -> None:
     lake = Lake(tmp_path, EVENTS)
     lake.write()
@@ -128,6 +132,7 @@ def test_a_wrong_answer_ends_the_run() -> None:
         truth.check("limit", {}, [[-1]], "a reader")
 
 
+@pytest.mark.slow
 def test_each_reader_answers_and_page_and_plot_are_made(tmp_path: Path) -> None:
     """Those readers that this environment has; their answers are compared as they come."""
     here = [
@@ -160,6 +165,7 @@ def test_each_reader_answers_and_page_and_plot_are_made(tmp_path: Path) -> None:
     assert "an hour" in picture.read_text()
 
 
+@pytest.mark.slow
 def test_plans_over_made_up_slices_are_measured_and_extrapolated_by_a_line() -> None:
     figures = {count: scale.measured(count) for count in (1_000, 2_000)}
     for found in figures.values():
@@ -169,6 +175,7 @@ def test_plans_over_made_up_slices_are_measured_and_extrapolated_by_a_line() -> 
     assert scale.table(figures).row_count == 3
 
 
+@pytest.mark.slow
 def test_building_each_index_is_measured_beside_its_floor() -> None:
     found = speed.measure(6, 40, runs=1)
     assert [each.using for each in found] == list(speed.BUILDS)

@@ -29,6 +29,7 @@ NAMES = (
 )
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_parquet_tree(tmp_path: Path, name: str) -> None:
     root = tmp_path / name

@@ -114,7 +114,7 @@ def rows_of(con: Any, source: str, condition: str) -> list[Any]:
     return con.execute(f"SELECT * FROM {source} WHERE {condition} ORDER BY ALL").fetchall()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", list(KINDS))
 def test_duckdb_reads_the_files_that_hold_one_of_the_values(
     name: str, table: pruner.Table, root: Path
@@ -136,6 +136,7 @@ def test_duckdb_reads_the_files_that_hold_one_of_the_values(
         assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.sampled(2)
 def test_truth_values_are_two_neighbours(table: pruner.Table, root: Path) -> None:
     con = pruner_duckdb.connect({"t": table})
     for condition in ("flag", "flag >= true", "flag > false", "NOT (flag < true)", "NOT (flag <= false)"):
@@ -144,6 +145,7 @@ def test_truth_values_are_two_neighbours(table: pruner.Table, root: Path) -> Non
         assert table.plan(condition).kept == 1
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dialect", ["duckdb", "spark", "trino"])
 def test_plans_keep_the_files_that_hold_one_of_the_values(dialect: str, table: pruner.Table) -> None:
     pinned = table.snapshot()
@@ -168,6 +170,7 @@ def kept_of(table: pruner.Table, condition: str) -> set[int]:
     return {int(Path(uri).stem) for uri in table.plan(condition, dialect="duckdb").files}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", list(EXACT))
 def test_an_index_of_some_partitions_leaves_the_others(using: str, root: Path, tmp_path: Path) -> None:
     table = pruner.open_table(root, index_uri=str(tmp_path))
@@ -176,6 +179,7 @@ def test_an_index_of_some_partitions_leaves_the_others(using: str, root: Path, t
     assert kept_of(table, "integer BETWEEN 31 AND 32") == {4} | of_others
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", list(EXACT))
 def test_ranges_of_expressions(using: str, root: Path, tmp_path: Path) -> None:
     """As they are written, and as they follow from a range of the column."""
@@ -200,6 +204,7 @@ def test_rows_of_a_range_are_exact(table: pruner.Table) -> None:
     assert [len(found or ()) for found in plan.rows.values()] == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_what_is_looked_up_is_worth_it(root: Path, tmp_path: Path) -> None:
     """Not what another index knows the order of, nor more values than an index is good for."""
     table = pruner.open_table(root, index_uri=str(tmp_path))

@@ -50,7 +50,7 @@ def _opened(case: str, table_format: str, tmp_path: Path) -> Path:
     return max(place.glob("metadata/*.metadata.json"))
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_plan_leaves_out_a_row(name: str, tmp_path: Path, oracle: duckdb.DuckDBPyConnection) -> None:
     case: dict[str, Any] = json.loads((CASES / name / "case.json").read_text("utf-8"))

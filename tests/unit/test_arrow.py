@@ -121,6 +121,7 @@ HELD: tuple[Any, ...] = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type_", [*HELD, pa.binary(16), pa.int8(), pa.timestamp("us"), pa.large_string()])
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 100])
 def test_columns_of_nulls(type_: Any, count: int) -> None:

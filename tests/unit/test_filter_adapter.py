@@ -75,6 +75,7 @@ def test_it_is_an_adapter(adapter: ModuleType) -> None:
     assert pruner.Semantics.of("pyarrow_filters").nan_order is pruner.NanOrder.UNORDERED
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("filters", "kept"),
     [

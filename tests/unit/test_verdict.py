@@ -81,6 +81,7 @@ def _bits(predicate: BoundExpr, can: dict[str, str]) -> str:
     return answer or "-"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("row", spec.rows("verdict.txt", 4), ids=lambda row: row.place)
 def test_spec(row: spec.Row) -> None:
     a, b, predicate, expected = row.cells

@@ -190,17 +190,20 @@ def same(both: tuple[Any, Any], query: str) -> None:
     assert sorted(map(repr, found)) == sorted(map(repr, wanted)), query
 
 
+@pytest.mark.sampled(84)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_no_deleted_row_meets_a_condition(both: tuple[Any, Any], condition: str) -> None:
     for read in READS:
         same(both, read.format(condition))
 
 
+@pytest.mark.sampled(6)
 def test_no_deleted_row_is_joined(both: tuple[Any, Any]) -> None:
     for query in JOINS:
         same(both, query)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(2))
 def test_random_statements(both: tuple[Any, Any], seed: int) -> None:
     of = random.Random(seed)
@@ -209,6 +212,7 @@ def test_random_statements(both: tuple[Any, Any], seed: int) -> None:
         same(both, of.choice(READS).format(condition))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("layout", "key"), [(plain, "file_index"), (of_several_kinds, "file_index"), (in_folders, "filename")]
 )
@@ -228,6 +232,7 @@ def vectors(table: DeltaLog) -> list[Path]:
     return list(table.root.glob("deletion_vector_*.bin"))
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_deleted_rows_are_read_once_for_a_statement_that_comes_again(tmp_path: Path) -> None:
     table = plain(tmp_path / "t")
@@ -256,6 +261,7 @@ def _over(table: DeltaLog) -> Any:
     return alone
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_relations_of_one_statement_over_deleted_rows_can_be_joined(tmp_path: Path) -> None:
     table = plain(tmp_path / "t")
@@ -267,6 +273,7 @@ def test_relations_of_one_statement_over_deleted_rows_can_be_joined(tmp_path: Pa
             assert len(one.join(other, "a.id = b.id").fetchall()) == wanted[0]
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_remembered_deleted_rows_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A deleted row takes a ninth of what a file does."""

@@ -58,6 +58,7 @@ def deleted(tmp_path: Path) -> DeltaLog:
     return table
 
 
+@pytest.mark.slow
 def test_deleted_rows_are_not_read(deleted: DeltaLog):
     same(deleted, "SELECT * FROM t", "SELECT count(*), sum(id), max(v) FROM t", "SELECT count(*) FROM t")
     assert same(deleted, "SELECT * FROM t WHERE id = 150", "SELECT * FROM t WHERE id = 151") == 1
@@ -71,6 +72,7 @@ def test_deleted_rows_are_not_read(deleted: DeltaLog):
     same(deleted, "SELECT * FROM t WHERE id IN (SELECT id + 1 FROM t WHERE id > 395)")
 
 
+@pytest.mark.slow
 def test_rows_are_counted_from_the_log(deleted: DeltaLog):
     """No file is read where all of its rows meet the condition, whether or not some of them are deleted."""
     queries = {
@@ -95,6 +97,7 @@ def test_rows_are_counted_from_the_log(deleted: DeltaLog):
     same(deleted, *queries, "SELECT count(*) FROM t WHERE id < 100", "SELECT count(v) FROM t WHERE id >= 400")
 
 
+@pytest.mark.slow
 def test_deleted_rows_are_not_counted_from_indexes(deleted: DeltaLog):
     table = pruner.open_table(str(deleted.root))
     table.create_index("i", on="*")
@@ -369,6 +372,7 @@ def test_partition_values_of_one_type(
             assert plan.kept == files, value
 
 
+@pytest.mark.slow
 def test_widened_types(tmp_path: Path):
     types = {"a": "integer", "b": "float", "c": "decimal(4,2)", "d": "date"}
     table = DeltaLog(
@@ -535,6 +539,7 @@ def test_every_commit_is_seen_at_once_by_the_native_scan(tmp_path: Path, monkeyp
     assert con.execute("SELECT count(w), count(*) FROM t WHERE id >= 350").fetchall()[0][0] == 0
 
 
+@pytest.mark.slow
 @NEEDS_EXTENSION
 def test_a_served_table_of_which_rows_are_deleted_apart_says_so(tmp_path: Path):
     table = plain(tmp_path, features=("deletionVectors",))

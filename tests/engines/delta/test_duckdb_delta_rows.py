@@ -6,6 +6,8 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -24,10 +26,17 @@ from tests.support.delta.logs import Column, DeltaLog, made_up, write_checkpoint
 ID = Column("id", "long")
 
 
-def answers(table: DeltaLog, query: str) -> list[Any]:
+@contextmanager
+def asked(table: DeltaLog) -> Iterator[Callable[[str], list[Any]]]:
+    """A function from a query to its rows: questions to one state of a table share a connection."""
     with pruner_duckdb.connect({"t": str(table.root)}) as con:
         con.execute("SET TimeZone = 'UTC'")
-        return con.execute(query).fetchall()
+        yield lambda query: con.execute(query).fetchall()
+
+
+def answers(table: DeltaLog, query: str) -> list[Any]:
+    with asked(table) as answer:
+        return answer(query)
 
 
 def rewritten(table: DeltaLog, path: str, rows: pa.Table, **options: Any) -> None:
@@ -47,6 +56,7 @@ def field(name: str, type_: Any, **metadata: Any) -> dict[str, Any]:
     return {"name": name, "type": type_, "nullable": True, "metadata": metadata}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("deletes", [False, True])
 @pytest.mark.parametrize("mapping", ["", "name"])
 def test_columns_of_files_that_the_table_does_not_have_are_hidden(
@@ -79,6 +89,7 @@ def test_columns_of_files_that_the_table_does_not_have_are_hidden(
         answers(table, "SELECT _change_type FROM t")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("deletes", [False, True])
 def test_partition_values_are_those_of_the_log_where_files_hold_others(tmp_path: Path, *, deletes: bool):
     """Tables that Iceberg can read have the values in their files too; the log is what counts."""
@@ -101,6 +112,7 @@ def test_partition_values_are_those_of_the_log_where_files_hold_others(tmp_path:
     assert opened.plan("p = 1").kept == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("deletes", [False, True])
 def test_a_column_that_a_file_lacks_is_null_and_not_its_default(tmp_path: Path, *, deletes: bool):
     table = DeltaLog(tmp_path / "t", (ID,), features=("deletionVectors",))
@@ -120,6 +132,7 @@ def test_a_column_that_a_file_lacks_is_null_and_not_its_default(tmp_path: Path, 
     assert (opened.plan("n = 7").kept, opened.plan("n IS NULL").kept) == (0, 2)
 
 
+@pytest.mark.slow
 def test_columns_with_rules_for_writers_are_columns(tmp_path: Path):
     """Identity, generation, invariants, constraints: what holds of new rows need not hold of those that are there."""
     table = DeltaLog(tmp_path / "t", (ID, Column("n", "integer"), Column("g", "date")))
@@ -142,6 +155,7 @@ def test_columns_with_rules_for_writers_are_columns(tmp_path: Path):
     assert answers(table, "SELECT id FROM t WHERE id > 1") == [(2,)]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "lz4", "zstd", "brotli"])
 def test_every_codec_and_both_kinds_of_pages(tmp_path: Path, codec: Any, version: Any):
@@ -166,6 +180,7 @@ def test_every_codec_and_both_kinds_of_pages(tmp_path: Path, codec: Any, version
     assert answers(table, "SELECT id FROM t WHERE v = 'v7'") == [(7,)]
 
 
+@pytest.mark.slow
 def test_types_in_each_form_that_files_may_have_them_in(tmp_path: Path):
     """Decimals as integers and as bytes, moments as INT96, lists of two levels: one table, a file of each form."""
     listed = {"type": "array", "elementType": "long", "containsNull": True}
@@ -222,6 +237,7 @@ WIDE = [
 ]
 
 
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("deletes", [False, True])
 @pytest.mark.parametrize(("old", "new", "values"), WIDE)
 def test_values_of_files_from_before_a_type_was_widened(
@@ -244,14 +260,15 @@ def test_values_of_files_from_before_a_type_was_widened(
     for indexed in (False, True):
         if indexed:
             pruner.open_table(table.root).create_index("all", on="*")
-        for side in ("c", "s.x", "l[1]", "m[1]"):
-            found = answers(table, f"SELECT id % {count}, {side} FROM t")
-            assert sorted(map(repr, found)) == sorted(map(repr, expected)), side
-        for at, value in expected[: len(expected) // 2]:
-            for side in ("c", "s.x") if value is not None else ():
-                same = f"{side} = '{value}'::{SQL.get(new, new)}"
-                rows = answers(table, f"SELECT id % {count} FROM t WHERE {same}")
-                assert rows.count((at,)) == 2, same
+        with asked(table) as answer:
+            for side in ("c", "s.x", "l[1]", "m[1]"):
+                found = answer(f"SELECT id % {count}, {side} FROM t")
+                assert sorted(map(repr, found)) == sorted(map(repr, expected)), side
+            for at, value in expected[: len(expected) // 2]:
+                for side in ("c", "s.x") if value is not None else ():
+                    same = f"{side} = '{value}'::{SQL.get(new, new)}"
+                    rows = answer(f"SELECT id % {count} FROM t WHERE {same}")
+                    assert rows.count((at,)) == 2, same
 
 
 SQL = {"short": "SMALLINT", "long": "BIGINT", "timestamp_ntz": "TIMESTAMP"}
@@ -283,6 +300,7 @@ def _widened(old: str, new: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     "type_", ["string", "long", "date", "decimal(5,2)", "boolean", "timestamp", "double"]
 )
@@ -290,11 +308,13 @@ def test_an_empty_partition_value_is_null(tmp_path: Path, type_: str):
     table = DeltaLog(tmp_path / "t", (ID, Column("p", type_)), partitioned=("p",))
     table.append(pa.table({"id": [1]}), values={"p": ""})
     table.append(pa.table({"id": [2]}), values={"p": None})
-    assert sorted(answers(table, "SELECT * FROM t")) == [(1, None), (2, None)]
-    assert len(answers(table, "SELECT id FROM t WHERE p IS NULL")) == 2
-    assert answers(table, "SELECT id FROM t WHERE p IS NOT NULL") == []
+    with asked(table) as answer:
+        assert sorted(answer("SELECT * FROM t")) == [(1, None), (2, None)]
+        assert len(answer("SELECT id FROM t WHERE p IS NULL")) == 2
+        assert answer("SELECT id FROM t WHERE p IS NOT NULL") == []
 
 
+@pytest.mark.slow
 def test_numbers_as_partition_values(tmp_path: Path):
     texts = {"1.0": 1.0, "-0.0": -0.0, "1.5E10": 1.5e10, "Infinity": math.inf, "NaN": math.nan, "3": 3.0}
     table = DeltaLog(tmp_path / "t", (ID, Column("p", "double")), partitioned=("p",))
@@ -328,6 +348,7 @@ PARTITIONS = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("old", "new", "texts"), PARTITIONS)
 def test_partition_values_from_before_a_type_was_widened(
     tmp_path: Path, old: str, new: str, texts: list[str]
@@ -338,14 +359,16 @@ def test_partition_values_from_before_a_type_was_widened(
         table.append(pa.table({"id": [at]}), values={"p": text})
     pruner.open_table(table.root).create_index("all", on="*")
     table.widen("p", new)
-    for at, text in enumerate(texts):
-        assert answers(table, f"SELECT id FROM t WHERE p = '{text}'::{SQL.get(new, new)}") == [(at,)]
-    for end in ("max", "min"):
-        wanted = [(0 if end == "max" else 1,)]
-        assert answers(table, f"SELECT id FROM t WHERE p = (SELECT {end}(p) FROM t)") == wanted
-        assert answers(table, f"SELECT arg_{end}(id, p) FROM t") == wanted
+    with asked(table) as answer:
+        for at, text in enumerate(texts):
+            assert answer(f"SELECT id FROM t WHERE p = '{text}'::{SQL.get(new, new)}") == [(at,)]
+        for end in ("max", "min"):
+            wanted = [(0 if end == "max" else 1,)]
+            assert answer(f"SELECT id FROM t WHERE p = (SELECT {end}(p) FROM t)") == wanted
+            assert answer(f"SELECT arg_{end}(id, p) FROM t") == wanted
 
 
+@pytest.mark.slow
 def test_a_partition_column_that_is_renamed_and_one_that_takes_its_name(tmp_path: Path):
     columns = (Column("id", "long", *made_up(1)), Column("p", "string", *made_up(2)))
     table = DeltaLog(tmp_path / "t", columns, ("p",), mapping="name", features=("deletionVectors",))
@@ -379,6 +402,7 @@ except pruner.PrunerError as error:
 """
 
 
+@pytest.mark.processes
 def test_two_processes_that_index_one_table_while_it_changes(tmp_path: Path):
     columns = (ID, Column("v", "string"))
     table = DeltaLog(tmp_path / "t", columns, features=("deletionVectors",))
@@ -401,8 +425,9 @@ def test_two_processes_that_index_one_table_while_it_changes(tmp_path: Path):
     opened.refresh()
     assert [each.covered for each in opened.status().indexes] == [len(table.files)] * 9
     rows = table.rows().column("id").to_pylist()
-    for at in range(50):
-        wanted = [(at,)] if at in rows else []
-        for condition in (f"id = {at}", f"v = 'v{at}'"):
-            assert answers(table, f"SELECT id FROM t WHERE {condition}") == wanted
-            assert opened.plan(condition).kept == 1
+    with asked(table) as answer:
+        for at in range(50):
+            wanted = [(at,)] if at in rows else []
+            for condition in (f"id = {at}", f"v = 'v{at}'"):
+                assert answer(f"SELECT id FROM t WHERE {condition}") == wanted
+                assert opened.plan(condition).kept == 1

@@ -169,6 +169,7 @@ def test_columns_are_found_whatever_they_were_called(evolved: Any, tmp_path: Pat
     assert len(opened.plan("flag IS NULL").ordinals) < len(opened.plan("true").ordinals) or not indexed
 
 
+@pytest.mark.slow
 def test_an_index_follows_a_column_that_is_renamed(lake: IcebergLake, tmp_path: Path) -> None:
     made = lake.create("followed")
     made.append(rows(made, range(ROWS)))
@@ -184,6 +185,7 @@ def test_an_index_follows_a_column_that_is_renamed(lake: IcebergLake, tmp_path: 
     assert again.status().indexes[0].columns == ("key_of_old",)
 
 
+@pytest.mark.slow
 def test_snapshots_branches_tags_and_moments(evolved: Any) -> None:
     first = evolved.history()[0]
     evolved.manage_snapshots().create_tag(first.snapshot_id, "first").create_branch(
@@ -263,6 +265,7 @@ def test_a_column_that_its_partition_alone_has_is_filled_in(
             assert pruned.execute(text).fetchall() == plain.execute(text).fetchall(), condition
 
 
+@pytest.mark.slow
 def test_records_of_a_column_that_its_partition_alone_has_deny_no_value(
     lake: IcebergLake, tmp_path: Path
 ) -> None:

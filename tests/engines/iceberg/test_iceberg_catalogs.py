@@ -119,6 +119,7 @@ def _kept(con: pruner_duckdb.Connection) -> tuple[int, int]:
     return plan.kept, plan.total
 
 
+@pytest.mark.sampled(2)
 @EACH_KIND
 def test_each_commit_in_the_catalog_is_seen(lake: IcebergLake, uri: str) -> None:
     made = lake.create("t")
@@ -149,6 +150,7 @@ def test_each_commit_in_the_catalog_is_seen(lake: IcebergLake, uri: str) -> None
         assert len(opened.plan(f"count = {absent[0]}").files) == 0  # by the index of before
 
 
+@pytest.mark.slow
 def test_a_table_that_is_made_anew_is_another_one(lake: IcebergLake, uri: str) -> None:
     made = lake.create("t")
     made.append(rows(made, range(ROWS)))
@@ -164,6 +166,7 @@ def test_a_table_that_is_made_anew_is_another_one(lake: IcebergLake, uri: str) -
         assert _ids(con, "number = 3") == []
 
 
+@pytest.mark.slow
 def test_snapshots_branches_tags_and_moments(lake: IcebergLake, uri: str) -> None:
     made = lake.create("t")
     made.append(rows(made, range(ROWS)))
@@ -184,6 +187,7 @@ def test_snapshots_branches_tags_and_moments(lake: IcebergLake, uri: str) -> Non
         opened.snapshot(as_of="none")
 
 
+@pytest.mark.sampled(2)
 @EACH_KIND
 def test_namespaces_in_namespaces(lake: IcebergLake, uri: str) -> None:
     lake.catalog.create_namespace("ns.inner")
@@ -192,6 +196,7 @@ def test_namespaces_in_namespaces(lake: IcebergLake, uri: str) -> None:
     assert pruner.open_table(f"{uri}/ns/inner/t").count("id = 1") == 1
 
 
+@pytest.mark.slow
 def test_the_configuration_names_a_table_of_a_catalog(
     lake: IcebergLake, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +221,7 @@ def test_the_configuration_names_a_table_of_a_catalog(
             pruner.open_table("iceberg://ours/web/events")
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_the_name(lake: IcebergLake, uri: str) -> None:
     made = lake.create("t")
     for start in range(0, 3 * ROWS, ROWS):
@@ -252,6 +258,7 @@ def test_spark_reads_the_newest_state_by_the_name(lake: IcebergLake, uri: str, s
         assert (plan.kept, plan.plan is not None) == (kept, True)
 
 
+@pytest.mark.slow
 def test_whether_there_are_indexes_over_a_table_of_a_catalog(lake: IcebergLake, uri: str) -> None:
     made = lake.create("t")
     made.append(rows(made, range(ROWS)))

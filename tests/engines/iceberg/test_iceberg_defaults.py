@@ -176,6 +176,7 @@ OTHERS: dict[str, tuple[iceberg.IcebergType, Any, Any]] = {
 """What Spark 3.5 has no type for, or (decimals, Iceberg 1.11) fails to read: expected by the specification."""
 
 
+@pytest.mark.slow
 def test_defaults_of_types_that_spark_does_not_read(tmp_path: Path) -> None:
     lake = IcebergLake(tmp_path)
     made = lake.catalog.create_table("ns.late", Schema(iceberg.NestedField(1, "id", iceberg.LongType())))

@@ -236,6 +236,7 @@ def test_tables_that_spark_snapshots_and_hive_partitions(ice: SparkSession, tmp_
     assert len(opened.plan("p = 'x' AND q = 1").ordinals) == 1 < total
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("indexed", [False, True])
 def test_files_that_pyiceberg_adds(tmp_path: Path, indexed: bool) -> None:
     lake = IcebergLake(tmp_path)
@@ -271,6 +272,7 @@ def test_files_that_pyiceberg_adds(tmp_path: Path, indexed: bool) -> None:
     assert len(opened.plan("v = 'v8'").ordinals) == 1
 
 
+@pytest.mark.slow
 def test_what_files_without_ids_hold_under_another_type_or_twice_is_refused(tmp_path: Path) -> None:
     lake = IcebergLake(tmp_path)
     made = lake.catalog.create_table(

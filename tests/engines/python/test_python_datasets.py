@@ -62,7 +62,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     return lake(tmp_path_factory.mktemp("datasets") / "t")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("condition", "kept"),
     [
@@ -102,6 +102,7 @@ def test_duckdb_reads_what_is_left(root: str, condition: str, kept: int) -> None
     assert (scan.plan.kept, scan.plan.total) == (kept, FILES), scan.plan.explain()
 
 
+@pytest.mark.slow
 def test_no_filter_loses_a_row(root: str) -> None:
     """Each file that is left out has no row for which pyarrow itself finds the filter true."""
     dataset = PrunedDataset(pruner.open_table(root))
@@ -163,6 +164,7 @@ def test_a_filter_of_another_form_keeps_every_file(root: str) -> None:
     assert "not understood" in repr(decode("no filter", schema))
 
 
+@pytest.mark.slow
 def test_it_sees_files_that_came_later(tmp_path: Path) -> None:
     root = lake(tmp_path / "t")
     con = duckdb.connect()
@@ -174,6 +176,7 @@ def test_it_sees_files_that_came_later(tmp_path: Path) -> None:
     assert (before, con.execute("SELECT count(*) FROM v").fetchone()) == ((1,), (2,))
 
 
+@pytest.mark.slow
 def test_columns_that_change_under_a_statement_are_an_error(tmp_path: Path) -> None:
     root = lake(tmp_path / "t")
     dataset = PrunedDataset(pruner.open_table(root))

@@ -133,6 +133,7 @@ def in_datafusion(plan: Plan, columns: list[str] | None = None) -> pa.Table:
 ENGINE_READS = pytest.mark.parametrize("read", [in_pyarrow, in_polars, in_datafusion])
 
 
+@pytest.mark.sampled(6)
 @ENGINE_READS
 def test_all_rows_come_with_the_names_and_types_of_the_table(
     read: Callable[..., pa.Table], root: Path, table: pruner.Table
@@ -150,7 +151,7 @@ def test_all_rows_come_with_the_names_and_types_of_the_table(
     assert rows == duckdb_rows(root)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(24)
 @ENGINE_READS
 @pytest.mark.parametrize(
     ("where", "kept"),
@@ -251,6 +252,7 @@ def draw_leaf(rng: random.Random) -> tuple[Expr, Any, Any]:
             return form, compare(pl.col(name), pl.lit(value)), compare(arrow, pa.scalar(value, type_))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("engine", ["polars", "pyarrow"])
 def test_by_the_rules_of_the_engine_no_row_is_lost_that_its_filter_keeps(
     engine: str,
@@ -318,6 +320,7 @@ def test_datafusion_reads_into_a_context_that_is_given(table: pruner.Table):
     assert batch.to_pydict() == {"n": [6], "y": [2014]}
 
 
+@pytest.mark.sampled(2)
 @ENGINE_READS
 @pytest.mark.parametrize(
     ("first", "second", "reason"),
@@ -359,6 +362,7 @@ def test_folders_with_leading_zeros_are_the_text_of_the_snapshot(
     assert pruner.open_table(str(root)).plan(form, semantics=rules).kept == 1
 
 
+@pytest.mark.sampled(2)
 @ENGINE_READS
 def test_slices_with_log_files_are_refused_as_by_files(read: Callable[..., pa.Table], tmp_path: Path):
     made = SyntheticTable(tmp_path / "t", merge_on_read=True)
@@ -391,6 +395,7 @@ def test_a_file_whose_footer_says_another_type_than_the_table_is_refused(tmp_pat
         plan.scan_polars()
 
 
+@pytest.mark.sampled(3)
 @ENGINE_READS
 def test_a_table_of_which_no_column_can_be_read_is_refused_as_one(
     read: Callable[..., pa.Table], tmp_path: Path

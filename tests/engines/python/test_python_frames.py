@@ -22,6 +22,7 @@ FOLDERS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", FOLDERS)
 @pytest.mark.parametrize("above", ["", "k=7"])
 def test_polars_reads_plain_folders_in_one_scan(tmp_path: Path, kind: str, above: str):
@@ -44,6 +45,7 @@ def test_polars_reads_plain_folders_in_one_scan(tmp_path: Path, kind: str, above
     assert frame.filter(few).select("id").collect().height == expected.filter(few).height
 
 
+@pytest.mark.slow
 def test_datafusion_reads_many_files_in_few_parts(tmp_path: Path):
     for number in range(40):
         (tmp_path / "t" / f"n={number}").mkdir(parents=True)

@@ -38,6 +38,7 @@ REFUSED_BY_POLARS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", AS_WRITTEN)
 def test_types_of_the_table_come_out_or_are_refused_before_reading(tmp_path: Path, kind: str) -> None:
     pq.write_table(pa.table({"x": AS_WRITTEN[kind], "id": [1, 2]}), tmp_path / "a.parquet")

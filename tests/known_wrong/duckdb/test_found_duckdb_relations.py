@@ -34,6 +34,7 @@ def test_found_a_relation_over_a_variable_with_a_relation(folder: Path) -> None:
         assert over.fetchall() == [(0,), (0,)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("method", ["create_view", "to_view"])
 def test_found_views_of_relations(folder: Path, method: str) -> None:

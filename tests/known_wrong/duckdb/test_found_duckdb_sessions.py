@@ -67,6 +67,7 @@ def test_found_a_macro_behind_something_that_is_not_compared(con: pruner_duckdb.
 PIVOTED = "WITH t AS (PIVOT (SELECT 7 AS k, 'a' AS n) ON n USING sum(k)) "
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sql", ["FROM t", "SELECT a FROM t WHERE a > 6", "(FROM t)", "FROM t AS x"])
 def test_found_a_with_that_pivots_hides_a_table(con: pruner_duckdb.Connection, sql: str) -> None:
     """json_serialize_sql refuses such a WITH; what stood behind it was read as if there were none."""
@@ -118,6 +119,7 @@ def test_found_values_of_a_relation_that_changed_later(con: pruner_duckdb.Connec
     assert [each.fetchall() for each in relations] == [[(1,)], [(1,)]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("argument", ["random()", "uuid()", "nextval('numbers')"])
 def test_found_an_argument_has_one_value(con: pruner_duckdb.Connection, argument: str) -> None:
@@ -127,6 +129,7 @@ def test_found_an_argument_has_one_value(con: pruner_duckdb.Connection, argument
     assert rows(con, f"EXECUTE p({argument})") == [(1, 6)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("argument", ["1", "'1'", "DATE '2020-01-02' - DATE '2020-01-01'", "abs(-1)"])
 def test_found_arguments_still_prune(con: pruner_duckdb.Connection, argument: str) -> None:
@@ -138,6 +141,7 @@ def test_found_arguments_still_prune(con: pruner_duckdb.Connection, argument: st
         con.execute("EXECUTE p(x)")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sql", "values"),
     [("s = ? AND s <> ?", ["v1"]), ("x = ?", []), ("x = ?", None), ("x = $1 AND s = $3", [1])],
@@ -185,6 +189,7 @@ def test_found_tables_are_read_only(con: pruner_duckdb.Connection, sql: str) -> 
         con.execute(sql)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -206,6 +211,7 @@ def test_found_spaces_inside_of_quotes_stay(con: pruner_duckdb.Connection) -> No
     assert found == [("\u00a0", "\u00a0")]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "sql", ["SELECT * FROM t", "SELECT A FROM t", "SELECT a_1, k FROM t", "SELECT t FROM t"]
 )
@@ -222,7 +228,7 @@ def test_found_columns_that_differ_in_case_alone(tmp_path: Path, sql: str) -> No
         assert found.fetchall() == expected.fetchall()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("sql", "read"),
     [

@@ -132,6 +132,7 @@ def parted(tmp_path: Path) -> pruner_duckdb.Connection:
     return pruner_duckdb.connect({"t": indexed(tmp_path / "t")})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sql", "rows"),
     [
@@ -149,7 +150,7 @@ def test_found_partition_values_of_other_files(
     assert sorted(parted.execute(sql).fetchall()) == [(each,) for each in rows]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -193,6 +194,7 @@ def test_found_a_statement_that_ran_a_relation_which_it_does_not_name(tmp_path: 
         assert con.execute('SELECT y FROM"r",t').fetchall() == r.fetchall() == [(2,)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("statement", "values"),
     [

@@ -24,7 +24,7 @@ def _tree(root: Path, folders: tuple[Any, Any], values: tuple[Any, Any]) -> Path
     return root
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("folders", "values"),
     [((3, 4), (7, 9)), (("a", "b"), ("x", "y")), (("a", "b"), (7, 9))],

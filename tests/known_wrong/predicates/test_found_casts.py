@@ -13,6 +13,7 @@ import pruner_duckdb
 from tests.support.losses import kept, matching, write_files
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("predicate", "zone"),
     [
@@ -46,6 +47,7 @@ def test_found_a_wall_clock_cast_to_an_instant_still_prunes(tmp_path: Path) -> N
     assert matching(folder, predicate, "America/New_York") == {"2.parquet"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("literal", ["DATE '2020-03-01'", "TIMESTAMP '2020-03-01 00:00:00'"])
 def test_found_wall_clocks_beside_instants_in_nanoseconds(tmp_path: Path, literal: str) -> None:
     """DuckDB 2.0 reads nanoseconds in UTC as TIMESTAMPTZ_NS and takes a wall clock beside one for UTC.
@@ -65,6 +67,7 @@ def test_found_wall_clocks_beside_instants_in_nanoseconds(tmp_path: Path, litera
     assert "2.parquet" not in kept(folder, f"x = {literal}", "America/New_York")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("type_", [pa.timestamp("us"), pa.date32()])
 def test_found_casts_to_nanoseconds_that_fail(tmp_path: Path, type_: pa.DataType) -> None:
     """DuckDB casts a column to compare it with TIMESTAMP_NS, which fails for the years before 1677 and after 2262.

@@ -72,6 +72,7 @@ def test_found_a_part_of_a_split_text_or_empty(tmp_path: Path) -> None:
         assert connection.last_plans[-1].kept == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("index", "predicate", "row"),
     [
@@ -119,7 +120,7 @@ def test_found_seconds_of_instants(tmp_path: Path) -> None:
     assert matching(folder, predicate) == kept(folder, predicate) == {"1.parquet"}
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(
     ("expression", "predicate"),
     [

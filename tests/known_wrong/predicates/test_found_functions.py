@@ -35,7 +35,7 @@ PARTS = {
 """Conditions, and how many of the three files are kept."""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("condition", "kept"), PARTS.items())
 def test_found_substr_of_two_arguments_is_no_beginning(condition: str, kept: int, tmp_path: Path) -> None:
     """DuckDB: `substr(s, 2)`, all from the second letter on, was taken for `left(s, 2)`, and lost its rows."""
@@ -82,6 +82,7 @@ def test_found_a_letter_whose_dot_a_locale_drops() -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "condition",
     ["date_diff('month', DATE '2024-01-01', d) = 1", "date_diff('hour', DATE '2024-01-01', d) > 2000"],

@@ -37,6 +37,7 @@ def _files(folder: Path, *moments: datetime.datetime) -> Path:
     )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("zone", [*CHANGED, *ALIKE])
 def test_found_an_engines_zones_stay_within_the_bounds(zone: str) -> None:
     """Instants and walls by DuckDB lie between those that the rules allow for."""
@@ -91,6 +92,7 @@ def test_found_old_names_of_zones(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Tokyo"])
 def test_found_zones_are_still_certain_in_between(tmp_path: Path, zone: str) -> None:
     """From 1997 to 2025 nothing is widened where no clock changes."""

@@ -171,6 +171,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_n4_odd_names(engine: Engine, name: str) -> None:
@@ -214,6 +215,7 @@ def test_n4_nested_names(engine: Engine) -> None:
         assert leaf.field.path == path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("literal", ["-0.0", "0.0", "0", "-0e0", "0e0"])
 def test_s6_signed_zero(engine: Engine, literal: str) -> None:

@@ -139,6 +139,7 @@ def test_i4_one_unusable_index_leaves_the_others_working(tmp_path: Path) -> None
     assert _kept(table, "y = 30") == ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("zone", "wall_clock", "matching", "kept"),
     [
@@ -191,6 +192,7 @@ FUNCTIONS_THAT_DIFFER = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dialect", ["duckdb", "spark", "trino"])
 def test_i5_functions_that_engines_compute_otherwise_prune_nothing(tmp_path: Path, dialect: str) -> None:
     """I5: `upper('ß')`, position 0 of a substring, integer division: no evidence of one engine serves another."""

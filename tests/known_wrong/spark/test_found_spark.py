@@ -16,6 +16,7 @@ def integers(tmp_path: Path) -> Path:
     return write_files(tmp_path / "t", *(pa.array(v, pa.int32()) for v in ([None], [5], [6], [7, None])))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "predicate",
     [
@@ -40,6 +41,7 @@ def test_found_an_ordinary_decimal_beside_an_integer_still_prunes(integers: Path
     assert kept_by(integers, "x < 9223372036854775807", "spark") == {"1.parquet", "2.parquet", "3.parquet"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["'1e0'", "'nan'", "'9223372036854775808'", "'abc'"])
 def test_found_a_constant_that_becomes_null_in_the_cast(integers: Path, text: str) -> None:
     """Without ANSI mode Spark casts the text beside `<=>` to the column's type, to NULL here, which NULL rows equal.
@@ -70,6 +72,7 @@ def test_found_is_true_of_a_boolean_still_prunes(tmp_path: Path) -> None:
     assert kept_by(folder, "x IS NOT TRUE", "spark") == {"0.parquet", "2.parquet"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("values", "predicate"),
     [

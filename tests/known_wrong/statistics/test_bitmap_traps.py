@@ -252,6 +252,7 @@ def test_too_many_values_leave_a_slice_uncovered_with_the_reason(tmp_path: Path,
     assert (table.refresh().indexed, table.refresh().already) == (0, 2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("file_format", ["orc", "csv", "feather"])
 def test_s16_files_that_are_not_parquet_stay_and_are_named(tmp_path: Path, file_format: str) -> None:
     """Hudi's base files can be ORC; whatever the name says, a file that is no Parquet has no bitmaps."""
@@ -360,7 +361,7 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("data_type", NUMBERS, ids=str)
 def test_i1_a_value_is_found_by_literals_of_other_types(tmp_path: Path, data_type: pa.DataType) -> None:
     """I1 (datafusion#22994, milvus#51140, trino#30544): looked up in another domain than it was recorded in."""

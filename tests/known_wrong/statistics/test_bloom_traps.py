@@ -53,6 +53,7 @@ def _kept(table: pruner.Table, predicate: str, dialect: str = "duckdb") -> list[
     return sorted(Path(file).stem for file in table.plan(predicate, dialect=dialect).files)
 
 
+@pytest.mark.sampled(2)
 def test_s6_signed_zeros_are_one_value(using: str, tmp_path: Path) -> None:
     """S6 (databend#20520, duckdb#24005, iceberg-rust#2398): -0.0 and 0.0 are equal, in whichever file they stand."""
     files = {"minus.parquet": {"x": [-0.0]}, "plus.parquet": {"x": [0.0]}, "none.parquet": {"x": [3.0]}}
@@ -62,6 +63,7 @@ def test_s6_signed_zeros_are_one_value(using: str, tmp_path: Path) -> None:
         assert _kept(table, f"x IN ({literal}, 7)") == ["minus", "plus"]
 
 
+@pytest.mark.sampled(2)
 def test_s2_nan_equals_itself_or_nothing(using: str, tmp_path: Path) -> None:
     """S2 (trino#21922): the same filters answer for engines that order NaN differently."""
     table = _table(
@@ -72,6 +74,7 @@ def test_s2_nan_equals_itself_or_nothing(using: str, tmp_path: Path) -> None:
     assert _kept(table, "x = nan()", "trino") in ([], ["a"], ["a", "b"])
 
 
+@pytest.mark.sampled(2)
 def test_i2_files_without_values_or_rows(using: str, tmp_path: Path) -> None:
     """I2 (paimon#9140): nothing but NULL, no row at all, and no such column."""
     integers: Callable[[list[Any]], Any] = lambda values: pa.array(values, pa.int64())  # noqa: E731
@@ -103,7 +106,7 @@ TYPES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
 def test_i1_a_value_is_found_by_literals_of_other_types(
     using: str, tmp_path: Path, data_type: pa.DataType
@@ -133,6 +136,7 @@ def test_i1_a_value_is_found_by_literals_of_other_types(
             assert _kept(table, "x = 7", dialect) == ["a"]
 
 
+@pytest.mark.sampled(2)
 def test_i1_files_of_several_types(using: str, tmp_path: Path) -> None:
     """I1, R7: a column that was widened keeps its filters."""
     root = tmp_path / "t"
@@ -155,6 +159,7 @@ def test_r7_what_is_rounded_is_not_looked_up(using: str, tmp_path: Path) -> None
         table.create_index("anew", on="x", using=using)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
 def test_moments_and_text(using: str, tmp_path: Path, unit: str) -> None:
     moment = datetime.datetime(2024, 2, 29, 12, 30, 0, 500_000)
@@ -187,6 +192,7 @@ def test_s18_rounded_timestamps_are_not_looked_up(using: str, tmp_path: Path) ->
     assert _kept(table, second) == []
 
 
+@pytest.mark.sampled(2)
 def test_t4_t8_files_that_change_are_open_until_the_refresh(using: str, tmp_path: Path) -> None:
     """T4, T8 (HUDI-8570, lance#8202): a filter belongs to one state of a file, and stays with it in compactions."""
     root = tmp_path / "t"

@@ -35,7 +35,7 @@ def _write(root: Path, type_: pa.DataType, *, evolved: bool) -> None:
 
 
 @pytest.mark.rewriting
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("evolved", [False, True])
 @pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
 @pytest.mark.parametrize("using", ["record_index", "bloom_filter"])
@@ -79,6 +79,7 @@ def test_one_file_of_a_float_column_by_its_own_index(tmp_path: Path) -> None:
         assert con.last_plans[-1].kept == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", ["bitmap", "bloom_filter"])
 def test_found_the_greatest_number_of_one_file(tmp_path: Path, using: str) -> None:
     """DuckDB answers `max(x)` of one file with NaN from its statistic, once it has to reckon with NaN."""

@@ -235,7 +235,7 @@ UNFIT = [
 ]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 @pytest.mark.parametrize(("annotation", "value"), UNFIT)
 @pytest.mark.parametrize("dialect", ["spark", "trino"])
@@ -260,6 +260,7 @@ def test_s24_values_that_do_not_fit_their_annotation(
     assert kept(tmp_path, "x = 5") == {"five.parquet"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 @pytest.mark.parametrize(("annotation", "value"), [("INT_8", 379), ("INT_16", 70_000)])
 def test_s24_beside_wider_integers_spark_reads_the_number_as_it_is_stored(
@@ -280,6 +281,7 @@ def test_s24_beside_wider_integers_spark_reads_the_number_as_it_is_stored(
     assert kept("x = 1000") == {"wide.parquet", "unfit.parquet"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("type_", [pa.uint8(), pa.int8()])
 def test_s24_the_annotation_alone_is_no_doubt(tmp_path: Path, type_: pa.DataType) -> None:
     """Numbers that a believed footer shows to fit prune for every engine that has such a type."""
@@ -292,7 +294,7 @@ def test_s24_the_annotation_alone_is_no_doubt(tmp_path: Path, type_: pa.DataType
         assert [Path(f).name for f in table.plan("x = 6", dialect=dialect).files] == ["6.parquet"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("annotation", "value"), [*UNFIT[:4], ("UINT_32", -1)])
 @pytest.mark.parametrize("compared", ["= {}", "IN ({}, 5)", "BETWEEN {} AND {}"])
 @pytest.mark.parametrize("type_", ["bigint", "double", "decimal(20, 0)"])

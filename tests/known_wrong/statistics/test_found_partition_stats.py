@@ -156,7 +156,7 @@ IN_DOUBT: dict[str, ColumnRecord] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("what", IN_DOUBT)
 @pytest.mark.parametrize("absent_is_null", [True, False])
 def test_one_slice_in_doubt_among_others(what: str, *, absent_is_null: bool) -> None:
@@ -239,7 +239,7 @@ def put_in_place(table: pruner.Table, of: SegmentEntry, change: Change) -> None:
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("what", BROKEN)
 def test_i4_partition_statistics_of_another_form(table: pruner.Table, what: str) -> None:
     """Trap I4: one unusable file never fails the plan; here a KeyError or an Arrow error reached the user."""
@@ -253,6 +253,7 @@ def test_i4_partition_statistics_of_another_form(table: pruner.Table, what: str)
     assert len(table.verify()) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ["a column is missing", "text for numbers", "a column twice"])
 def test_i4_records_of_another_form(table: pruner.Table, what: str) -> None:
     """Trap I4, for the records themselves: they are left out with the reason, and the groups still cut."""

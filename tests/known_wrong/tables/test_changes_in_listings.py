@@ -159,6 +159,7 @@ def test_t16_a_file_rewritten_with_the_same_size_and_time(tmp_path: Path, mode: 
         before = after
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_t16_a_file_rewritten_right_after_it_was_listed(tmp_path: Path, mode: str):
     """T16, R4: within one tick of the kernel's clock all times are the same: the listing waits it out."""

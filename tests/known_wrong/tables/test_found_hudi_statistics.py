@@ -21,6 +21,7 @@ NAMES: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("low", "high", "kept", "dropped"),
     [

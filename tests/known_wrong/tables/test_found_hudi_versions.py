@@ -169,6 +169,7 @@ def test_t20_an_instant_whose_files_are_gone_is_refused(
         assert slices(table.root, write) == slices(table.root) == newest
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("left", [True, False])
 def test_t20_log_files_without_a_base_file_are_missed_as_well(
@@ -230,6 +231,7 @@ def test_t20_each_instant_is_read_whole_or_refused(
             assert slices(table.root, instant) == expected, instant
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("says_from", [True, False])
 def test_t20_groups_replaced_by_an_archived_write_are_not_missed(

@@ -99,7 +99,7 @@ def _holders(case: Case, column: str, value: int) -> set[str]:
     }
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("types", [*((each,) for each in TYPES), TYPES], ids="+".join)
 @pytest.mark.parametrize("name", CASES)
 def test_t2_files_of_an_evolved_schema(tmp_path: Path, name: str, types: tuple[str, ...]) -> None:

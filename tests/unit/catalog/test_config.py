@@ -175,6 +175,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("text", "problem"), WRONG.items(), ids=range(len(WRONG)))
 def test_mistakes_are_reported_with_the_file(tmp_path: Path, text: str, problem: str) -> None:
     path = write(tmp_path, text)

@@ -66,7 +66,7 @@ def test_the_statements_of_a_log_decide(run: Run, lake: Path, tmp_path: Path) ->
     assert not Path("written.csv").exists()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "unjudged",
     [

@@ -75,11 +75,13 @@ def test_predicates_that_are_too_large(run: Run, flights: Path, tmp_path: Path) 
     assert_refused(run("plan", flights, "--where", f"@{place}"), 2, "longer than 33,554,432 bytes")
 
 
+@pytest.mark.slow
 def test_predicates_that_cannot_be_read(run: Run, flights: Path, tmp_path: Path) -> None:
     assert_refused(run("plan", flights, "--where", f"@{tmp_path}/gone.sql"), 2, "gone.sql", "No such file")
     assert_refused(run("plan", flights, "--where", "-", stdin=b"delay = '\xff'"), 2, "not UTF-8")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("statement", "code", "words"),
     [
@@ -145,6 +147,7 @@ def test_a_read_only_location_for_the_metadata_table(run: Run, flights: Path, tm
     assert_refused(run("sql", statement, "--index-uri", below), 1, str(below))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -199,6 +202,7 @@ def test_a_wrong_configuration(run: Run, flights: Path, tmp_path: Path) -> None:
     assert_refused(missing, 1, "gone.toml")
 
 
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize(
     ("select", "code", "words"),
     [
@@ -239,6 +243,7 @@ def test_queries(run: Run, flights: Path, select: str, code: int, words: list[st
     assert not list(flights.parent.rglob("copied.csv"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "statement",
     ["EXPLAIN SELECT 1", "SET TimeZone = 'UTC'; SELECT 1", "PRAGMA version", "FROM (DESCRIBE flights)"],

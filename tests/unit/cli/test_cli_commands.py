@@ -28,7 +28,7 @@ def test_version(run: Run) -> None:
     assert run("--version").out == f"pruner {__version__}\n"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("command", ["status", "doctor", "plan"])
 @pytest.mark.parametrize(("mode", "above"), [(0o000, False), (0o444, False), (0o111, False), (0o000, True)])
 def test_a_folder_that_cannot_be_read_is_named(
@@ -76,6 +76,7 @@ def test_create_builds_and_plan_prunes(run: Run, flights: Path) -> None:
     assert ran.err == ""
 
 
+@pytest.mark.slow
 def test_count_says_how_much_metadata_answered(run: Run, flights: Path) -> None:
     created(run, flights)
     ran = run("count", flights, "--where", "delay >= 20")
@@ -103,6 +104,7 @@ def test_plan_as_json_is_the_report(run: Run, flights: Path) -> None:
     assert len(report["files"]) == 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("files", "listed"),
     [
@@ -152,6 +154,7 @@ def test_each_statement_of_several_is_a_line_of_json(run: Run, flights: Path) ->
     assert [json.loads(line)["statement"] for line in lines] == ["create", "show"]
 
 
+@pytest.mark.slow
 def test_a_glob_names_the_table_of_its_folder(run: Run, flights: Path) -> None:
     created(run, flights)
     assert run("plan", f"{flights}/*.parquet", "--where", "delay > 33").out.startswith("1 of 4 files")
@@ -180,6 +183,7 @@ def test_explain_shows_the_funnel(run: Run, flights: Path) -> None:
     assert [step["dropped"] for step in report["funnel"]] == [3]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("dialect", "quoted"), [("duckdb", '"delay"'), ("spark", "`delay`"), ("trino", '"delay"')]
 )
@@ -234,6 +238,7 @@ def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
     assert run("refresh", flights).out.startswith("0 files indexed, 5 were covered")
 
 
+@pytest.mark.slow
 def test_a_new_column_of_an_index_on_all_columns_is_reported(run: Run, tmp_path: Path) -> None:
     """Else a refresh would read every file without a word, where one file is said to be new."""
     root = tmp_path / "growing"
@@ -377,6 +382,7 @@ def test_the_index_may_be_elsewhere(run: Run, flights: Path, tmp_path: Path) -> 
     assert run("plan", flights, "--where", "delay > 33", *place).out.startswith("1 of 4")
 
 
+@pytest.mark.slow
 def test_query_reads_only_what_is_left(run: Run, flights: Path) -> None:
     created(run, flights)
     named = ("--table", f"flights={flights}")
@@ -399,6 +405,7 @@ def test_refresh_without_an_index_names_the_remedy(run: Run, flights: Path) -> N
     assert "CREATE INDEX" in ran.out
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("value", "kept"), [("yes", 4), ("1", 4), ("True", 4), ("no", 1), ("0", 1), ("", 1)])
 def test_the_switch_takes_any_word_for_yes(run: Run, flights: Path, value: str, kept: int) -> None:
     created(run, flights)
@@ -508,6 +515,7 @@ def test_doctor_reports_findings_and_remedies(run: Run, flights: Path) -> None:
     assert {finding["level"] for finding in findings} == {"ok"}
 
 
+@pytest.mark.slow
 def test_doctor_fails_where_something_is_broken(run: Run, flights: Path) -> None:
     created(run, flights)
     for entry in Path(f"{flights}.pruner/log").iterdir():

@@ -65,6 +65,7 @@ def test_a_query_names_an_index(run: Run, events: Path, text: str, zone: str) ->
     assert f"events: {slices} files read" in ran.err
 
 
+@pytest.mark.slow
 def test_a_selected_index_has_its_name(run: Run, events: Path) -> None:
     ran = run(
         "query", "SELECT Hour_Idx, following FROM events WHERE following = 31", "--table", f"events={events}"
@@ -86,6 +87,7 @@ def test_what_is_neither_is_refused_as_ever(run: Run, events: Path) -> None:
     assert 'Referenced column "nothing" not found' in ran.err
 
 
+@pytest.mark.slow
 def test_of_two_tables_with_one_name_none_is_meant(run: Run, events: Path, tmp_path: Path) -> None:
     tables = ("--table", f"events={events}", "--table", f"other={events}")
     ran = run("query", "SELECT 1 FROM events JOIN other USING (ts) WHERE hour_idx = '02'", *tables)

@@ -32,6 +32,7 @@ def options_of(command: str) -> list[str]:
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_section_and_a_line(command: str) -> None:
     assert command in SECTIONS
@@ -39,6 +40,7 @@ def test_every_command_has_a_section_and_a_line(command: str) -> None:
     assert re.search(rf"`pruner {command}[ `]", SECTIONS[command])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("command", "option"), [(command, option) for command in COMMANDS for option in options_of(command)]
 )

@@ -27,6 +27,7 @@ def findings(run: Run, table: object, *options: str) -> dict[str, list[tuple[str
     return found
 
 
+@pytest.mark.slow
 def test_each_engine_of_this_process_reads_a_row(run: Run, flights: Path) -> None:
     found = findings(run, flights)
     for engine in ("duckdb", "pyarrow", "polars", "datafusion"):
@@ -41,6 +42,7 @@ def test_each_engine_of_this_process_reads_a_row(run: Run, flights: Path) -> Non
     )
 
 
+@pytest.mark.slow
 def test_tables_read_as_one_are_not_put_down_to_an_engine(run: Run, tmp_path: Path) -> None:
     """Only one of them has the key of a partition, so that nothing reads all columns of both."""
     for place, columns in (("events/day=1", {"id": [1], "city": ["a"]}), ("cities", {"city": ["a"]})):
@@ -52,6 +54,7 @@ def test_tables_read_as_one_are_not_put_down_to_an_engine(run: Run, tmp_path: Pa
     assert reading["remedy"].startswith("name the columns that are read, or open each folder by itself")
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_not_installed_is_named(
     run: Run, flights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +75,7 @@ def test_an_engine_that_is_not_installed_is_named(
     ]
 
 
+@pytest.mark.slow
 def test_what_the_self_test_finds_is_told(run: Run, flights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruner_duckdb, "self_test", lambda: "plans of DuckDB 9 are not written as expected")
     monkeypatch.setattr(pruner_duckdb, "installed_version", "9.0.0")
@@ -83,6 +87,7 @@ def test_what_the_self_test_finds_is_told(run: Run, flights: Path, monkeypatch: 
     )
 
 
+@pytest.mark.slow
 def test_a_file_that_an_engine_cannot_read_fails(run: Run, flights: Path) -> None:
     """Its footer is whole, so that the listing and the probe of the footer find nothing."""
     for file in flights.glob("*.parquet"):

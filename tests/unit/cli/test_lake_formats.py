@@ -84,6 +84,7 @@ def test_a_file_of_a_table_is_told_whose_it_is(run: Run, iceberg: list[str], del
         assert "open that table by its own root" in ran.err
 
 
+@pytest.mark.slow
 def test_a_query_says_what_metadata_answered(run: Run, flights: Path) -> None:
     assert run("sql", f"CREATE INDEX stats ON '{flights}' (delay)").code == 0
     ran = run("query", "SELECT count(*) FROM ev WHERE delay >= 20", "--table", f"ev={flights}")
@@ -91,6 +92,7 @@ def test_a_query_says_what_metadata_answered(run: Run, flights: Path) -> None:
     assert ran.err.rstrip().endswith("; answered from metadata: 4 of 4 files")
 
 
+@pytest.mark.slow
 def test_counts_of_the_past_use_the_indexes_where_they_are(
     delta: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def test_csv_is_read_as_it_was(run: Run) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_no_value_is_spelled_as_python_has_it(run: Run) -> None:
     """Lists of moments came out as `[datetime.datetime(2024, …)]`, which no other program reads."""
     select = """SELECT [TIMESTAMP '2024-02-29 01:02:03', NULL] AS moments, true AS yes, INTERVAL 36 HOUR AS span,
@@ -50,6 +51,7 @@ def test_no_value_is_spelled_as_python_has_it(run: Run) -> None:
     assert run("query", select).out.splitlines()[1].split() == values
 
 
+@pytest.mark.slow
 def test_intervals_are_those_of_the_engine(run: Run, flights: Path) -> None:
     """A month came out as `P30D`: DuckDB's client has no months."""
     select = """SELECT INTERVAL 1 MONTH AS i, [INTERVAL '1 month 2 days 00:00:01.5'] AS l, delay AS "i",
@@ -65,6 +67,7 @@ def test_intervals_are_those_of_the_engine(run: Run, flights: Path) -> None:
     assert run("query", "SELECT INTERVAL 1 MONTH AS i").out == "i\n1 month\n"
 
 
+@pytest.mark.slow
 def test_a_query_with_intervals_runs_once(run: Run, flights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     execute = pruner_duckdb.Connection.execute
@@ -86,6 +89,7 @@ def test_a_query_with_intervals_runs_once(run: Run, flights: Path, monkeypatch: 
     assert ran[-1].startswith("SELECT INTERVAL 1 DAY AS i")
 
 
+@pytest.mark.slow
 def test_a_scan_that_is_left_out_reads_no_file(run: Run, flights: Path) -> None:
     for statement in ("DESCRIBE flights", "SELECT * FROM flights WHERE 5 + 5 = 11"):
         told = run("query", statement, "--table", f"flights={flights}").err

@@ -24,6 +24,7 @@ def test_every_command_has_an_example() -> None:
     assert EXAMPLES.keys() == COMMANDS.keys()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("command", "example"), EVERY)
 def test_examples_are_understood(command: str, example: str) -> None:
     """Parsed, not run: an option that is not there, or an argument too many, is refused."""

@@ -33,6 +33,7 @@ def outputs(run: Run, table: object, column: str) -> str:
     return "\n".join((*printed, found.out, found.err))
 
 
+@pytest.mark.slow
 def test_a_parquet_table_has_files(run: Run, flights: Path) -> None:
     text = outputs(run, flights, "delay")
     assert not re.search(r"\bslices?\b|file group", text, re.IGNORECASE)

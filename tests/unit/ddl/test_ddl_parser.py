@@ -95,6 +95,7 @@ UNDERSTOOD = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("text", "meant"), UNDERSTOOD.items(), ids=UNDERSTOOD.keys())
 def test_a_statement_is_understood(text: str, meant: object) -> None:
     assert parse_statement(text) == meant
@@ -135,6 +136,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("text", "problem"), REFUSED.items(), ids=REFUSED.keys())
 def test_an_unreadable_statement_is_refused_with_the_position(text: str, problem: str) -> None:
     with pytest.raises(StatementError) as refused:

@@ -83,6 +83,7 @@ def marked(bound: BoundExpr) -> BoundExpr:
 CASES = [case for file in files("expr_*.txt") for case in cases(file)]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.place)
 def test_binding(case: Case) -> None:
     assert outcome(case.part, case.text) == case.behind("=>")

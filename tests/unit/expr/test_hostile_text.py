@@ -40,6 +40,7 @@ def refused(text: str, engine: Engine = "duckdb") -> str:
     return sentence
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("text", "part"),

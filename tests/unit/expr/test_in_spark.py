@@ -34,6 +34,7 @@ READ_BACK = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("form", READ_BACK, ids=lambda form: form.spark)
 def test_what_spark_reads_is_what_the_index_is_over(form: Form) -> None:
     assert form.spark is not None

@@ -62,6 +62,7 @@ def bound(
     return bind(parse_predicate(text, semantics), SCHEMA, semantics, strict=False)
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("moving", MOVING)
 def test_no_later_moment_comes_to_less(moving: str):
     rng = random.Random(f"{seed()} {moving}")
@@ -82,7 +83,7 @@ def test_no_later_moment_comes_to_less(moving: str):
                 assert low <= reached, f"{column} >= {moving}: now() is {taken}, told {told}, {zone}"
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("moving", MOVING)
 def test_no_earlier_moment_comes_to_more(moving: str):
     """Where it is known when the moment is taken at the latest."""

@@ -239,6 +239,7 @@ def test_any_words_mean_what_the_parser_makes_of_them(words: list[str], constant
     assert meant(sql.parse_predicate, text, semantics) == meant(sql._parse, text, semantics)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("dialect", "space"), list(product(DIALECTS, " \t\n\r\v\f")))
 def test_any_space_parts_words(dialect: str, space: str) -> None:
     semantics = Semantics.of(dialect)

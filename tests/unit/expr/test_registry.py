@@ -65,6 +65,7 @@ def test_a_name_means_one_function_to_an_engine() -> None:
     assert [name for name, count in shared.items() if count > 1] == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_every_engine_that_was_compared_has_a_way_to_call_it(row: Function) -> None:
     compared = {engine for each in (*row.evaluations, *row.preimages) for engine in each.compared}
@@ -73,6 +74,7 @@ def test_every_engine_that_was_compared_has_a_way_to_call_it(row: Function) -> N
         assert reached or (str(engine), row.name) in MADE_OF_BYTES, engine
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("row", "evaluation"), EVALUATIONS, ids=lambda each: getattr(each, "name", None))
 def test_templates_have_a_place_for_each_argument(row: Function, evaluation: Evaluation) -> None:
     count = len(evaluation.accepts)
@@ -87,17 +89,20 @@ def test_templates_have_a_place_for_each_argument(row: Function, evaluation: Eva
     assert bool(evaluation.wide) == ("wide" in named_places)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("row", "evaluation"), EVALUATIONS, ids=lambda each: getattr(each, "name", None))
 def test_rising_functions_say_for_which_arguments(row: Function, evaluation: Evaluation) -> None:
     assert bool(evaluation.rises) == bool(evaluation.in_order), row.name
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("row", "preimage"), PREIMAGES, ids=lambda each: getattr(each, "name", None))
 def test_a_preimage_says_of_each_engine_whether_it_was_compared(row: Function, preimage: Preimage) -> None:
     assert set(preimage.compared) | set(preimage.missing) == set(SqlEngine), row.name
     assert not set(preimage.compared) & set(preimage.missing)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_the_canonical_form_reads_its_own_names(row: Function) -> None:
     call = Call(row.name, (Column(("c",)),))

@@ -98,6 +98,7 @@ def lists_in(predicate: BoundExpr) -> list[InLeaf]:
     return [leaf for leaf in leaves(predicate) if isinstance(leaf, InLeaf)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", list(TYPES))
 @given(data=st.data(), exact=st.booleans())
 @settings(max_examples=examples(60), deadline=None)

@@ -87,7 +87,7 @@ def _values(rng: random.Random, type_: Any) -> list[list[Any]]:
     return [column(each, type_).to_pylist() for each in numbers]
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap", "bloom_filter"])
 @pytest.mark.parametrize("type_", [pa.int64(), pa.int16(), pa.decimal128(20, 0)], ids=str)
 @pytest.mark.parametrize("seed", range(4))

@@ -31,6 +31,7 @@ X = Field(("x",), pa.int64())
 DUCKDB = Semantics(engine="duckdb", zone="UTC")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 8192, 8195])
 @pytest.mark.parametrize("size", [32, 96])
 def test_turning_is_what_single_bits_say(count: int, size: int) -> None:
@@ -41,6 +42,7 @@ def test_turning_is_what_single_bits_say(count: int, size: int) -> None:
     assert not found[:, count:].any()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_holders_are_those_of_filters_that_stand_side_by_side(blocks: int) -> None:
     rng = np.random.default_rng(blocks)

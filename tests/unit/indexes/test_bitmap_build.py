@@ -108,7 +108,7 @@ def test_records_are_what_the_rows_say(
     _check(file, column)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("order", ["random", "sorted", "runs"])
 @pytest.mark.parametrize("distinct", [1, 3, 40, 70_000])
 @pytest.mark.parametrize("rows", [0, 1, 4097, 65_536, 65_537, 200_000])
@@ -129,6 +129,7 @@ def test_blobs_made_at_once_are_those_made_one_by_one(rows: int, distinct: int, 
     assert [len(blob) for blob in found] == [len(BitMap(rows).serialize()) for rows in expected]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("rows", "distinct", "run", "digest"),
     [

@@ -85,6 +85,7 @@ def test_one_column_in_several_parts_of_a_predicate(tmp_path: Path) -> None:
     assert [uri.rsplit("/", 1)[1] for uri in plan.files] == ["b.parquet"]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("where", "rows"),
     [
@@ -115,6 +116,7 @@ def test_the_animals_table(tmp_path: Path, where: str, rows: list[int]) -> None:
     assert plan.kept == (1 if rows else 0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", ["regionkey=1", "regionkey in (3, 1)"])
 def test_an_index_for_some_partitions(tmp_path: Path, where: str) -> None:
     """Examples, Creating index: `on …users (gender) where regionkey=1`, with users partitioned on regionkey."""

@@ -31,6 +31,7 @@ def _codes(rng: np.random.Generator, rows: int, distinct: int, order: str) -> np
     return codes.astype(np.uint16)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("order", ["random", "sorted", "runs"])
 @pytest.mark.parametrize("distinct", [1, 2, 9, 300, 20_000])
 def test_blobs_of_many_slices_are_those_of_each(distinct: int, order: str) -> None:
@@ -81,6 +82,7 @@ def _write(folder: Path) -> list[str]:
     return paths
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("at_once", [100, 1 << 20])
 def test_records_of_many_slices_are_those_of_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int

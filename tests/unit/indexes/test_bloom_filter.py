@@ -203,6 +203,7 @@ def _many_slices() -> list[list[int]]:
     return [rng.integers(0, 2**40, size).tolist() for size in sizes]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_stripes")
 def test_stripes_answer_as_whole_filters_do() -> None:
     slices = _many_slices()

@@ -83,6 +83,7 @@ CASES: list[tuple[pa.DataType, list[Any]]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("type_", "stored"), CASES, ids=lambda value: str(value) if isinstance(value, pa.DataType) else ""
 )

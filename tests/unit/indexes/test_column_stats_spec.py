@@ -77,6 +77,7 @@ def _leaf(kind: str, text: str) -> Leaf:
             return CompareLeaf(field, Operator(operator), _point(kind, rest))
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "row", rows("column_stats.txt", 9), ids=lambda row: f"{row.place} {' '.join(row.cells)}"
 )

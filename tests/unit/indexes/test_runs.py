@@ -25,6 +25,7 @@ def _bounds(layout: str, dtype: str) -> np.ndarray:
     return values.astype(dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float64"])
 @pytest.mark.parametrize("layout", ["ascending", "descending", "scattered", "steps", "constant"])
 def test_same_as_plain(layout: str, dtype: str) -> None:

@@ -86,7 +86,7 @@ def _keys(seed: int, count: int) -> pa.Table:
     return pa.table(columns)
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(72)
 @pytest.mark.parametrize("columns", [["id"], ["s"], ["id", "line"], ["s", "line", "day"]], ids="-".join)
 @pytest.mark.parametrize("count", [20, 3_000])
 def test_keys_are_where_a_join_finds_them(table: pruner.Table, columns: list[str], count: int) -> None:
@@ -99,6 +99,7 @@ def test_keys_are_where_a_join_finds_them(table: pruner.Table, columns: list[str
     assert any(row[-2] is not None for row in found)
 
 
+@pytest.mark.slow
 def test_few_files_are_read_where_indexes_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a record index over whole numbers none is; of text those that hold a key."""
     _write(tmp_path / "t", random.Random(7), range(FILES))

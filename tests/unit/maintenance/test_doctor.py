@@ -265,6 +265,7 @@ def test_files_about_which_engines_differ_in_a_store(table: Table, tmp_path: Pat
     assert otherwise.found.startswith(f"{place}/x is part of the table, ")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("one", "other", "told"),
     [

@@ -136,6 +136,7 @@ def test_a_sample_is_read_again_for_its_seconds_alone(
     assert len(taken) == times
 
 
+@pytest.mark.slow
 def test_too_large_an_index_is_refused_with_the_reason(events: pruner.Table) -> None:
     with pytest.raises(pruner.IndexDefinitionError) as refused:
         events.create_index("ids", on="id", using="bitmap")
@@ -162,6 +163,7 @@ def test_force_is_true_or_false(events: pruner.Table) -> None:
         events.create_index("ids", on="id", using="bitmap", options={"force": "maybe"})
 
 
+@pytest.mark.slow
 def test_an_index_that_exists_is_not_judged_again(events: pruner.Table) -> None:
     events.create_index("ids", on="id", using="bitmap", force=True)
     assert events.create_index("ids", on="id", using="bitmap", if_not_exists=True) is None
@@ -182,6 +184,7 @@ def test_files_that_cannot_be_read_are_the_builds_business(events: pruner.Table,
     assert len(result.failures) == 6
 
 
+@pytest.mark.slow
 def test_the_command_line(events: pruner.Table) -> None:
     runner = CliRunner()
     create = f"CREATE INDEX ids ON '{events.uri}' USING bitmap (id)"

@@ -63,6 +63,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pruner.Table:
     return opened
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "low", "high"),
     [

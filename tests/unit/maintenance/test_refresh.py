@@ -72,6 +72,7 @@ def stopped_build(table: pruner.Table, monkeypatch: pytest.MonkeyPatch, after: i
             table.refresh()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_batches")
 def test_many_batches_one_commit(root: Path) -> None:
     table = pruner.open_table(root)
@@ -87,6 +88,7 @@ def test_many_batches_one_commit(root: Path) -> None:
     assert_sharp(table, 10)
 
 
+@pytest.mark.slow
 def test_a_batch_ends_by_time_and_by_size(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pruner.open_table(root)
     table.create_index("i", on="x", build=False)
@@ -116,6 +118,7 @@ def pruner_kind(name: str) -> Any:
     return index_type(name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_batches")
 def test_what_a_build_had_finished_is_not_done_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pruner.open_table(root)
@@ -133,6 +136,7 @@ def test_what_a_build_had_finished_is_not_done_again(root: Path, monkeypatch: py
     assert_sharp(table, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_batches")
 def test_the_rest_is_built_after_what_was_left_is_taken_up(
     root: Path, monkeypatch: pytest.MonkeyPatch
@@ -147,6 +151,7 @@ def test_the_rest_is_built_after_what_was_left_is_taken_up(
     assert_sharp(table, 13)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_batches")
 def test_left_batches_are_judged_by_the_table_as_it_is_now(
     root: Path, monkeypatch: pytest.MonkeyPatch

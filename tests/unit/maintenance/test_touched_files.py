@@ -37,6 +37,7 @@ def kept(root: Path, condition: str) -> list[str]:
     return [Path(uri).name for uri in pruner.open_table(root).plan(condition).files]
 
 
+@pytest.mark.slow
 def test_hard_links_and_permissions_leave_all_slices_covered(root: Path, tmp_path: Path) -> None:
     (tmp_path / "backup").mkdir()
     for file in root.iterdir():
@@ -102,6 +103,7 @@ def test_what_a_dead_build_read_of_a_touched_file_is_read_again(
     assert kept(root, "x = 6") == [file.name]
 
 
+@pytest.mark.slow
 def test_r4_a_file_that_is_touched_while_it_is_read_is_left_out(root: Path) -> None:
     """R4: plans know it again, but what was read of it may have been something else."""
     table = pruner.open_table(root)

@@ -80,6 +80,7 @@ def _is_joined(snapshot: np.ndarray, batch: np.ndarray) -> None:
     assert locate(_from_words(snapshot), _from_words(batch)).tolist() == expected
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("count", [4095, 4096, 9000])
 @pytest.mark.parametrize("changes", [0, 1, 40, 3000])
 def test_batches_are_found_after_changes_anywhere(count: int, changes: int) -> None:
@@ -96,6 +97,7 @@ def test_batches_are_found_after_changes_anywhere(count: int, changes: int) -> N
     _is_joined(moved, batch)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("gap", [1, 255, 256, 257, 5000])
 def test_batches_are_found_around_gaps(gap: int) -> None:
     snapshot = _keys(10_000)
@@ -133,6 +135,7 @@ def test_keys_are_aligned_where_they_are_in_order() -> None:
     assert backwards is None or np.count_nonzero(backwards >= 0) <= 1
 
 
+@pytest.mark.slow
 def test_of_equal_rows_in_a_large_batch_the_first_counts() -> None:
     snapshot = _keys(6000)
     _is_joined(snapshot, np.concatenate([snapshot[500:501], snapshot]))

@@ -34,6 +34,7 @@ def test_it_opens_with_all_its_coverage(table: pruner.Table) -> None:
     assert table.refresh(dry_run=True).files == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("predicate", "kept"),
     [

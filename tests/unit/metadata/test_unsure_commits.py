@@ -41,6 +41,7 @@ def test_a_commit_stands_when_a_vacuum_took_the_entry_before_it(store: Store) ->
     assert MetadataTable.open(store).state().definition("mine") is not None
 
 
+@pytest.mark.sampled(3)
 def test_a_commit_of_which_nothing_is_left_to_see_is_unknown(store: Store) -> None:
     class Slow:
         def __getattr__(self, name: str) -> object:
@@ -132,6 +133,7 @@ def test_a_listing_of_two_moments_is_no_proof_that_the_entry_before_is_anothers(
     assert MetadataTable.open(store).state().version == 6
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("unseen", [{2}, {2, 3}])
 def test_a_listing_with_a_gap_is_no_damage(store: Store, unseen: set[int]) -> None:
     """`verify` reads a log to which others add meanwhile."""

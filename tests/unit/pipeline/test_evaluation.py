@@ -99,6 +99,7 @@ def test_values_inside_the_domain(text: str, value: Any, expected: Any) -> None:
     assert found.values.to_pylist() == [expected, None]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("text", "value"), OUTSIDE)
 def test_nobody_agrees_about_values_outside(text: str, value: Any) -> None:
     assert made(text, value) == Evaluated(None, ())
@@ -144,6 +145,7 @@ def test_one_statement_serves_slice_after_slice() -> None:
     assert evaluate(form, {("n",): pa.chunked_array([pa.array([9], pa.int64())])}).values == pa.array([1])
 
 
+@pytest.mark.slow
 def test_a_statement_that_fails_leaves_the_next_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     from pruner.pipeline import evaluation
 

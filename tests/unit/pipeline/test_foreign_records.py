@@ -91,6 +91,7 @@ def test_an_index_type_that_is_right_covers_all(opened: Opened) -> None:
     assert (built.indexed, built.failures) == (3, ())
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("code", "reason"),
     [

@@ -61,6 +61,7 @@ def test_bitmaps_count_the_rows_of_a_value_beside_a_partition(days: pruner.Table
     assert days.plan("city <> 'a' OR city IS NULL").count().value == 30
 
 
+@pytest.mark.slow
 def test_what_is_not_proved_is_left_to_be_read(days: pruner.Table) -> None:
     answer = days.plan("x >= 15").count()
     assert (answer.value, _rest(answer)) == (40, ["day=2024-01-01/part-1.parquet"])
@@ -112,6 +113,7 @@ def test_nulls_and_nan_are_no_values(tmp_path: Path) -> None:
     assert _rest(table.plan("n > 0", semantics=SEMANTICS).count()) == ["b.parquet"]
 
 
+@pytest.mark.slow
 def test_a_null_is_no_match_of_a_condition_nor_of_its_negation(tmp_path: Path) -> None:
     table = _table(tmp_path, a={"x": [1, 2, None]}, b={"x": [1, 2, 3]})
     table.create_index("stats", on="x")
@@ -244,6 +246,7 @@ def test_rows_without_a_value_do_not_hold_a_threshold_up(tmp_path: Path) -> None
     assert [Path(file).name for file in both.files] == ["a.parquet", "c.parquet"]
 
 
+@pytest.mark.slow
 def test_the_first_rows_of_each_value_are_in_few_files(tmp_path: Path) -> None:
     table = _table(
         tmp_path,
@@ -276,6 +279,7 @@ def test_the_first_rows_of_each_value_are_in_few_files(tmp_path: Path) -> None:
     assert left("g", 1, where="x < 9") == "abc"
 
 
+@pytest.mark.slow
 def test_the_first_rows_of_each_combination_of_values_are_in_few_files(tmp_path: Path) -> None:
     table = _table(
         tmp_path,
@@ -305,6 +309,7 @@ def test_the_first_rows_of_each_combination_of_values_are_in_few_files(tmp_path:
     assert left("g", "i", "h") == "abcd"
 
 
+@pytest.mark.slow
 def test_the_first_values_are_in_few_files(tmp_path: Path) -> None:
     table = _table(
         tmp_path,
@@ -435,6 +440,7 @@ def test_a_value_in_a_path_is_that_of_the_rows_where_files_have_it_as_well(tmp_p
     assert len(table.plan("true").max("g").files) == 3
 
 
+@pytest.mark.slow
 def test_rows_are_counted_by_several_columns(tmp_path: Path) -> None:
     root = tmp_path / "t"
     for number, day in enumerate(("2024-01-01", "2024-01-01", "2024-01-02")):

@@ -176,6 +176,7 @@ def test_plans_after_changes_are_those_of_a_new_process(
     assert reloaded_after_refresh <= refreshed // 2, (reloaded_after_refresh, refreshed)
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_for_a_few_new_files(tmp_path: Path) -> None:
     root = tmp_path / "t"
     tree(root)
@@ -210,6 +211,7 @@ def test_nothing_is_loaded_for_a_few_new_files(tmp_path: Path) -> None:
         assert [step.uncovered for step in plan.steps] == [0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("indexed", [False, True])
 def test_what_no_value_makes_true_keeps_no_new_file(tmp_path: Path, indexed: bool) -> None:
     root = tmp_path / "t"

@@ -187,6 +187,7 @@ def test_values_outside_the_agreed_domain_keep_their_file(tmp_path: Path) -> Non
     assert any("capitals says nothing of 1 file:" in each for each in plan.fallbacks), plan.fallbacks
 
 
+@pytest.mark.slow
 def test_the_domain_is_checked_at_every_node(tmp_path: Path) -> None:
     """The sum fits and what is added does not; the date fits and the moment it is of does not."""
     write(tmp_path / "t", 0, big=pa.array([2**31 - 1, 0, 0, 0], pa.int32()))
@@ -200,6 +201,7 @@ def test_the_domain_is_checked_at_every_node(tmp_path: Path) -> None:
     assert hours(table.plan("length(upper(city)) = 7")) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "moment",
     [datetime.datetime(1582, 10, 4, 12), datetime.datetime(1899, 12, 31, 23, 59, 59, 999999)],
@@ -327,6 +329,7 @@ def test_a_definition_of_another_registry_is_not_used(
     assert "version 2 of the registry" in (fresh.status().indexes[0].note or "")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("expression", "words"),
     [

@@ -80,6 +80,7 @@ def test_functions_of_the_column_ask_it_as_well(daily: pruner.Table) -> None:
     assert kept(daily, "year(ts) = 2023") == []
 
 
+@pytest.mark.slow
 def test_integers_and_text(daily: pruner.Table) -> None:
     daily.create_index("more", on="id * 2 + 1", using="bitmap")
     daily.create_index("start", on="left(city, 3)", using="bitmap")
@@ -250,6 +251,7 @@ def test_no_row_is_lost(mixed: pruner.Table, zone: str) -> None:
     assert went >= 0.8 * could, (went, could)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("expression", [f"big + {2**63 - 1}", f"(big + {2**62}) * 2"])
 @pytest.mark.parametrize("using", ["column_stats", "bitmap", "bloom_filter"])
 def test_found_results_that_cannot_be_recorded_prove_nothing(

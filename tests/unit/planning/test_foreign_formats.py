@@ -102,6 +102,7 @@ def test_a_format_that_is_right_prunes(opened: Opened) -> None:
     assert table.status().hudi_indexes == {"odd_index": "used"}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "code",
     [
@@ -167,6 +168,7 @@ def test_a_listing_that_fails_is_one_sentence(opened: Opened, root: Path, code: 
     assert "\n" not in str(met.value)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("member", ["identity", "doubts", "confirm", "believed", "look_again", "saved"])
 def test_whatever_else_fails_is_one_sentence(opened: Opened, root: Path, member: str) -> None:
     table = opened(f"def fails(self, *_):\n    raise KeyError('lost')\nSource.{member} = fails")
@@ -187,6 +189,7 @@ def test_a_property_that_fails_is_one_sentence(opened: Opened, root: Path) -> No
         _ = source.write_once
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "again", ["b.parquet", "./b.parquet", "sub/../b.parquet", ".//b.parquet", "sub//../b.parquet"]
 )

@@ -86,6 +86,7 @@ def test_coverage_is_what_was_indexed(partial: pruner.Table) -> None:
     assert (step.index, step.uncovered, step.dropped) == ("city_idx", 8, 6)
 
 
+@pytest.mark.slow
 def test_new_files_and_folders_are_indexed_by_the_same_rule(tmp_path: Path) -> None:
     for region in ("de", "uk"):
         add(tmp_path / "t", region, 0)

@@ -21,6 +21,7 @@ def test_an_unknown_zone_is_reported(tmp_path: Path, zone: str | None, known: bo
     assert any("no time zone 'Mars/Olympus' is known here" in note for note in plan.fallbacks) is not known
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 def test_a_column_that_an_engine_fills_in_where_a_file_lacks_it(tmp_path: Path, using: str) -> None:
     """The file without `y` stays whatever is asked; the others are dropped by what is known of them."""

@@ -13,6 +13,7 @@ from tests.support.parquet.tables import write_file
 from tests.unit.service.conftest import running
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("place", ["t", "t/k=1"])
 def test_d8_nothing_is_planned_over_another_formats_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, place: str

@@ -132,7 +132,7 @@ def _shown(rows: pa.Table) -> list[str]:
     return sorted(map(repr, rows.to_pylist()))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("text", "kept"), FILTERS)
 def test_pyiceberg_reads_the_files_that_indexes_leave(catalog: Any, lake: Path, text: str, kept: int) -> None:
     """Its rows are those that it finds in all files."""
@@ -162,6 +162,7 @@ def test_all_rows_with_the_values_of_folders(catalog: Any) -> None:
     }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("condition", "selected", "lacking"),
     [
@@ -276,6 +277,7 @@ def test_pages_name_each_file_once(catalog: Any, monkeypatch: pytest.MonkeyPatch
     assert len(found) == len(set(found)) == 12
 
 
+@pytest.mark.slow
 def test_pages_stay_whole_where_an_index_is_dropped_in_between(
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -490,7 +492,7 @@ def test_no_file_is_lost_that_a_client_may_match(
     assert kept >= {f"{at:02}" for at in matching}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "text", ["i = 3", "i > 1", "s = 'ab'", "d < DATE '1970-01-01'", "i IN (1, 4)", "x < -1"]
 )

@@ -89,6 +89,7 @@ def _advised(folder: Path, log: Path, *more: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.slow
 def test_the_advisor_judges_what_clients_asked(url: str, folder: Path, tmp_path: Path) -> None:
     """Constants and all, as often as it was asked; pages and repeated answers count once."""
     needle = {"type": "and", "left": {"type": "gt-eq", "term": "day", "value": 100}}
@@ -114,6 +115,7 @@ def test_the_advisor_judges_what_clients_asked(url: str, folder: Path, tmp_path:
     assert any("with which constants: account; 5 of 12 files read" in note for note in advice["notes"])
 
 
+@pytest.mark.slow
 def test_a_log_of_one_line_is_no_profile(url: str, folder: Path, tmp_path: Path) -> None:
     _sent(url, "plan", {"filter": {"type": "eq", "term": "day", "value": 7}})
     (found,) = _lines(url)
@@ -140,6 +142,7 @@ REFUSED: list[Any] = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("content", REFUSED)
 def test_reports_that_are_none_are_refused(url: str, content: Any) -> None:
     answer = _sent(url, "metrics", content)
@@ -153,6 +156,7 @@ def test_reports_of_commits_are_taken_and_tell_nothing(url: str) -> None:
     assert _lines(url) == []
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_bounded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the size of one filter, and of all."""
     many = {"type": "in", "term": "day", "values": list(range(20_000))}
@@ -200,6 +204,7 @@ def _config(folder: Path, more: str = "") -> Path:
     return config
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("more", "token", "why"),
     [

@@ -44,6 +44,7 @@ def _filter(count: int) -> dict[str, Any]:
     return {"type": "in", "term": "id", "values": list(range(10**6, 10**6 + count))}
 
 
+@pytest.mark.slow
 def test_a_long_filter_makes_no_endless_answer(url: str) -> None:
     """Each task has the filter: 3 MB for each of the 60 files would be 180 MB. Each file is named once all the same."""
     for count in (50_000, 400_000):
@@ -97,6 +98,7 @@ def _received(connection: socket.socket) -> int:
         found += len(part)
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_reads_is_thrown_away(config: Path) -> None:
     """The connection ends, and its memory with it; one who reads meanwhile gets everything."""
     limits = Limits(read_seconds=0.5, body_seconds=PATIENCE, plan_seconds=PATIENCE, wait_seconds=PATIENCE)
@@ -121,6 +123,7 @@ def _is_open(url: str, connection: socket.socket) -> bool:
     return "01" in states
 
 
+@pytest.mark.slow
 def test_a_slow_reader_gets_its_answer(config: Path) -> None:
     """As long as it goes on reading."""
     limits = Limits(
@@ -170,6 +173,7 @@ def test_reports_of_too_much_do_not_break_what_is_told(url: str) -> None:
     assert json.loads(line)["files_read"] == 4 * (2**63 - 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [10_000, 100_000, 1_000_000])
 def test_heads_are_bounded(config: Path, size: int) -> None:
     """A head of any size is answered or cut off, and the service goes on."""

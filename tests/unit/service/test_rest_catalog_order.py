@@ -83,6 +83,7 @@ def test_numbers_of_rows_are_those_of_the_files_whatever_the_log_says(
         assert _told([url]) == _expected(place, 0)
 
 
+@pytest.mark.slow
 def test_pages_of_one_who_followed_the_log_and_one_who_read_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +103,7 @@ def test_pages_of_one_who_followed_the_log_and_one_who_read_a_checkpoint(
             assert len(_expected(place, 40)) < len(_expected(place, 0))
 
 
+@pytest.mark.slow
 def test_rows_are_counted_anew_where_a_table_is_opened_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

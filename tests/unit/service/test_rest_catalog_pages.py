@@ -165,6 +165,7 @@ def test_the_token_says_which_filter_not_the_plan(client: Client) -> None:
     assert client.rest(page) == _files(0, 7)
 
 
+@pytest.mark.slow
 def test_the_table_changes_between_pages(place: Path, client: Client) -> None:
     """Pages of the first plan are of its own snapshot; those of the next one are not."""
     first = client.ask("plan", filter=FROM_40)
@@ -180,6 +181,7 @@ def test_the_table_changes_between_pages(place: Path, client: Client) -> None:
     assert client.rest(first) == _files(4, 11)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("planned_again", [False, True])
 def test_an_index_goes_and_comes_between_pages(place: Path, client: Client, planned_again: bool) -> None:
     """Whether or not another plan saw the index go: each file that matches is named once."""
@@ -206,6 +208,7 @@ def test_an_index_that_is_refreshed_between_pages(place: Path, client: Client) -
     assert set(_files(4, 11)) <= set(client.rest(first)) <= set(_files(4, 12))
 
 
+@pytest.mark.slow
 def test_tables_of_equal_snapshot_ids_do_not_share_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +264,7 @@ def test_what_is_kept_is_bounded() -> None:
     assert [question.state for question, _ in known._kept.sizes()] == list(range(5, 10))
 
 
+@pytest.mark.slow
 def test_pages_of_an_iceberg_table_that_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plans: list[str]
 ) -> None:
@@ -304,6 +308,7 @@ def test_pages_of_an_iceberg_table_that_changes(
             wanted = newest
 
 
+@pytest.mark.slow
 def test_pages_of_an_incremental_scan_are_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plans: list[str]
 ) -> None:
@@ -368,6 +373,7 @@ def _assert_counts(client: Client, place: Path) -> None:
     assert named == len(list(place.glob("*.parquet")))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 def test_footers_are_read_of_files_that_no_index_knows(
     tmp_path: Path, footers: list[str], using: str

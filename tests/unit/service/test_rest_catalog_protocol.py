@@ -138,7 +138,7 @@ def test_what_the_catalog_has(lake: Lake) -> None:
         assert (lake.ask("HEAD", place).status_code, lake.ask("HEAD", place).content) == (204, b"")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("agent", ["iceberg-java", "PyIceberg/0.12.0"])
 @pytest.mark.parametrize("table", ["tree", "grown", "empty"])
 def test_tables_and_plans(lake: Lake, monkeypatch: pytest.MonkeyPatch, table: str, agent: str) -> None:
@@ -199,6 +199,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("method", "path", "options", "status", "kind"), REFUSED, ids=[str(at) for at in range(len(REFUSED))]
 )
@@ -416,6 +417,7 @@ def test_many_plans_are_planned_and_forgotten(lake: Lake, monkeypatch: pytest.Mo
         assert set(answers) == {200, 404}
 
 
+@pytest.mark.slow
 def test_a_filter_too_large_to_be_sent_back_is_refused(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rather than that the second page cannot be asked for."""
     monkeypatch.setattr(tasks, "PAGE", 2)
@@ -446,6 +448,7 @@ def test_a_page_token_that_unpacks_to_too_much_is_refused(lake: Lake) -> None:
     assert answer.status_code == 400
 
 
+@pytest.mark.slow
 def test_slow_clients_do_not_keep_others_waiting(lake: Lake) -> None:
     """Bodies that never end take no place for longer than a body may take; meanwhile others are served."""
     limits = Limits(body_seconds=0.2, concurrent=4, wait_seconds=PATIENCE, plan_seconds=PATIENCE)
@@ -523,6 +526,7 @@ def test_a_client_that_plans_by_itself_finds_the_manifests(lake: Lake) -> None:
         stored.unlink()
 
 
+@pytest.mark.slow
 def test_stock_clients_still_read_every_row(lake: Lake) -> None:
     catalog = load_catalog("lake", type="rest", uri=lake.url)
     assert catalog.load_table("web.tree").scan().count() == 40

@@ -28,7 +28,7 @@ def _dropped(answer: dict[str, Any]) -> list[int]:
     return np.flatnonzero(np.unpackbits(bits, count=answer["total"], bitorder="little")).tolist()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("predicate", "kept"),
     [

@@ -120,6 +120,7 @@ def test_the_first_place_that_has_credentials_counts(
         open_table("t", storage_options=options).plan("x = 1")
 
 
+@pytest.mark.slow
 def test_options_of_a_call_replace_those_of_the_file_key_by_key(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, endpoint: str
 ) -> None:

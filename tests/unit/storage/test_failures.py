@@ -10,6 +10,7 @@ from pruner.storage.opening import open_store
 from tests.unit.metadata.s3_server import serve
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("status", "code", "sentence"),
     [

@@ -100,6 +100,7 @@ def test_a_file_more_costs_no_request_and_one_less_or_another_costs_one(lake: La
         assert Counter(lake.requests())["GET lake/t.pruner/files"] == 1 + batches_read
 
 
+@pytest.mark.slow
 def test_a_plan_that_may_be_older_asks_nothing(lake: Lake) -> None:
     table = pruner.open_table(TABLE, storage_options=lake.options, max_staleness=60)
     assert table.plan("x = 3").kept == 1

@@ -192,6 +192,7 @@ def parquet(file: Path, values: list[int]) -> bytes:
     return file.read_bytes()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("written_first", [0, 4, 100], ids=["nothing", "the magic", "a part"])
 def test_a_file_that_is_still_being_written_is_read_when_it_is_done(
     tmp_path: Path, written_first: int

@@ -68,6 +68,7 @@ def lake(tmp_path: Path, medium: Medium) -> Lake:
     return Lake(medium, tmp_path / "lake" if medium == "disk" else tmp_path)
 
 
+@pytest.mark.sampled(2)
 @KINDS
 @MEDIA
 def test_d8_no_folder_of_another_formats_table_is_opened(lake: Lake, kind: str):
@@ -87,6 +88,7 @@ def test_d8_no_folder_of_another_formats_table_is_opened(lake: Lake, kind: str):
         assert lake.refusal(f"t/{folder}/") == told
 
 
+@pytest.mark.sampled(4)
 @KINDS
 @MEDIA
 @pytest.mark.parametrize("files", [None, "immutable"])
@@ -98,6 +100,7 @@ def test_d8_a_folder_that_holds_one_is_not_opened(lake: Lake, kind: str, files: 
     assert lake.open("k=1").plan("x = 1").kept == 1
 
 
+@pytest.mark.sampled(2)
 @KINDS
 @MEDIA
 def test_d8_each_of_several_roots_is_looked_at(lake: Lake, kind: str):
@@ -108,6 +111,7 @@ def test_d8_each_of_several_roots_is_looked_at(lake: Lake, kind: str):
     assert f"{lake.place('t')} is " in lake.refusal("plain", "t")
 
 
+@pytest.mark.sampled(4)
 @KINDS
 @MEDIA
 @pytest.mark.parametrize("files", [None, "immutable"])
@@ -127,6 +131,7 @@ def test_r8_a_table_that_becomes_another_formats_is_refused_at_the_next_look(
         opened.refresh()
 
 
+@pytest.mark.sampled(4)
 @KINDS
 @MEDIA
 @pytest.mark.parametrize("quiet", [False, True])
@@ -152,6 +157,7 @@ def test_r8_a_folder_whose_parent_becomes_another_formats_is_refused(
         opened.plan("id = 1")
 
 
+@pytest.mark.sampled(6)
 @MEDIA
 @pytest.mark.parametrize(
     "files",
@@ -247,6 +253,7 @@ def test_r8_a_hive_table_that_becomes_acid_is_refused_at_the_next_look(lake: Lak
         opened.refresh()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("files", [None, "immutable"])
 @pytest.mark.parametrize("kind", [*FOREIGN_TABLES, "hudi", "acid"])
 def test_d8_no_link_to_a_file_of_another_formats_table_is_read(tmp_path: Path, kind: str, files: str | None):

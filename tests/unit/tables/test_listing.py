@@ -129,6 +129,7 @@ def test_stores_without_tags_have_seconds_only():
     assert lister.young(("a.parquet", 1, "tag"), now) == 0
 
 
+@pytest.mark.slow
 def test_a_walk_of_many_files_is_fast(tmp_path: Path):
     source = write_file(tmp_path / "k=0" / "0.parquet")
     for position in range(1, 5000):

@@ -39,6 +39,7 @@ def _write(root: Path, kinds: str, zone: str | None) -> pruner.Table:
     return pruner.open_table(str(root))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 @pytest.mark.parametrize(
     ("kinds", "zone", "dialect", "kept"),
@@ -86,6 +87,7 @@ def test_int96_beside_instants_is_one_for_spark_alone(tmp_path: Path, kinds: str
         assert (plan.kept, "INT96" in str(plan.fallbacks)) == (3, True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("kinds", "zone", "spark_keeps"), [("iui", None, 3), ("ici", "UTC", 1)])
 def test_int96_beside_a_wall_clock_is_one_for_duckdb(
     tmp_path: Path, kinds: str, zone: str | None, spark_keeps: int

@@ -87,7 +87,7 @@ def _source(root: Path, mode: str) -> ParquetSource:
     return ParquetSource([str(root)], immutable="immutable" in mode, feed=feed)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("mode", "odd"), [("immutable", False), ("immutable", True), ("feed", False), ("immutable, feed", True)]
 )

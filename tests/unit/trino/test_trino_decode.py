@@ -134,6 +134,7 @@ def outcome(predicate: str) -> tuple[str, str]:
     return show(marked(decoded), 1000), describe(bound_marked(bound), 1000)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.place} {case.text[:60]}")
 def test_a_predicate_of_trino_comes_to(case: Case) -> None:
     assert outcome(case.text) == (case.behind("=>"), case.behind("->"))

@@ -26,6 +26,7 @@ def decoded(text: str) -> Expr:
     return Expressions(COLUMNS).predicate(node)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

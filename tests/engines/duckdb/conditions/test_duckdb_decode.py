@@ -130,6 +130,7 @@ def decoded(shadow: Shadow, condition: str, *, keep_form: bool) -> Expr:
     return scan_predicates(plans)[table]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("condition", EXACT)
 def test_conditions_come_out_exactly(shadow: Shadow, condition: str) -> None:
     found = [decoded(shadow, condition, keep_form=keep) for keep in (False, True)]

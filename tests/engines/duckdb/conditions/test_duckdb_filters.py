@@ -42,7 +42,7 @@ def full(flights: Path) -> duckdb.DuckDBPyConnection:
     return oracle({"flights": flights})
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("statement", "conditions", "kept"),
     [
@@ -121,7 +121,7 @@ def test_what_is_not_plain_text_is_applied_to_the_rows(pruned: pruner_duckdb.Con
     assert twice.filter("id = 70").columns == plain.filter("id = 1").columns
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize(
     "condition",
     [
@@ -244,6 +244,7 @@ def test_a_condition_does_not_mean_variables_of_the_statement(pruned: pruner_duc
         assert found.filter("id IN (SELECT id FROM numbers)").fetchall() == []
 
 
+@pytest.mark.slow
 def test_two_texts_that_are_no_expression_and_statement() -> None:
     parse = Shadow().parse
     for condition in ("a = 1) OR (true", "a = $1", "a = 1, true", "FROM t", "SELECT 1", "true LIMIT 1", ""):
@@ -257,6 +258,7 @@ def test_two_texts_that_are_no_expression_and_statement() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_filtered_relation_sees_later_files_and_the_session_of_its_run(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "t", {f"a{n}.parquet": f"SELECT {n} AS id" for n in range(4)})

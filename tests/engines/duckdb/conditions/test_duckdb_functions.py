@@ -98,7 +98,7 @@ KEPT_BEFORE_2 = {"(day, id) IN (('2024-01-02', 77), ('2024-01-12', 590::HUGEINT)
 
 
 @pytest.mark.rewriting
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("condition", KEPT)
 def test_conditions_over_functions_prune(flights, condition: str):
     con, plain = flights
@@ -109,6 +109,7 @@ def test_conditions_over_functions_prune(flights, condition: str):
     assert scan.kept == (KEPT | KEPT_BEFORE_2 if BEFORE_2 else KEPT)[condition]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("listed", ["[5, 77]", "[5, 98]", "[6, 599]", "?"])
 def test_statements_that_differ_in_listed_numbers_have_plans_of_their_own(flights, listed: str):
@@ -186,6 +187,7 @@ def test_moments_that_move_prune_from_both_ends(days: Path, condition: str):
 WINDOW = "SELECT age FROM events WHERE seen BETWEEN now() - INTERVAL 100 HOUR AND now() - INTERVAL 60 HOUR ORDER BY age"
 
 
+@pytest.mark.slow
 def test_windows_of_views_and_prepared_statements(days: Path):
     con = pruner_duckdb.connect({"events": str(days)})
     con.execute(f"CREATE VIEW lately AS {WINDOW}")
@@ -200,6 +202,7 @@ def test_windows_of_views_and_prepared_statements(days: Path):
     con.rollback()
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_what_may_run_later_has_no_latest_moment(days: Path):
     """A relation, also where the same text was run and remembered before, and what writes rows."""

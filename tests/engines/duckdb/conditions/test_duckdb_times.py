@@ -110,7 +110,7 @@ OF_ALL = [
 INDEXES = [["column_stats"], ["bitmap", "bloom_filter", "column_stats"]]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("indexes", INDEXES, ids=len)
 @pytest.mark.parametrize(
     ("writer", "cases"),
@@ -148,6 +148,7 @@ def test_files_that_may_hold_a_row_are_read_and_no_others(
                 assert found == counted.fetchall(), where
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap", "bloom_filter"])
 def test_times_that_are_adjusted_to_utc_keep_every_file_and_say_so(tmp_path: Path, using: str) -> None:
     """DuckDB makes TIMETZ of them: offsets take part in its order, and those of texts are the session's."""
@@ -179,6 +180,7 @@ def test_numbers_outside_a_day_keep_their_file(tmp_path: Path) -> None:
     assert [table.plan(where).kept for where in ("x = '01:00'", "x = '02:00'", "x > '12:00'")] == [2, 3, 2]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dialect", ["spark", "trino"])
 def test_engines_without_these_types_keep_every_file_and_say_so(tmp_path: Path, dialect: str) -> None:
     table = pruner.open_table(str(write(tmp_path / "t", by_pyarrow)))
@@ -215,6 +217,7 @@ _MOMENTS: dict[Operator, Callable[[Any, Any], bool]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["polars", "pyarrow"])
 def test_expressions_of_python_engines_lose_no_row_whatever_the_unit(tmp_path: Path, engine: str) -> None:
     root, rng = write(tmp_path / "t", by_pyarrow), random.Random(7)
@@ -252,6 +255,7 @@ def test_expressions_of_python_engines_lose_no_row_whatever_the_unit(tmp_path: P
     assert dropped > 200
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("where", "value", "kept"),
     [

@@ -37,7 +37,7 @@ WRITTEN = [form for form in FORMS if form.duckdb is not None]
 """The forms that DuckDB has."""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("zone", ["UTC", None])
 @pytest.mark.parametrize("form", WRITTEN, ids=lambda form: form.duckdb)
 def test_duckdb_makes_what_is_recorded(form: Form, zone: str | None) -> None:
@@ -50,6 +50,7 @@ def test_duckdb_makes_what_is_recorded(form: Form, zone: str | None) -> None:
     assert [comparable(value) for (value,) in found[: len(expected)]] == expected
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("form", WRITTEN, ids=lambda form: form.duckdb)
 def test_only_rows_that_say_so_make_a_value_of_nulls(form: Form) -> None:
     """A file without the columns has NULL in each: an index that looked at nothing must not take the value for NULL."""
@@ -77,6 +78,7 @@ def form_of(text: str, dialect: str) -> str:
     return canonical(expression, lambda column: Field(column.path, TYPES[column.path[0]]), dialect).text
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.duckdb or form.spark or form.trino)
 def test_spellings_of_all_engines_come_to_one_form(form: Form) -> None:
     spelled = {dialect: getattr(form, dialect) for dialect in ("duckdb", "spark", "trino")}

@@ -72,7 +72,7 @@ RUNS: dict[str, Callable[[pruner_duckdb.Connection, str], list[tuple[int]]]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("max_staleness", [0, 3600])
 @pytest.mark.parametrize("run", RUNS)
 def test_a_file_that_vanished_is_met_by_planning_again(

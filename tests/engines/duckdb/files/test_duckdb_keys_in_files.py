@@ -102,6 +102,7 @@ def test_each_row_shows_the_folders_value(tmp_path: Path, kind: str, place: str,
         assert _answer(connection, statement) == _answer(judge, statement), statement
 
 
+@pytest.mark.slow
 def test_they_are_one_native_scan_unless_one_such_file_is_left(tmp_path: Path) -> None:
     root = _tree(tmp_path / "t", KINDS["another value"], "last")
     table = pruner.open_table(str(root))
@@ -115,6 +116,7 @@ def test_they_are_one_native_scan_unless_one_such_file_is_left(tmp_path: Path) -
     assert [scan.kept for scan in connection.last_plans][-1] == 1
 
 
+@pytest.mark.slow
 def test_a_key_that_differs_by_case_from_the_files_column(tmp_path: Path) -> None:
     root = _tree(tmp_path / "t", KINDS["another value"], "between", key="Part")
     table = pruner.open_table(str(root))

@@ -99,7 +99,7 @@ def connection(lake: Path) -> Iterator[pruner_duckdb.Connection]:
 
 
 @pytest.mark.rewriting
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("case", range(len(CASES)), ids=map(str, CASES))
 def test_types_and_nulls_are_those_of_the_union_by_name(
     lake: Path, connection: pruner_duckdb.Connection, case: int

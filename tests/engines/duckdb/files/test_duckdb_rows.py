@@ -71,7 +71,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Three:
     return Three(tmp_path_factory.mktemp("rows") / "t")
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_results_are_those_of_whole_files(
     three: Three, monkeypatch: pytest.MonkeyPatch, statement: str
@@ -87,6 +87,7 @@ def test_results_are_those_of_whole_files(
     assert ("file_row_number" in str(shown)) != is_native()
 
 
+@pytest.mark.sampled(2)
 def test_positions_are_given_only_for_few_rows_of_few_big_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

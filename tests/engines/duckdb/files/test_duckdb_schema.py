@@ -46,7 +46,7 @@ EVOLVED = {
 }
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("sql", EVOLVED)
 def test_names_and_types_are_those_of_the_whole_table(evolved: Path, sql: str) -> None:
     pruned = pruner_duckdb.connect({"t": indexed(evolved)})
@@ -140,7 +140,7 @@ def test_partition_values_are_those_of_the_snapshot(tmp_path: Path) -> None:
         assert pruned.last_plans[-1].kept == 1
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("values", "data_type", "condition", "kept"),
     [
@@ -184,7 +184,7 @@ def many_files(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     return Compared(pruner_duckdb.connect({"t": indexed(root)}), oracle({"t": root}))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("columns", ["n, k", "count(*), max(k)", "*", "t.k", "sum(n)"])
 def test_partition_values_of_many_files(many_files: Compared, columns: str) -> None:
     """Above a number of files the values are read beside the scan instead of from a constant list."""
@@ -194,7 +194,7 @@ def test_partition_values_of_many_files(many_files: Compared, columns: str) -> N
     assert compared.kept(f"SELECT {columns} FROM t WHERE n < 80 AND k <> 'v3'") == (64,)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     "folders",
     [

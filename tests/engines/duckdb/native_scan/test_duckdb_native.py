@@ -241,6 +241,7 @@ def test_a_folder_that_says_null_means_what_duckdb_makes_of_it(
         assert (found.types, found.fetchall()) == (expected.types, expected.fetchall())
 
 
+@pytest.mark.slow
 def test_names_of_files_that_duckdb_takes_for_folders(tmp_path: Path) -> None:
     root = write_tree(
         tmp_path / "t",
@@ -251,6 +252,7 @@ def test_names_of_files_that_duckdb_takes_for_folders(tmp_path: Path) -> None:
     assert pruned.execute("SELECT n FROM t WHERE z = 6").fetchall() == [(2,)]
 
 
+@pytest.mark.slow
 def test_a_decimal_that_duckdb_reads_as_double(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     for number in (1, 2):

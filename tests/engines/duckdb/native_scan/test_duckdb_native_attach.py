@@ -26,6 +26,7 @@ pytestmark = NEEDS_EXTENSION
 UNSIGNED: dict[str, Any] = {"allow_unsigned_extensions": "true"}
 
 
+@pytest.mark.slow
 def test_a_connection_that_allows_unsigned_extensions_gets_views(tmp_path: Path) -> None:
     table = indexed(write_flights(tmp_path / "flights"))
     own = duckdb.connect(config=UNSIGNED)

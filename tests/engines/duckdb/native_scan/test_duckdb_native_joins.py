@@ -107,6 +107,7 @@ def test_the_files_that_hold_a_joining_row_are_read(both: tuple[Any, Any], key: 
             assert kept in ([], [right if exact else between]), sql
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -149,6 +150,7 @@ def test_no_other_join_loses_a_row(both: tuple[Any, Any], sql: str) -> None:
         assert rows == answer(plain, sql.format(d=name)), name
 
 
+@pytest.mark.slow
 def test_the_limit_of_keys_is_raised_for_nobody_to_see(both: tuple[Any, Any]) -> None:
     con = both[0].cursor()
     limit, joined = (

@@ -224,6 +224,7 @@ def test_a_link_to_other_files_is_seen_at_once(tmp_path: Path, asked: Asked) -> 
     assert con.execute(sql).fetchall() == [(0,), (2,), (3,)]
 
 
+@pytest.mark.slow
 def test_a_table_that_becomes_another_formats_is_refused_at_once(tmp_path: Path, asked: Asked) -> None:
     root = write_tree(tmp_path / "above" / "t", {"f.parquet": "SELECT 1 AS a", "g.parquet": "SELECT 2 AS a"})
     con = native({"t": indexed(root)})
@@ -315,6 +316,7 @@ def test_a_moment_of_the_statement_is_never_remembered(tmp_path: Path, asked: As
     assert con.last_plans[-1].kept == 1
 
 
+@pytest.mark.slow
 def test_pruning_is_switched_off_and_on_at_once(
     tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,6 +378,7 @@ def test_a_table_that_rests_is_known_however_often_others_change(
     assert con.last_plans[-1].reason is None
 
 
+@pytest.mark.slow
 def test_threads_that_read_while_files_come_see_all_that_came_before(tmp_path: Path) -> None:
     """Each statement reads at least what was there when it began, and never half of a file."""
     root = write_tree(tmp_path / "t", {"f.parquet": "SELECT 0 AS a FROM range(10)"})
@@ -410,6 +413,7 @@ def test_threads_that_read_while_files_come_see_all_that_came_before(tmp_path: P
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_a_table_of_immutable_files_is_watched_by_its_folders(tmp_path: Path, asked: Asked) -> None:
     root = write_tree(tmp_path / "t", {"p=1/f.parquet": "SELECT 1 AS a", "p=2/g.parquet": "SELECT 2 AS a"})
     table = pruner.open_table(str(root), files="immutable")
@@ -424,6 +428,7 @@ def test_a_table_of_immutable_files_is_watched_by_its_folders(tmp_path: Path, as
     assert con.execute(sql).fetchall() == [(1, 1), (3, 1)]
 
 
+@pytest.mark.slow
 def test_relations_and_cursors_read_what_is_there_when_they_run(tmp_path: Path, asked: Asked) -> None:
     root = write_tree(tmp_path / "t", {"f.parquet": "SELECT 1 AS a", "g.parquet": "SELECT 2 AS a"})
     con = native({"t": indexed(root)})

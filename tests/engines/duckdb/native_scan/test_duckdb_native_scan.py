@@ -106,6 +106,7 @@ KEPT = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", KEPT)
 def test_rows_and_files(compared: Compared, sql: str) -> None:
     assert compared.kept(sql) == KEPT[sql]
@@ -140,11 +141,13 @@ ROWS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", ROWS)
 def test_rows(compared: Compared, sql: str) -> None:
     compared.kept(sql)
 
 
+@pytest.mark.slow
 def test_the_catalog_has_the_tables(tmp_path: Path) -> None:
     root = write_flights(tmp_path / "flights")
     con = native({"flights": root, "lake.web": root})
@@ -196,6 +199,7 @@ def test_a_relation_asks_whenever_it_runs(tmp_path: Path) -> None:
     assert relation.fetchall() == con.execute("EXECUTE p").fetchall() == [(650,)]
 
 
+@pytest.mark.slow
 def test_one_statement_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when the table changes while the statement is bound."""
     root = write_tree(tmp_path / "t", {f"f{n}.parquet": f"SELECT {n} AS a" for n in range(3)})
@@ -328,6 +332,7 @@ def test_it_is_off_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert isinstance(pruner_duckdb.connect({"flights": root}, native="auto"), pruner_duckdb.Connection)
 
 
+@pytest.mark.slow
 def test_an_extension_of_other_sources_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write_flights(tmp_path / "flights")
     monkeypatch.setattr(library, "fingerprint", lambda: "another")
@@ -350,6 +355,7 @@ def test_no_other_extension_can_be_loaded_afterwards(compared: Compared, tmp_pat
         con.execute("SET allow_unsigned_extensions = true")
 
 
+@pytest.mark.slow
 def test_statistics_of_the_last_file_that_is_left_do_not_count(tmp_path: Path) -> None:
     """Writers leave NaN out of the statistics by which DuckDB would find `x < 10` true of every row."""
     root = tmp_path / "t"
@@ -449,6 +455,7 @@ def test_pruning_can_be_switched_off(compared: Compared, monkeypatch: pytest.Mon
         assert compared.reasons() == ["switched off by PRUNER_DISABLED=1"]
 
 
+@pytest.mark.slow
 def test_a_new_connection_can_be_used_in_any_way_at_once(tmp_path: Path) -> None:
     """DuckDB makes no relation while a result is left that nobody has read to its end."""
     root = write_flights(tmp_path / "flights")
@@ -617,6 +624,7 @@ def test_indexes_over_expressions_see_conditions_as_they_are_written(tmp_path: P
         assert other.last_plans[-1].kept == kept, sql
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sql", [*UNNEST_KEPT, *UNNEST_ROWS])
 def test_conditions_beside_unnest(compared: Compared, sql: str) -> None:
     kept = compared.kept(sql)

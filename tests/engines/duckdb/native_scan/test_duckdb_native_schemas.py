@@ -23,7 +23,7 @@ from tests.support.hudi.tables import HudiTables, table_names
 pytestmark = NEEDS_EXTENSION
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("later_first", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_types_and_nulls_are_those_of_the_union_by_name(tmp_path: Path, kind: str, later_first: bool) -> None:
@@ -109,6 +109,7 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, duckdb.DuckD
     return con, plain
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sql", [*EVOLVED_KEPT, *EVOLVED_ROWS])
 def test_evolved_files_in_typed_folders(evolved: tuple[Any, Any], sql: str) -> None:
     con, plain = evolved
@@ -143,7 +144,7 @@ STRUCT_QUERIES = (
 )
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("later_first", [False, True])
 @pytest.mark.parametrize("case", STRUCTS)
 def test_fields_of_structs_are_found_by_their_names(tmp_path: Path, case: str, later_first: bool) -> None:
@@ -196,6 +197,7 @@ def test_maps_that_are_alike_are_served(tmp_path: Path) -> None:
     assert alike.execute("SELECT a, m['k'].y FROM t ORDER BY a").fetchall() == [(0, 2), (1, 2)]
 
 
+@pytest.mark.slow
 def test_rows_are_estimated_as_of_files_that_are_alike(tmp_path: Path) -> None:
     """As many as the first file has, of each file that is left."""
     files = {

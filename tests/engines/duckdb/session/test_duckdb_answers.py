@@ -140,6 +140,7 @@ def test_a_handle_that_was_kept_is_met_whenever_it_changes_something(con: pruner
         kept.execute("DROP MACRO upper")
 
 
+@pytest.mark.slow
 def test_methods_of_the_connection_are_met(con: pruner_duckdb.Connection) -> None:
     for _ in range(2):
         assert con.execute(SMALL).fetchall() == [(60,)]
@@ -157,6 +158,7 @@ def test_methods_of_the_connection_are_met(con: pruner_duckdb.Connection) -> Non
     assert con.execute(SMALL).fetchall() == [(60,)]
 
 
+@pytest.mark.slow
 def test_a_session_that_others_may_change_is_asked_each_time(flights: Path, questions: Questions) -> None:
     own = duckdb.connect()
     with pruner_duckdb.attach(own, {"flights": indexed(flights)}) as con:
@@ -167,6 +169,7 @@ def test_a_session_that_others_may_change_is_asked_each_time(flights: Path, ques
         assert con.execute(SMALL).fetchall() == [(0,)]
 
 
+@pytest.mark.slow
 def test_a_file_that_another_handle_may_open_is_asked_each_time(flights: Path, tmp_path: Path) -> None:
     path = str(tmp_path / "own.duckdb")
     with pruner_duckdb.connect({"flights": indexed(flights)}, path) as con:

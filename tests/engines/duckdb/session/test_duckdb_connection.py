@@ -66,6 +66,7 @@ def test_the_newest_plans_are_a_sequence(con: pruner_duckdb.Connection) -> None:
         con.last_plans[4]
 
 
+@pytest.mark.slow
 def test_an_existing_connection_is_attached_with_what_it_has(flights: Path) -> None:
     existing = duckdb.connect()
     existing.execute("CREATE TABLE mine AS SELECT 5 AS id")
@@ -76,6 +77,7 @@ def test_an_existing_connection_is_attached_with_what_it_has(flights: Path) -> N
     assert existing.execute("SELECT count(*) FROM mine").fetchall() == [(1,)]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ["", " ", "a.", ".a", "a..b", 5, None])
 def test_a_name_that_no_statement_could_use_is_refused(flights: Path, name: Any) -> None:
     with pytest.raises(PrunerError, match=r"not a valid table name: give a name, .* or 'web.flights'$"):
@@ -171,7 +173,7 @@ RUN_AT_ONCE = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("sql", RUN_AT_ONCE)
 def test_statements_that_read_at_once_are_pruned_too(
@@ -214,7 +216,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("sql", REFUSED)
 def test_what_cannot_be_answered_right_is_refused(con: pruner_duckdb.Connection, sql: str) -> None:
@@ -224,6 +226,7 @@ def test_what_cannot_be_answered_right_is_refused(con: pruner_duckdb.Connection,
     assert not con.last_plans
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("name", ["main2.flights", "db.main.flights", "lake.flights"])
 def test_a_name_of_another_schema_is_missing_as_in_duckdb(con: pruner_duckdb.Connection, name: str) -> None:
@@ -235,6 +238,7 @@ def test_a_name_of_another_schema_is_missing_as_in_duckdb(con: pruner_duckdb.Con
         con.execute(f"SELECT * FROM {name}")
 
 
+@pytest.mark.slow
 def test_a_part_of_a_name_is_missing_with_the_whole_one_as_suggestion(tmp_path: Path) -> None:
     con = pruner_duckdb.connect({"lake.web.items": str(write_flights(tmp_path / "items"))})
     with pytest.raises(duckdb.CatalogException, match='Did you mean "lake.web.items"'):
@@ -267,6 +271,7 @@ def test_a_relation_sees_files_that_were_committed_after_it_was_made(tmp_path: P
     assert ids.fetchall() == [(number,) for number in range(550, 600)]
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_relation_has_the_methods_of_duckdbs(con: pruner_duckdb.Connection) -> None:
     relation = con.sql("SELECT id, carrier FROM flights WHERE id < 3 ORDER BY id")
@@ -286,6 +291,7 @@ def test_a_relation_has_the_methods_of_duckdbs(con: pruner_duckdb.Connection) ->
     assert pa.table(relation).num_rows == 3
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_relation_scans_files_and_no_copy_of_their_rows(con: pruner_duckdb.Connection) -> None:
     """DuckDB 1.5 runs a relation that has a parameter at once, and goes on with the rows as a list of VALUES."""
@@ -322,6 +328,7 @@ def test_mistakes_in_a_relation_are_reported_when_it_is_made(con: pruner_duckdb.
         con.execute("SELECT count(*) FROM flights").fetchall()
 
 
+@pytest.mark.slow
 def test_one_statement_reads_one_snapshot(con: pruner_duckdb.Connection) -> None:
     con.execute("SELECT count(*) FROM flights a, flights b WHERE a.id = 5 AND b.id = 60")
     first, second = con.last_plans
@@ -369,7 +376,7 @@ def test_tables_without_names_are_refused_in_one_sentence(tables: Any) -> None:
         pruner_duckdb.connect(tables)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "sql",

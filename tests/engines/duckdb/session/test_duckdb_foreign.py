@@ -55,6 +55,7 @@ def test_r8_a_connection_notices_that_its_table_became_another_formats(tmp_path:
             connection.execute(statement).fetchall()
 
 
+@pytest.mark.slow
 def test_two_tables_below_one_folder_are_named(tmp_path: Path) -> None:
     write_file(tmp_path / "a" / "x.parquet", id=[1])
     write_file(tmp_path / "b" / "x.parquet", city=["rome"])

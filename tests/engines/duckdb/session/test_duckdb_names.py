@@ -122,6 +122,7 @@ def test_a_column_with_the_name_of_a_function(visits: Compared, condition: str, 
         visits.reads(f"SELECT id FROM visits WHERE {condition}", (kept,))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("sql", "kept"),
     [
@@ -162,6 +163,7 @@ def test_such_a_column_in_joins_subqueries_and_views(
         visits.reads(sql, kept)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("sql", "kept"),
     [

@@ -89,7 +89,7 @@ OUTLIVING = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("make", OUTLIVING)
 def test_files_that_come_and_go_are_seen(
     con: pruner_duckdb.Connection,

@@ -93,6 +93,7 @@ def unknown_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duckdb, "__version__", UNKNOWN)
 
 
+@pytest.mark.slow
 def test_the_running_version_is_among_the_tested_ones_and_would_pass() -> None:
     assert duckdb.__version__ in selftest.TESTED_VERSIONS
     assert selftest.find_problem(Shadow()) is None
@@ -108,7 +109,7 @@ def test_an_unknown_version_that_writes_the_known_form_prunes(flights: Path) -> 
     assert con.last_plans[-1].kept == 1
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.usefixtures("unknown_version")
 @pytest.mark.parametrize("words", PLANS.values(), ids=PLANS)
 def test_plans_of_another_form_prune_nothing_and_warn_once(flights: Path, words: dict[str, str]) -> None:
@@ -124,6 +125,7 @@ def test_plans_of_another_form_prune_nothing_and_warn_once(flights: Path, words:
         assert scan.reason in str(seen[0].message)
 
 
+@pytest.mark.slow
 def test_such_plans_would_lose_rows_if_they_were_believed(flights: Path) -> None:
     """Guards the test above: it is the question that keeps the rows."""
     believed = connection(Doctored("json_serialize_plan", PLANS["comparisons the other way round"]), flights)
@@ -139,6 +141,7 @@ def test_parse_trees_of_another_form_are_noticed(words: dict[str, str]) -> None:
     assert UNKNOWN in problem
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unknown_version")
 def test_a_function_that_is_not_seen_is_not_folded(flights: Path) -> None:
     """L13: the shadow has no variables, so a call that stayed in its copy would become NULL."""

@@ -49,6 +49,7 @@ MACROS = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("macro", MACROS)
 def test_a_macro_named_like_a_function_of_duckdb(compared: Compared, macro: str) -> None:
@@ -106,6 +107,7 @@ def test_a_variable_is_not_folded(compared: Compared, sql: str) -> None:
     assert compared.kept(sql) == ALL
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.rewriting
 @pytest.mark.parametrize(
     "condition",
@@ -133,6 +135,7 @@ def test_session_values_do_not_prune(compared: Compared) -> None:
     assert compared.kept("SELECT count(*) FROM flights WHERE current_setting('TimeZone') = 'UTC'") == ALL
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
 def test_the_zone_of_the_session_is_the_zone_of_the_shadow(compared: Compared, zone: str) -> None:
     compared.both(f"SET TimeZone = '{zone}'")
@@ -185,6 +188,7 @@ def test_a_collation_of_a_column_of_another_table(compared: Compared) -> None:
     assert compared.kept(joined.replace("codes", "plain").replace("c03A", "C03a")) == (2,)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("read_by", ["variable", "registered", "view", "CSV", "file"])
 def test_text_in_data_frames_and_files_has_no_collation(
     compared: Compared, tmp_path: Path, read_by: str
@@ -246,6 +250,7 @@ def nan_table(tmp_path_factory: pytest.TempPathFactory) -> pruner_duckdb.Connect
     return pruner_duckdb.connect({"t": indexed(write_tree(tmp_path_factory.mktemp("nan") / "t", files))})
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("condition", "possible"),
     [

@@ -88,6 +88,7 @@ def test_an_integer_gives_way_to_one_of_the_same_types(values: list[int]) -> Non
             assert (value <= 2**bits) == (other <= 2**bits)
 
 
+@pytest.mark.slow
 def test_a_shared_parse_keeps_the_text_and_the_places() -> None:
     shadow = Shadow()
     template = "SELECT 'ü', a + {0} FROM t AS x WHERE b IN ({0}, {1}) AND c = ? ORDER BY {0}"
@@ -113,6 +114,7 @@ def test_values_of_shared_statements_prune_each_by_itself(reading: Compared) -> 
         assert reading.reasons() == [None]
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_macro_made_after_a_shared_comparison_is_seen(compared: Compared) -> None:
     statement = "SELECT count(*) FROM flights WHERE id = abs({})"
@@ -133,7 +135,7 @@ def test_a_macro_that_is_the_function_for_one_integer_only(compared: Compared) -
         assert compared.full.execute(statement).fetchall() == [(1 if digits == 5 else 600,)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -182,6 +184,7 @@ def test_every_column_that_a_statement_needs_is_shown(reading: Compared, stateme
     reading.kept(f"{statement} -- file_")
 
 
+@pytest.mark.slow
 def test_a_question_of_ours_is_not_read_by_a_parser_of_the_users() -> None:
     shadow = Shadow()
     session = duckdb.connect()

@@ -111,7 +111,7 @@ if BEFORE_2:  # which takes a comma behind a query for that of its FROM
 
 
 @pytest.mark.rewriting
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("macro", MACROS)
 def test_a_call_is_the_query_with_its_arguments(compared: Compared, macro: str) -> None:
     compared.both(f"CREATE MACRO {macro}")
@@ -133,6 +133,7 @@ def _names(connection: Any, sql: str) -> list[str]:
     return [each[0] for each in described]
 
 
+@pytest.mark.slow
 def test_parameters_and_prepared_statements(compared: Compared) -> None:
     compared.both("CREATE MACRO m(x) AS TABLE SELECT id FROM flights WHERE id = x OR id = x + 100")
     assert compared.kept("FROM m(?)", [5]) == (2,)
@@ -151,6 +152,7 @@ def test_parameters_and_prepared_statements(compared: Compared) -> None:
     assert sorted(relation.fetchall()) == [(5,), (105,)]
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_macros_and_views_that_read_each_other(compared: Compared) -> None:
     compared.both("CREATE MACRO m(x) AS TABLE SELECT * FROM flights WHERE id < x")
@@ -168,6 +170,7 @@ def test_macros_and_views_that_read_each_other(compared: Compared) -> None:
     assert compared.kept("FROM s(40)") == (1,)
 
 
+@pytest.mark.slow
 def test_a_macro_that_changes_means_its_new_text(compared: Compared) -> None:
     compared.both("CREATE MACRO m(x) AS TABLE SELECT id FROM flights WHERE id = x")
     assert compared.kept("FROM m(5)") == (1,)
@@ -186,6 +189,7 @@ def test_a_macro_that_changes_means_its_new_text(compared: Compared) -> None:
     assert compared.kept("FROM m(5)") == ()
 
 
+@pytest.mark.slow
 def test_another_handle_of_the_database(roots: dict[str, Path], tmp_path: Path) -> None:
     file = str(tmp_path / "some.duckdb")
     tables = {"flights": indexed(roots["flights"])}
@@ -215,6 +219,7 @@ def test_another_handle_of_the_database(roots: dict[str, Path], tmp_path: Path) 
             con.execute("FROM m(60)")
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_macros_that_read_other_things_are_duckdbs(tmp_path: Path) -> None:
     """A table whose name is part of other words made each macro with default values be refused."""
@@ -229,6 +234,7 @@ def test_macros_that_read_other_things_are_duckdbs(tmp_path: Path) -> None:
             con.execute("CREATE MACRO mine(a, b := 5) AS TABLE SELECT a + b FROM v")
 
 
+@pytest.mark.slow
 def test_a_transaction_that_begins_with_the_macro_of_an_earlier_session(
     roots: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -250,6 +256,7 @@ def test_a_transaction_that_begins_with_the_macro_of_an_earlier_session(
         con.execute("COMMIT")
 
 
+@pytest.mark.slow
 def test_files_that_come_later_are_read(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "t", {"a.parquet": "SELECT 1 AS id", "b.parquet": "SELECT 2 AS id"})
     table = indexed(root)
@@ -278,6 +285,7 @@ if not BEFORE_2:  # which knows neither types of parameters nor ORDINALITY
     )
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("sql", REFUSED)
 def test_what_is_not_understood_is_refused(compared: Compared, sql: str) -> None:
@@ -290,6 +298,7 @@ def test_what_is_not_understood_is_refused(compared: Compared, sql: str) -> None
     assert compared.pruned.execute(left).fetchall() == [(0,)]
 
 
+@pytest.mark.slow
 def test_mistakes_are_duckdbs(compared: Compared) -> None:
     compared.both("CREATE MACRO m(x) AS TABLE SELECT id FROM flights WHERE id = x")
     for sql in (
@@ -361,7 +370,7 @@ IN_BRACKETS = (
 """DuckDB writes such a query into its catalog without the brackets."""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("kind", ["VIEW defined", "MACRO defined() AS TABLE"])
 @pytest.mark.parametrize("query", IN_BRACKETS)
 def test_a_definition_in_brackets_with_an_order_is_read_back(

@@ -58,7 +58,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     plain.close()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("sql", STATEMENTS)
 @pytest.mark.parametrize("method", ["execute", "sql"])
 def test_an_error_reads_as_duckdbs_own(both: tuple[Any, Any], method: str, sql: str) -> None:

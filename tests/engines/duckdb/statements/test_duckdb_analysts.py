@@ -78,6 +78,7 @@ def _outcome(con: Any, sql: str) -> object:
         return type(error), str(error).split("\n", 1)[0]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_as_plain_duckdb_has_it(both: tuple[Any, Any], sql: str) -> None:
     pruned, plain = both

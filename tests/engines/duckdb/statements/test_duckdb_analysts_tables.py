@@ -108,7 +108,7 @@ def _outcome(con: Any, sql: str) -> object:
         return type(error).__name__, str(error)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_what_an_analyst_sees_is_duckdbs(both: tuple[Any, Any], sql: str) -> None:
     pruned, plain = both

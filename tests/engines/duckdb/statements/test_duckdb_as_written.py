@@ -72,6 +72,7 @@ def connections(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, duckdb.D
     return pruned, alone
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("sql", NAMES)
 def test_columns_are_called_as_duckdb_calls_them(connections: tuple[Any, Any], sql: str) -> None:
     shown: list[object] = []
@@ -97,6 +98,7 @@ def test_a_table_filled_by_name(connections: tuple[Any, Any]) -> None:
     assert pruned.sql("FROM made").columns == ["(SELECT max(id) FROM flights)"]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", ["execute", "sql"])
 @pytest.mark.parametrize("sql", MISTAKES)
 def test_errors_are_about_the_statement_as_written(
@@ -115,6 +117,7 @@ def test_errors_are_about_the_statement_as_written(
         assert told[0] == told[1]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["execute", "sql"])
 @pytest.mark.parametrize(
     ("sql", "values"),
@@ -143,6 +146,7 @@ def test_errors_about_parameters_show_the_position(
     assert told[0] == told[1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -193,6 +197,7 @@ def test_what_a_connection_shows_after_statements_without_rows(
         assert found.fetchall() == []
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_a_table_that_is_called_as_what_show_lists(tmp_path: Path) -> None:
     pruned = pruner_duckdb.connect({"tables": indexed(write_airports(tmp_path / "t"))})
@@ -202,7 +207,7 @@ def test_a_table_that_is_called_as_what_show_lists(tmp_path: Path) -> None:
     assert pruned.execute('SELECT count(*) FROM (DESCRIBE "tables")').fetchall() == [(3,)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("before", [0, 9, 13, 14, 40])
 @pytest.mark.parametrize("after", [0, 8, 12, 40])
 @pytest.mark.parametrize("item", ["id, ", "'a bc', ", "carrier,", "/*ddddddddddddddddddddddddddddddddd*/id,"])
@@ -218,6 +223,7 @@ def test_long_lines_are_cut_where_duckdb_cuts_them(
     assert told[0] == told[1]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "arguments", ["'x', 'de'", "[1], 'de'", "upper('x'), 'de'", "1, 'de', 3", "1", "700, 'de'"]
 )
@@ -233,6 +239,7 @@ def test_errors_of_execute_show_no_position(connections: tuple[Any, Any], argume
     assert told[0] == told[1]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -85,13 +85,14 @@ def answer(connection: Any, sql: str) -> tuple[object, ...]:
         return (type(error),)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_names_mean_what_those_of_a_table_do(flights: tuple[Any, Any], sql: str) -> None:
     pruned, alone = flights
     assert answer(pruned, sql) == answer(alone, sql)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.rewriting
 @pytest.mark.parametrize("condition", ["id % 7 = 3", "seen::DATE > DATE '2020-01-03'", "sqrt(id) > 20"])
 def test_conditions_that_can_fail_reach_the_scan(flights: tuple[Any, Any], condition: str) -> None:

@@ -99,7 +99,7 @@ def both(root: Path) -> Iterator[Both]:
     pruned.close()
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(99)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -366,7 +366,7 @@ def test_the_row_of_an_extreme_is_in_few_files(both: Both, statement: str, files
     assert both.read(statement) == [files]
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(72)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -487,7 +487,7 @@ def test_a_macro_that_reads_what_with_names_sees_all_of_it(both: Both) -> None:
         assert both.read(statement) == [6]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     ("statement", "files"),
     [
@@ -560,12 +560,14 @@ def test_a_condition_is_whole_only_where_all_of_it_is_on_the_scan(condition: str
     assert (whole_predicate(plans) is not None) == whole
 
 
+@pytest.mark.slow
 def test_parameters_stay_where_they_were(both: Both) -> None:
     assert both.read("SELECT count(*), ?::INTEGER FROM t WHERE x >= ? AND city = ?", [7, 15, "a"]) == [1]
     assert both.read("SELECT count(*), ? + max(x) FROM t WHERE x >= ?", [7, 15]) == [1]
     assert both.read("SELECT x FROM t WHERE x > $low ORDER BY x DESC LIMIT $n", {"low": 2, "n": 3}) == [1]
 
 
+@pytest.mark.slow
 def test_a_statement_is_answered_again_after_the_table_changed(root: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / f"{name}.parquet")
@@ -612,6 +614,7 @@ def test_what_is_left_to_duckdb_is_not_looked_at_closer(both: Both, monkeypatch:
     assert planned == ["x >= 15"]
 
 
+@pytest.mark.slow
 def test_random_statements_equal_plain_duckdb(
     tmp_path: Path, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:

@@ -22,6 +22,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+@pytest.mark.slow
 @pytest.mark.rewriting
 def test_an_index_is_made_shown_used_and_dropped(root: Path) -> None:
     con = pruner_duckdb.connect({"lake.events": str(root)})

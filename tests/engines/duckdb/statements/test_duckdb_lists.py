@@ -122,7 +122,7 @@ KEPT: list[tuple[str, Any, int, int]] = [
 """
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize(("condition", "parameters", "kept", "native"), KEPT)
 def test_conditions_with_a_list_prune(
     both: tuple[Any, Any], condition: str, parameters: Any, kept: int, native: int

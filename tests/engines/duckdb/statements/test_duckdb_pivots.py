@@ -131,7 +131,7 @@ def _outcome(con: Any, sql: str) -> object:
         return type(error).__name__, str(error).partition("\n")[0]
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(72)
 @pytest.mark.parametrize("sql", [*PIVOTS, *TABLES])
 def test_the_answer_is_duckdbs(both: tuple[Any, Any], sql: str) -> None:
     pruned, plain = both

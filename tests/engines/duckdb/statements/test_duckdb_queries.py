@@ -118,7 +118,7 @@ NEVER_TRUE = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("sql", ONE_TABLE)
 def test_one_scan(compared: Compared, sql: str) -> None:
     compared.reads(sql, (ONE_TABLE[sql],), reason=LEFT_OUT if sql in NEVER_TRUE else None)
@@ -178,7 +178,7 @@ SEVERAL = {
 """Kept counts that DuckDB's optimizer makes possible; both orders of a join may be right, the rows always are."""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("sql", SEVERAL)
 def test_several_scans(compared: Compared, sql: str) -> None:
     compared.reads(sql, SEVERAL[sql])
@@ -199,6 +199,7 @@ PARAMETERS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sql", PARAMETERS)
 def test_parameters(compared: Compared, sql: str) -> None:
     parameters, kept = PARAMETERS[sql]

@@ -61,15 +61,13 @@ def pair(root: Path, tables: dict[str, pruner.Table]) -> Iterator[Pair]:
         yield opened
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(72)
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if len(case.statements) == 1])
 def test_over_parquet(pair: Pair, tmp_path: Path, name: str) -> None:
     pair.check(CASES[name], tmp_path)
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if len(case.statements) > 1])
 def test_several_over_parquet(root: Path, tables: dict[str, pruner.Table], tmp_path: Path, name: str) -> None:
     with closing(Pair(root, tables)) as own:

@@ -132,7 +132,7 @@ if not BEFORE_2:  # which joins a list from the left by comparisons of both side
     BESIDE["SELECT * FROM t LEFT JOIN unnest(xs) AS u(x) ON id = 5"] = (4,)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("sql", BESIDE)
 def test_beside_a_list(compared: Compared, sql: str) -> None:
     if BEFORE_2:
@@ -142,6 +142,7 @@ def test_beside_a_list(compared: Compared, sql: str) -> None:
         compared.reads(sql, BESIDE[sql])
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ["limit_rownum", "delim_index", "Limit_RowNum"])
 def test_numbers_of_the_users_own_count_all_rows(compared: Compared, name: str) -> None:
     numbered = f"SELECT *, row_number() OVER () AS {name} FROM t"
@@ -149,6 +150,7 @@ def test_numbers_of_the_users_own_count_all_rows(compared: Compared, name: str) 
     compared.reads(f"SELECT count(*) FROM ({numbered}), unnest(xs) WHERE id = 25 AND {name} > 20", (4,))
 
 
+@pytest.mark.sampled(2)
 def test_parameters_views_and_errors(compared: Compared) -> None:
     beside = "SELECT id, x FROM t, unnest(xs) AS u(x) WHERE id = ?"
     compared.reads(beside, (1,), [5])
@@ -161,6 +163,7 @@ def test_parameters_views_and_errors(compared: Compared) -> None:
             connection.execute(wrong)
 
 
+@pytest.mark.sampled(2)
 def test_a_number_that_somebody_reads_stops_the_condition() -> None:
     """DuckDB makes no such plan of a statement: it is made here."""
     shadow = Shadow()

@@ -54,6 +54,7 @@ KEPT = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sql", KEPT)
 def test_each_table_is_read_by_what_the_report_wants(compared: Compared, sql: str) -> None:
     compared.reads(sql, KEPT[sql])
@@ -69,6 +70,7 @@ def test_every_use_of_a_with_gets_its_rows(compared: Compared, low: int, high: i
     assert set(compared.reasons()) == {None}
 
 
+@pytest.mark.sampled(2)
 def test_the_optimizers_left_out_once_run_again() -> None:
     shadow = Shadow()
     (t,) = shadow.table_names([Relation((("k", "INTEGER"), ("v", "INTEGER")))])

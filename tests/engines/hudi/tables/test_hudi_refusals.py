@@ -47,6 +47,7 @@ def with_column(table: Path, type_: Any) -> None:
         path.write_text(json.dumps(commit), encoding="utf-8")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["cow_v6", "cow_v9", "mor_v8"])
 @pytest.mark.parametrize("content", [b"", b"\x00{", b"Obj\x01"], ids=["empty", "garbage", "cut"])
 def test_a_damaged_commit_is_named(

@@ -74,6 +74,7 @@ def _rows(root: Path) -> list[tuple[int, float]]:
     return found.fetchall()
 
 
+@pytest.mark.slow
 def test_a_merge_writes_the_files_that_it_changes(table: pruner.Table) -> None:
     root = Path(table.uri.removeprefix("file://"))
     before = {each.stem: each.stat().st_mtime_ns for each in root.glob("*.parquet")}
@@ -88,6 +89,7 @@ def test_a_merge_writes_the_files_that_it_changes(table: pruner.Table) -> None:
     assert table.plan("id = 9001").kept == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stopped", range(1, STEPS + 1))
 def test_between_two_steps_every_key_is_there_once(table: pruner.Table, stopped: int) -> None:
     """Files that were replaced are no longer covered, and so they are read."""

@@ -42,6 +42,7 @@ def test_comparisons_of_text(data: st.DataObject) -> None:
     assert check(predicate, [*values, None], pa.string()) is True
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", ["upper", "lower"])
 @pytest.mark.parametrize(
     "condition", ["LIKE '6%'", "LIKE '6'", "LIKE '-%'", "LIKE '60%'", "LIKE 'k%'", "= '6'", "= '6S'"]
@@ -72,6 +73,7 @@ def test_comparisons_of_bytes(values: list[bytes], literal: bytes, operator: str
     assert check(f"c {operator} '{escaped}'::BLOB", [*values, literal, None], pa.binary()) is True
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "predicate",
     [

@@ -70,6 +70,7 @@ def test_commits(table: DeltaLog):
     assert listed(DeltaSource(str(table.root))) == held(table)
 
 
+@pytest.mark.sampled(4)
 @CHECKPOINTS
 def test_a_checkpoint_and_what_came_behind_it(table: DeltaLog, kind: str):
     write_checkpoint(table, kind)

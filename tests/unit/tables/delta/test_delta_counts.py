@@ -39,6 +39,7 @@ def place(table: pruner.Table, path: str) -> int:
     return next(at for at, uri in enumerate(uris) if uri.endswith(path))
 
 
+@pytest.mark.slow
 def test_a_file_has_what_its_vector_leaves(tmp_path: Path):
     table, paths = written(tmp_path)
     opened = pruner.open_table(str(table.root))
@@ -59,6 +60,7 @@ def test_a_file_has_what_its_vector_leaves(tmp_path: Path):
     assert proved(opened, "c < 10") == (0, [])
 
 
+@pytest.mark.slow
 def test_nothing_but_rows_is_counted_of_a_file_with_a_vector(tmp_path: Path):
     """Bounds and NULLs may be those of deleted rows."""
     table, paths = written(tmp_path)
@@ -92,6 +94,7 @@ def changed(table: DeltaLog, path: str, change: str, value: Any) -> None:
     table.commit({"remove": table._removed(held.add)}, {"add": add})
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize(
     ("change", "value"),
     [
@@ -121,6 +124,7 @@ def test_a_file_is_read_where_the_numbers_are_missing_or_make_no_sense(
             opened.count()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("stats", [None, "{", "null", "[]", '{"minValues": {"c": 0}, "maxValues": {"c": 1}}'])
 def test_a_file_without_statistics_is_read(tmp_path: Path, stats: str | None):
     table = DeltaLog(tmp_path / "t", COLUMNS[:1], features=("deletionVectors",))
@@ -176,6 +180,7 @@ def test_a_checkpoint_without_statistics(tmp_path: Path):
     assert opened.count() == 27
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["classic", "parts", "v2_json", "v2_parquet"])
 def test_numbers_in_checkpoints_and_of_earlier_versions(tmp_path: Path, kind: str):
     table, paths = written(tmp_path)
@@ -190,6 +195,7 @@ def test_numbers_in_checkpoints_and_of_earlier_versions(tmp_path: Path, kind: st
     assert proved(opened.snapshot("1"), "c < 10") == (10, [])
 
 
+@pytest.mark.slow
 def test_an_index_that_says_another_number_is_not_believed(tmp_path: Path):
     """Where all files are indexed their footers tell; where some are not, the log is asked, and both have to agree."""
     table = DeltaLog(tmp_path / "t", COLUMNS[:1], features=("deletionVectors",))

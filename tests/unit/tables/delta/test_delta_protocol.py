@@ -316,6 +316,7 @@ def test_adds_and_removes(table: DeltaLog):
     assert listed(source) == listed(DeltaSource(str(table.root))) == held(table)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "kinds",
     [("v2_json", "v2_parquet"), ("classic", "v2_json"), ("parts", "v2_parquet"), ("classic", "parts")],
@@ -384,6 +385,7 @@ ODD: Final = (
 )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("spelled", [quote, lambda path: quote(path, safe="/=:+,&;'[]{}*")])
 @pytest.mark.parametrize("kind", ["", "classic", "v2_json"])
 def test_odd_paths(tmp_path: Path, spelled: Callable[[str], str], kind: str):
@@ -435,6 +437,7 @@ CHANGES: Final = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("place", ["", "struct", "array", "map"])
 @pytest.mark.parametrize(("old", "new", "is_known"), CHANGES)
 def test_a_change_of_a_type_that_is_no_widening_is_refused(
@@ -860,6 +863,7 @@ def compacted(table: DeltaLog, first: int, last: int) -> None:
     (table.log / f"{first:020d}.{last:020d}.compacted.json").write_text(lines)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(12))
 def test_any_mixture_of_commits_compactions_and_checkpoints(tmp_path: Path, seed: int):
     """Compactions that overlap checkpoints and each other, and logs that were cleaned up behind a checkpoint.

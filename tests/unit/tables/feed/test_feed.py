@@ -135,6 +135,7 @@ def _events(text: object) -> object:
     return lambda feed: (feed / "x.json").write_text(text if isinstance(text, str) else json.dumps(text))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
@@ -204,6 +205,7 @@ def test_a_location_is_recognised_in_each_spelling(tmp_path: Path) -> None:
         assert len(source.snapshot()) == number + 2, spelt
 
 
+@pytest.mark.slow
 def test_a_feed_of_too_many_events_is_not_read(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "t", "a.parquet")
     source = followed(root)

@@ -110,6 +110,7 @@ def test_a_missing_key_is_not_found(key: bytes) -> None:
     assert HFile(Held("written", HFileWriter().write(cells))).look_up([key, b"00123"]) == dict(cells[123:124])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("prefix", [b"0", b"01", b"012", b"0123", b"01234", b"012345", b"5"])
 def test_few_and_many_rows_of_a_block_begin_alike(prefix: bytes) -> None:
     """What is searched for stands in each value, and in rows behind their beginning."""
@@ -187,6 +188,7 @@ def test_a_look_up_reads_the_tail_and_one_block_of_each_level(levels: int) -> No
     assert source.total < len(data) / 15
 
 
+@pytest.mark.slow
 def test_a_prefix_reads_its_blocks_alone() -> None:
     cells = [(f"{number // 500:04}{number:08}".encode(), bytes(40)) for number in range(50_000)]
     data = HFileWriter(codec=Codec.NONE, block_bytes=1 << 12).write(cells)

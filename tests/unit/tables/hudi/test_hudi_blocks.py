@@ -192,6 +192,7 @@ def act(table: RowsTable, action: str, rng: random.Random) -> None:
         table.replace([key for key in keys if key[0] == some[0][0]], ())
 
 
+@pytest.mark.slow
 def test_blocks_are_read_only_where_a_plan_has_slices(tmp_path: Path) -> None:
     table = made(tmp_path / "t", files=30)
     snapshot = opened(table.root)
@@ -221,6 +222,7 @@ def test_a_block_has_whole_partitions_or_a_part_of_a_large_one(tmp_path: Path) -
     assert look.blocks == (2, 2, 3, 3, 2)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
 @pytest.mark.parametrize("moment", ["before it is opened", "after it is opened"])
 def test_no_damage_changes_a_plan(
@@ -239,6 +241,7 @@ def test_no_damage_changes_a_plan(
         stored(table.root).write_bytes(whole)
 
 
+@pytest.mark.slow
 def test_a_block_of_an_older_snapshot_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     older, file = stored(table.root).read_bytes(), stored(table.root)
@@ -253,6 +256,7 @@ def test_a_block_of_an_older_snapshot_is_not_taken_for_a_new_one(tmp_path: Path)
     assert_plans_alike(table, opened(table.root))
 
 
+@pytest.mark.slow
 def test_a_pinned_snapshot_plans_on_after_its_blocks_are_vacuumed(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     with listing():
@@ -296,6 +300,7 @@ def test_a_table_that_lost_blocks_and_files_is_looked_at_anew(tmp_path: Path) ->
     assert not reader.snapshot().data.lost
 
 
+@pytest.mark.slow
 @settings(
     max_examples=profiles.examples(15),
     deadline=None,
@@ -329,6 +334,7 @@ def test_random_histories_are_planned_by_blocks_as_listed(
         assert_plans_alike(table, follower.snapshot())
 
 
+@pytest.mark.slow
 def test_rows_of_any_order_are_those_of_the_whole(tmp_path: Path) -> None:
     table = made(tmp_path / "t", files=20)
     with listing():
@@ -402,6 +408,7 @@ def mixed(root: Path, change: Callable[[pa.Table], pa.Table]) -> tuple[HudiSourc
     return source, found
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_block_with_other_slices_than_the_directory_says_is_not_believed(
     change: Callable[[pa.Table], pa.Table], tmp_path: Path
@@ -454,6 +461,7 @@ print(*snapshot.plan("id BETWEEN 20 AND 30").files, sep="\\n")
 """
 
 
+@pytest.mark.slow
 def test_another_process_plans_while_this_one_writes(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     expected = sorted(opened(table.root).plan("id BETWEEN 20 AND 30").files)

@@ -78,7 +78,7 @@ def derived(tmp_path: Path) -> Derived:
     return Derived(tmp_path / "table")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("predicate", "expected"),
     [
@@ -106,6 +106,7 @@ def test_reports_name_the_index(derived: Derived) -> None:
     assert derived.plan("month(day) = 2", hudi_indexes=False).kept == 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("years", [(1899, 2024), (1001, 2024)])
 def test_days_from_before_1900_keep_their_files(years: tuple[int, int], tmp_path: Path) -> None:
     """Engines were not compared there: the statistics of the column must show that there are none."""
@@ -116,6 +117,7 @@ def test_days_from_before_1900_keep_their_files(years: tuple[int, int], tmp_path
     )
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("how", "reason"),
     [

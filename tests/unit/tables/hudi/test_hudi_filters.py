@@ -59,6 +59,7 @@ def test_filters_that_are_gone_keep_everything(filtered: Keyed) -> None:
     assert "has no partition bloom_filters" in filtered.notes("id = 15")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("rows", [0, 1, 4])
 @pytest.mark.parametrize("hashes", [1, 30])
 def test_no_key_that_was_put_in_is_denied(rows: int, hashes: int) -> None:

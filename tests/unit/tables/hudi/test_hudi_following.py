@@ -147,6 +147,7 @@ REFUSED: dict[str, tuple[Callable[[SyntheticTable], None], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_not_known_is_listed(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Each is a change after which the listing decides, with the reason in the log."""

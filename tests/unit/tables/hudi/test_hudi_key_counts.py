@@ -91,6 +91,7 @@ def test_keys_are_counted_and_found_as_the_layers_say(
         assert found == {key: expected[key] for key in asked if key in expected}
 
 
+@pytest.mark.slow
 def test_an_index_in_log_files_alone_is_believed(logged: Keyed) -> None:
     """Nothing of it is read to count it."""
     assert counted(logged, most=0) == 40
@@ -98,6 +99,7 @@ def test_an_index_in_log_files_alone_is_believed(logged: Keyed) -> None:
     assert logged.kept("id IN (3, 35)") == [0, 3]
 
 
+@pytest.mark.slow
 def test_keys_above_the_first_log_files_are_read_to_be_counted(logged: Keyed) -> None:
     logged.metadata.complete(LATER)
     logged.keys.log(LATER, {"15": logged.groups[2], "88": logged.groups[0]}, deleted=["7"])

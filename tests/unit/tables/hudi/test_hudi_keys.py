@@ -30,6 +30,7 @@ def keyed(tmp_path: Path) -> Keyed:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("predicate", "expected"),
     [
@@ -202,6 +203,7 @@ def test_rows_in_log_files_are_not_counted(tmp_path: Path) -> None:
     assert "log files cannot be counted" in keyed.notes("id = 15")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "properties",
     [
@@ -231,6 +233,7 @@ def test_after_schema_on_read_keys_serve_themselves_alone(keyed: Keyed) -> None:
     assert keyed.kept("id = 15") == EVERYTHING
 
 
+@pytest.mark.slow
 def test_composite_keys_need_all_their_columns(tmp_path: Path) -> None:
     fields = [*WITH_KEY["fields"], {"name": "part", "type": ["null", "string"], "default": None}]
     properties = {

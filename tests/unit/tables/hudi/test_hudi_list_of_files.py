@@ -63,6 +63,7 @@ def listed(*groups: FileGroup) -> dict[str, dict[str, int]]:
     return {folder: dict(files) for folder, files in listed_files(groups)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(20))
 def test_records_by_key_are_those_of_all_at_once(seed: int) -> None:
     rng = random.Random(seed)

@@ -55,6 +55,7 @@ def made(tmp_path: Path) -> Made:
     return found
 
 
+@pytest.mark.slow
 def test_statistics_prune_with_nothing_beside_the_table(made: Made) -> None:
     assert made.kept("id = 15") == [1]
     assert made.kept("id >= 18 AND id < 31") == [1, 2, 3]
@@ -64,6 +65,7 @@ def test_statistics_prune_with_nothing_beside_the_table(made: Made) -> None:
     assert not Path(f"{made.table.root}.pruner").exists()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["duckdb", "spark", "trino"])
 @pytest.mark.parametrize("scan_mode", ["snapshot", "read_optimized"])
 def test_they_serve_every_engine(engine: str, scan_mode: Any, made: Made) -> None:
@@ -132,6 +134,7 @@ def test_statistics_that_were_deleted_do_not_count(made: Made) -> None:
     assert "were deleted between them" in made.notes("id = 15")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("low", "high", "more", "reason"),
     [

@@ -49,7 +49,7 @@ def named(tmp_path: Path) -> Named:
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("predicate", "expected"),
     [
@@ -91,6 +91,7 @@ def test_escapes_are_undone(text: str) -> None:
     assert "$" not in escaped(text).replace("\\\\", "").replace("\\$", "")
 
 
+@pytest.mark.slow
 def test_integers_are_looked_up_by_their_digits(tmp_path: Path) -> None:
     named = Named(tmp_path / "table")
     named.keys.define(INDEX, "seats")
@@ -110,6 +111,7 @@ def test_other_types_are_not_looked_up(tmp_path: Path) -> None:
     assert named.kept("fare = 7.0") == EVERYTHING
 
 
+@pytest.mark.slow
 def test_log_files_are_counted(named: Named) -> None:
     """A row gets another name, one goes and comes back; then one entry is too many."""
     moved = {("n15", "15"): True, ("new", "15"): False, ("n22", "22"): True}
@@ -145,6 +147,7 @@ def test_an_index_that_lost_a_log_file_is_not_believed(named: Named) -> None:
     assert "has lost the log file" in named.notes("name = 'n15'")
 
 
+@pytest.mark.slow
 def test_it_is_not_believed_without_the_record_index(tmp_path: Path) -> None:
     """A key stands in two files: the record index has 40 keys, the files have 41 rows."""
     named = Named(tmp_path / "table")
@@ -181,6 +184,7 @@ def test_texts_of_files_with_other_types_are_not_believed(named: Named) -> None:
     assert "values of another type" in named.notes("name = 'n15'")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"indexDefinitions": {"secondary_index_by_name": 3}}'])
 def test_damaged_definitions_keep_everything(named: Named, content: bytes) -> None:
     (named.table.root / ".hoodie" / ".index_defs" / "index.json").write_bytes(content)

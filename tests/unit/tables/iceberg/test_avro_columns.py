@@ -67,6 +67,7 @@ def _read(record: bytes, schema: Any) -> Any:
     return found if buffer.tell() == len(record) else None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_fields_are_what_fastavro_reads(seed: int) -> None:
     random = Random(seed)
@@ -79,6 +80,7 @@ def test_fields_are_what_fastavro_reads(seed: int) -> None:
         assert repr(found) == repr([each[field["name"]] for each in expected])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_damaged_record_is_refused_or_read_alike(seed: int) -> None:
     random = Random(seed)

@@ -72,6 +72,7 @@ def _alike(value: Any) -> Any:
     return value
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_deleted_rows_are_those_that_an_older_file_shares_with_a_delete(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

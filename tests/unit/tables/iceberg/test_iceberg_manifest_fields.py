@@ -57,12 +57,14 @@ def _of_pyiceberg(folder: Path, version: int) -> tuple[list[bytes], list[bytes]]
     return lists, manifests
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_damaged_fields_of_hand_made_files(version: int) -> None:
     damage_fields(_list(version), version, is_list=True)
     damage_fields(_manifest(version), version, is_list=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [1, 2])
 def test_damaged_fields_of_pyiceberg(version: int, tmp_path: Path) -> None:
     lists, manifests = _of_pyiceberg(tmp_path, version)
@@ -70,6 +72,7 @@ def test_damaged_fields_of_pyiceberg(version: int, tmp_path: Path) -> None:
     damage_fields(manifests[-1], version, is_list=False)
 
 
+@pytest.mark.slow
 def test_bits_of_headers(tmp_path: Path) -> None:
     """A flipped bit of the header is refused or changes nothing: no field is taken for another, or for left out."""
     lists, manifests = _of_pyiceberg(tmp_path, 2)
@@ -153,6 +156,7 @@ def test_values_that_are_required_are_not_null() -> None:
         read_manifest(written(entries, schema), LINE, "m.avro")
 
 
+@pytest.mark.slow
 def test_a_table_with_a_damaged_list_is_refused(tmp_path: Path) -> None:
     """The metadata says that the snapshot has a sequence number, so its list is not one of version 1."""
     table = IcebergLake(tmp_path).create("t", "months", 2)

@@ -49,6 +49,7 @@ OLD = ManifestFile("m.avro", 0, 0, 0)
 """Of version 1, which has no sequence numbers."""
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(
     ("codec", "block"),
     [("null", 1), ("deflate", 64_000), ("deflate", 2_000), ("bzip2", 2_000), ("xz", 64_000)],
@@ -64,6 +65,7 @@ def test_columns_are_what_fastavro_reads(version: int, block: int, codec: str) -
         assert of_manifest(read_manifest(data, line, "m.avro")) == by_fastavro(data, line)
 
 
+@pytest.mark.slow
 def test_files_of_several_parts_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(4)
     data = written([random_entry(chance, number) for number in range(100)], schema_of_version(2), block=2_000)
@@ -72,6 +74,7 @@ def test_files_of_several_parts_are_one(monkeypatch: pytest.MonkeyPatch) -> None
     assert of_manifest(read_manifest(data, ANY, "m.avro")) == whole
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("codec", ["snappy", "zstandard"])
 def test_codecs_that_fastavro_has_not(codec: str) -> None:
     chance = random.Random(3)
@@ -90,7 +93,7 @@ def test_codecs_that_fastavro_has_not(codec: str) -> None:
         read_manifest(damaged, ANY, "m.avro")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("version", [1, 2])
 def test_manifests_of_pyiceberg(spec: str, version: int, tmp_path: Path) -> None:
@@ -393,6 +396,7 @@ def test_another_process_decodes_new_manifests_alone(tmp_path: Path, monkeypatch
         assert read == ["snap-2.avro", "a2.avro", "m0.avro"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_saved_manifests_say_what_was_decoded(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_manifests, "LEAST_FILES", 0)
@@ -420,6 +424,7 @@ def test_saved_manifests_say_what_was_decoded(version: int, monkeypatch: pytest.
         assert all(damaged.manifest(line) is None for line in made)
 
 
+@pytest.mark.slow
 def test_what_is_saved_beside_indexes_is_used_unless_it_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def test_metadata_of_another_table_is_refused(lake: IcebergLake, table: Any) -> 
         opened.snapshot(as_of=f"{other.metadata.current_snapshot_id}@0@00009-x.metadata.json")
 
 
+@pytest.mark.slow
 def test_past_states_are_let_go(table: Any) -> None:
     """A service plans for ever over a table that changes for ever."""
     opened = pruner.open_table(table.metadata_location)

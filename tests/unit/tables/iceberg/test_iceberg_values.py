@@ -57,6 +57,7 @@ KINDS: dict[str, tuple[iceberg.PrimitiveType, pa.DataType, st.SearchStrategy[Any
 }
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_bounds_are_read_as_they_were_written(kind: str, data: st.DataObject) -> None:
@@ -321,6 +322,7 @@ def test_the_hashes_of_the_specification() -> None:
     assert bucket_of(2**63, pa.int64(), whole) is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("value", "is_one"), [("fifteen bytes a", True), ("16 bytes and more", False)])
 def test_s7_a_bound_that_may_have_been_cut_is_not_the_one_value(
     tmp_path: Path, value: str, *, is_one: bool
