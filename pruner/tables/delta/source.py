@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +29,7 @@ from pruner.tables.source import WriteOnceSource
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pruner.schema import TableSchema
     from pruner.tables.delta.log import LogListing
     from pruner.tables.source import SavedLook
 
@@ -85,7 +86,7 @@ class DeltaSource(WriteOnceSource):
         with self._lock:
             before, state = self._state, self._now()
             if self._snapshot is None or state is not before:
-                self._snapshot = self._made(state)
+                self._snapshot = self._made(state, known=self._snapshot)
             if previous is not None and previous.id == self._snapshot.id and previous.root == self.root:
                 return previous
             return self._snapshot
@@ -145,8 +146,9 @@ class DeltaSource(WriteOnceSource):
         assert listing.newest is not None
         return read_state(self._store, self.storage_options, listing.segment(listing.newest))
 
-    def _made(self, state: DeltaState, suffix: str = "") -> Snapshot:
-        snapshot = _snapshot(state, self.root, self.storage_options, suffix)
+    def _made(self, state: DeltaState, suffix: str = "", known: Snapshot | None = None) -> Snapshot:
+        schema = _schema(state, self.root, known)
+        snapshot = _snapshot(state, schema, self.root, self.storage_options, suffix)
         if not suffix:
             self._states = {snapshot.id: state}
             return snapshot
@@ -205,8 +207,22 @@ def _text(milliseconds: int) -> str:
     return (datetime(1970, 1, 1, tzinfo=UTC) + milliseconds * _MILLISECOND).isoformat(timespec="milliseconds")
 
 
-def _snapshot(state: DeltaState, root: str, options: Mapping[str, str], suffix: str) -> Snapshot:
-    schema = delta_schema(state.metadata, state.protocol, root)
+def _schema(state: DeltaState, root: str, known: Snapshot | None) -> TableSchema:
+    """The schema of a version, which commits that say nothing of it leave as it was."""
+    before = None if known is None else known.state
+    if (
+        known is not None
+        and isinstance(before, DeltaState)
+        and state.metadata is before.metadata
+        and state.protocol is before.protocol
+    ):
+        return known.schema
+    return delta_schema(state.metadata, state.protocol, root)
+
+
+def _snapshot(
+    state: DeltaState, schema: TableSchema, root: str, options: Mapping[str, str], suffix: str
+) -> Snapshot:
     files = state.files
     partitions, codes = delta_partitions(files, state.metadata.partition_columns, schema)
     vectors: Any = files.column("deletionVector")
@@ -236,15 +252,24 @@ def _id(state: DeltaState) -> str:
 
 def _columns(files: pa.Table, codes: np.ndarray[Any, np.dtype[np.int32]]) -> pa.Table:
     count = files.num_rows
+    nothing = _nothing(1 << count.bit_length())
     columns: dict[str, Any] = {
+        **{name: column.slice(0, count) for name, column in nothing.items()},
         "partition": number_array(codes, pa.int32()),
         "file_id": files.column("name"),
         "base_file": files.column("uri"),
         "base_size": files.column("size"),
+    }
+    return pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS)
+
+
+@lru_cache(maxsize=2)
+def _nothing(count: int) -> dict[str, Any]:
+    """What slices of other formats have and files of Delta tables do not, of so many files."""
+    return {
         "base_version": nulls(count, pa.string()),
         "base_instant": nulls(count, pa.string()),
         "log_files": pa.nulls(count, pa.list_(pa.string())),
         "log_size": nulls(count, pa.int64()),
         "unsettled": truth_array(np.zeros(count, np.bool_)),
     }
-    return pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS)
