@@ -17,9 +17,10 @@ from pruner.arrow import nulls, number_array, truth_array
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.delta.actions import commit_time
+from pruner.tables.delta.ids import contradicted
 from pruner.tables.delta.log import CommitFile, Segment, commit_path, list_log
 from pruner.tables.delta.partitions import delta_partitions
-from pruner.tables.delta.schema import delta_schema
+from pruner.tables.delta.schema import delta_schema, mapped_fields, mapping_mode
 from pruner.tables.delta.state import DeltaState, follow, place_of, read_commit, read_state
 from pruner.tables.delta.vectors import DeletionVectors
 from pruner.tables.listing.foreign import DELTA_LOG
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from pruner.schema import TableSchema
     from pruner.tables.delta.log import LogListing
+    from pruner.tables.snapshot import Contradicted
     from pruner.tables.source import SavedLook
 
 _VERSION: Final = re.compile(r"\d{1,19}")
@@ -241,7 +243,14 @@ def _snapshot(
         state=state,
         hides_nan=True,
         may_leave_files=state.metadata.setting(_DELETES) == "true",
+        contradicted=_contradicted(state, root),
     )
+
+
+def _contradicted(state: DeltaState, root: str) -> Contradicted | None:
+    """What finds files that engines read differently: those may be in tables alone that map columns by id."""
+    by_id = mapping_mode(state.metadata, state.protocol, root) == "id"
+    return partial(contradicted, mapped_fields(state.metadata)) if by_id else None
 
 
 def _id(state: DeltaState) -> str:
