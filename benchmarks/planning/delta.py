@@ -1,7 +1,8 @@
 """Opening a Delta table and planning on its log, against deltalake and against Arrow reading the checkpoint.
 
 Tables of 20,000 and 200,000 files (BENCH_FILES for others) with statistics of four columns. Only the log is there: no
-contender opens a data file. They take turns; processor time is that of the whole process.
+contender opens a data file. They take turns; processor time is that of the whole process. Spark plans in another
+process, and of it the time until the answer is measured: with nothing known of the log, and with its state at hand.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,26 +27,60 @@ import pruner
 from benchmarks.duckdb import deleted_rows
 from pruner.arrow import compute
 from pruner.tables.delta.source import DeltaSource
+from tools.spark_sessions import delta_session, session_with_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FILES = (20_000, 200_000)
 RUNS = 5
+SPARK_RUNS = 3
 _TYPES = {"id": "long", "price": "double", "name": "string", "day": "date"}
 
 
 def run(console: Console) -> None:
     """Measure opening, looks and plans of each size, and rows that are deleted in DuckDB."""
     given = os.environ.get("BENCH_FILES")
-    for count in (int(given),) if given else FILES:
-        with tempfile.TemporaryDirectory() as folder:
-            root = Path(folder) / "t"
-            _write(root, count)
-            grid = Grid(title=f"a Delta table of {count:,} files, milliseconds")
-            for heading in ("what", "processor", "wall"):
-                grid.add_column(heading, justify="left" if heading == "what" else "right")
-            for what, (processor, wall) in _measured(root, count).items():
-                grid.add_row(what, f"{1e3 * processor:.2f}", f"{1e3 * wall:.2f}")
-            console.print(grid)
+    with tempfile.TemporaryDirectory() as folder:
+        spark = delta_session(session_with_jars(Path(folder)))
+        for count in (int(given),) if given else FILES:
+            _compare(console, spark, Path(folder) / str(count), count)
+        spark.stop()
     deleted_rows.run(console)
+
+
+def _compare(console: Console, spark: SparkSession, root: Path, count: int) -> None:
+    _write(root, count)
+    by_spark = _by_spark(spark, root, count // 2)
+    grid = Grid(title=f"a Delta table of {count:,} files, milliseconds")
+    for heading in ("what", "processor", "wall"):
+        grid.add_column(heading, justify="left" if heading == "what" else "right")
+    for what, (processor, wall) in _measured(root, count).items():
+        grid.add_row(what, f"{1e3 * processor:.2f}", f"{1e3 * wall:.2f}")
+    for what, wall in by_spark.items():
+        grid.add_row(what, "", f"{1e3 * wall:.2f}")
+    console.print(grid)
+
+
+def _by_spark(spark: SparkSession, root: Path, half: int) -> dict[str, float]:
+    """The time in which Spark plans a point condition by Delta's own skipping, which must leave one file."""
+    java: Any = spark._jvm
+
+    def planned() -> float:
+        started = time.perf_counter()
+        frame = spark.sql(f"SELECT * FROM delta.`{root}` WHERE id = {half * 10}")
+        assert len(frame.inputFiles()) == 1
+        return time.perf_counter() - started
+
+    cold: list[float] = []
+    for _ in range(SPARK_RUNS + 1):
+        java.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        cold.append(planned())
+    warm = [planned() for _ in range(RUNS + 1)]
+    return {
+        "open and plan by id, Spark with Delta's skipping": median(cold[1:]),
+        "plan again, Spark with Delta's skipping": median(warm[1:]),
+    }
 
 
 def _measured(root: Path, count: int) -> dict[str, tuple[float, float]]:

@@ -209,8 +209,12 @@ def _plain_column(values: list[Any], type_: pa.DataType) -> Any:
     if types.is_int64(type_):
         numbers = _integers(values)
         return None if numbers is None else number_array(numbers[0], type_, ~numbers[1])
-    present = {*map(type, values)} - {NoneType}
-    known = _known(values)
+    kinds = {*map(type, values)}
+    if kinds == {float} and types.is_float64(type_):
+        return number_array(np.array(values, np.float64), type_)
+    if kinds == {bytes} and types.is_binary(type_):
+        return binary_array(values)
+    present, known = kinds - {NoneType}, _known(values)
     if present <= {float} and types.is_float64(type_):
         return number_array(
             np.array([0.0 if value is None else value for value in values], np.float64), type_, ~known
@@ -240,7 +244,9 @@ def _fitting(value: Any, type_: pa.DataType) -> Any:
 
 
 def _known(values: Sequence[Any]) -> Mask:
-    """Which values there are."""
+    """Which values there are. Mostly all are, which their types tell in a third of the time."""
+    if NoneType not in {*map(type, values)}:
+        return np.ones(len(values), np.bool_)
     return np.array([value is not None for value in values], np.bool_)
 
 

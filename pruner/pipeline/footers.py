@@ -308,7 +308,10 @@ class _Leaves:
             leaves += self.by_lower.get(lower[:length], ())
         if field_id is not None:
             leaves += self.by_id.get(field_id, ())
-        return tuple(dict.fromkeys(leaf for leaf in leaves if leaf is not this))
+        others = dict.fromkeys(leaf for leaf in leaves if leaf is not this)
+        if this is not None and field_id is not None and this.field_id not in (None, field_id):
+            others[this] = None  # by its id it is another column
+        return tuple(others)
 
 
 _recent: deque[_Leaves] = deque(maxlen=8)

@@ -8,7 +8,7 @@ Some of many, spread evenly from the first to the last.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload, runtime_checkable
@@ -246,6 +246,10 @@ class FieldNames(Protocol):
         ...
 
 
+Contradicted = Callable[[pa.Schema, Collection[str]], str | None]
+"""Tells which of some columns of a table a file has otherwise by its field ids than by its names; None for none."""
+
+
 @dataclass(frozen=True)
 class FileSchemas:
     """The schema of each base file: `ordinals[i]` is that of slice i in `distinct`, -1 where not known."""
@@ -306,6 +310,7 @@ class Snapshot:
     nested: FieldNames | None = field(default=None, compare=False, repr=False)
     merges: bool = False
     may_leave_files: bool = False
+    contradicted: Contradicted | None = field(default=None, compare=False, repr=False)
     state: object | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:

@@ -159,10 +159,12 @@ class PlanReader:
         self, snapshot: Snapshot, files: NDArray[np.intp], shape: ScanShape, wanted: Wanted
     ) -> list[tuple[NDArray[np.bool_], ScanShape]]:
         """Which files hold the columns in one way, and how those are read."""
+        columns = {name for name, _, _ in shape.columns if wanted.may_read(name)}
+        if snapshot.contradicted is not None:
+            self._file_types().require_ids(snapshot, files, columns)
         if snapshot.nested is None:
             int96 = self.of_int96(snapshot, files, wanted.may_read)
             return [(~int96, shape), (int96, shape.of_int96(snapshot))]
-        columns = {name for name, _, _ in shape.columns if wanted.may_read(name)}
         numbers: dict[HeldColumns, int] = {}
         held = snapshot.nested.held(_files(snapshot, files), columns)
         codes = np.array([numbers.setdefault(columns, len(numbers)) for columns in held])

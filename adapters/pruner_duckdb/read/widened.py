@@ -7,15 +7,18 @@ are read through hudi-rs, which does as Hudi does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pruner.arrow import positions
+from pruner.errors import StorageError, TableError, cause
 from pruner.expr.types import is_instant
+from pruner.storage.opening import open_for_arrow
 from pruner.tables.footers.file_schemas import BrokenFileError, SchemaReader, struct_fields
 from pruner.tables.listing.files import open_lister
 from pruner_duckdb.read.native import Describe, FileColumns, FileKinds, unasked
@@ -34,6 +37,7 @@ class FileTypes:
 
     def __init__(self, root: str, storage_options: Mapping[str, str]) -> None:
         self._prefix = root.rstrip("/") + "/"
+        self._options = dict(storage_options)
         self._lister = open_lister(root, storage_options)
         self._reader = SchemaReader()
         self._schemas: dict[str, pa.Schema] = {}
@@ -82,6 +86,33 @@ class FileTypes:
         verdicts = {id(schema): _has_int96(instants, schema) for schema in schemas if schema is not None}
         return np.array([schema is not None and verdicts[id(schema)] for schema in schemas], dtype=bool)
 
+    def require_ids(self, snapshot: Snapshot, ordinals: NDArray[np.intp], columns: Collection[str]) -> None:
+        """Make sure that field ids and names in the base files tell of the same columns, where engines go by ids.
+
+        Args:
+            snapshot: the snapshot.
+            ordinals: slices that have a base file.
+            columns: those that may be read.
+
+        Raises:
+            TableError: they do not.
+        """
+        if snapshot.contradicted is None:
+            return
+        verdicts: dict[int, str | None] = {}
+        for ordinal, schema in zip(ordinals.tolist(), self._of(snapshot, ordinals), strict=True):
+            if schema is None:
+                column = snapshot.contradicted(self._alone(snapshot, ordinal), columns)
+            else:
+                if id(schema) not in verdicts:
+                    verdicts[id(schema)] = snapshot.contradicted(schema, columns)
+                column = verdicts[id(schema)]
+            if column is not None:
+                raise TableError(
+                    f"{snapshot.value('base_file', ordinal)} has another column {column!r} by its field ids than by "
+                    "its names, so that engines read it differently: leave the column out, or rewrite the data file"
+                )
+
     def kinds(self, snapshot: Snapshot, ordinals: NDArray[np.intp], describe: Describe) -> FileKinds:
         """Return what is known of some base files, for as many as can be read.
 
@@ -118,6 +149,14 @@ class FileTypes:
         sizes: list[Any] = chosen.column("base_size").to_pylist()
         schemas = self._read(dict(zip(uris, sizes, strict=True)))
         return [schemas.get(uri) for uri in uris]
+
+    def _alone(self, snapshot: Snapshot, ordinal: int) -> pa.Schema:
+        """The schema of a file whose footer is not where the size in the log says, or whose store is another one."""
+        uri: str = snapshot.value("base_file", ordinal)
+        try:
+            return pq.ParquetFile(open_for_arrow(uri, None, self._options)).schema_arrow
+        except (OSError, StorageError, pa.ArrowException) as error:
+            raise TableError(f"cannot read {uri}: {cause(error)}") from None
 
     def _read(self, files: Mapping[str, int]) -> dict[str, pa.Schema]:
         """Schemas by URI; what cannot be read is missing, and DuckDB meets the same file."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pruner.tables.delta.actions import Metadata, Protocol
+    from pruner.tables.delta.ids import MappedField, MappedType
 
 _VOID: Final = "void"
 """The type of columns that hold nothing: Spark leaves them out where it reads a table."""
@@ -131,6 +132,31 @@ def _require_generated_names(fields: Iterable[Field], root: str) -> None:
                 "conversion from Iceberg: files from before may hold it under another name, so read it with an engine "
                 "that goes by the ids"
             )
+
+
+def mapped_fields(metadata: Metadata) -> tuple[MappedField, ...]:
+    """The columns that files have, by names and ids, of a table that maps columns by id."""
+    partitioned = {name.lower() for name in metadata.partition_columns}
+    struct = _STRUCT.decode(metadata.schema_string)
+    return tuple(field for field in _mapped_fields(struct) if field[0].lower() not in partitioned)
+
+
+def _mapped_fields(of: _Struct) -> Iterator[MappedField]:
+    for column in _read(of):
+        id_ = column.metadata.get(_ID)
+        if isinstance(id_, int):
+            yield column.name, _name(column, mapped=True), id_, _mapped_type(column.type)
+
+
+def _mapped_type(type_: Any) -> MappedType:
+    inner = _struct(type_)
+    if inner is not None:
+        return tuple(_mapped_fields(inner))
+    if not isinstance(type_, dict):
+        return None
+    nested = msgspec.convert(type_, _Nested)
+    parts = (nested.element,) if nested.type == "array" else (nested.key, nested.value)
+    return [_mapped_type(part) for part in parts]
 
 
 def generation_expressions(metadata: Metadata) -> dict[str, str]:

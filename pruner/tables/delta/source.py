@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,9 +17,10 @@ from pruner.arrow import nulls, number_array, truth_array
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.delta.actions import commit_time
+from pruner.tables.delta.ids import contradicted
 from pruner.tables.delta.log import CommitFile, Segment, commit_path, list_log
 from pruner.tables.delta.partitions import delta_partitions
-from pruner.tables.delta.schema import delta_schema
+from pruner.tables.delta.schema import delta_schema, mapped_fields, mapping_mode
 from pruner.tables.delta.state import DeltaState, follow, place_of, read_commit, read_state
 from pruner.tables.delta.vectors import DeletionVectors
 from pruner.tables.listing.foreign import DELTA_LOG
@@ -29,7 +30,9 @@ from pruner.tables.source import WriteOnceSource
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pruner.schema import TableSchema
     from pruner.tables.delta.log import LogListing
+    from pruner.tables.snapshot import Contradicted
     from pruner.tables.source import SavedLook
 
 _VERSION: Final = re.compile(r"\d{1,19}")
@@ -85,7 +88,7 @@ class DeltaSource(WriteOnceSource):
         with self._lock:
             before, state = self._state, self._now()
             if self._snapshot is None or state is not before:
-                self._snapshot = self._made(state)
+                self._snapshot = self._made(state, known=self._snapshot)
             if previous is not None and previous.id == self._snapshot.id and previous.root == self.root:
                 return previous
             return self._snapshot
@@ -145,8 +148,9 @@ class DeltaSource(WriteOnceSource):
         assert listing.newest is not None
         return read_state(self._store, self.storage_options, listing.segment(listing.newest))
 
-    def _made(self, state: DeltaState, suffix: str = "") -> Snapshot:
-        snapshot = _snapshot(state, self.root, self.storage_options, suffix)
+    def _made(self, state: DeltaState, suffix: str = "", known: Snapshot | None = None) -> Snapshot:
+        schema = _schema(state, self.root, known)
+        snapshot = _snapshot(state, schema, self.root, self.storage_options, suffix)
         if not suffix:
             self._states = {snapshot.id: state}
             return snapshot
@@ -205,8 +209,22 @@ def _text(milliseconds: int) -> str:
     return (datetime(1970, 1, 1, tzinfo=UTC) + milliseconds * _MILLISECOND).isoformat(timespec="milliseconds")
 
 
-def _snapshot(state: DeltaState, root: str, options: Mapping[str, str], suffix: str) -> Snapshot:
-    schema = delta_schema(state.metadata, state.protocol, root)
+def _schema(state: DeltaState, root: str, known: Snapshot | None) -> TableSchema:
+    """The schema of a version, which commits that say nothing of it leave as it was."""
+    before = None if known is None else known.state
+    if (
+        known is not None
+        and isinstance(before, DeltaState)
+        and state.metadata is before.metadata
+        and state.protocol is before.protocol
+    ):
+        return known.schema
+    return delta_schema(state.metadata, state.protocol, root)
+
+
+def _snapshot(
+    state: DeltaState, schema: TableSchema, root: str, options: Mapping[str, str], suffix: str
+) -> Snapshot:
     files = state.files
     partitions, codes = delta_partitions(files, state.metadata.partition_columns, schema)
     vectors: Any = files.column("deletionVector")
@@ -225,7 +243,14 @@ def _snapshot(state: DeltaState, root: str, options: Mapping[str, str], suffix: 
         state=state,
         hides_nan=True,
         may_leave_files=state.metadata.setting(_DELETES) == "true",
+        contradicted=_contradicted(state, root),
     )
+
+
+def _contradicted(state: DeltaState, root: str) -> Contradicted | None:
+    """What finds files that engines read differently: those may be in tables alone that map columns by id."""
+    by_id = mapping_mode(state.metadata, state.protocol, root) == "id"
+    return partial(contradicted, mapped_fields(state.metadata)) if by_id else None
 
 
 def _id(state: DeltaState) -> str:
@@ -236,15 +261,24 @@ def _id(state: DeltaState) -> str:
 
 def _columns(files: pa.Table, codes: np.ndarray[Any, np.dtype[np.int32]]) -> pa.Table:
     count = files.num_rows
+    nothing = _nothing(1 << count.bit_length())
     columns: dict[str, Any] = {
+        **{name: column.slice(0, count) for name, column in nothing.items()},
         "partition": number_array(codes, pa.int32()),
         "file_id": files.column("name"),
         "base_file": files.column("uri"),
         "base_size": files.column("size"),
+    }
+    return pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS)
+
+
+@lru_cache(maxsize=2)
+def _nothing(count: int) -> dict[str, Any]:
+    """What slices of other formats have and files of Delta tables do not, of so many files."""
+    return {
         "base_version": nulls(count, pa.string()),
         "base_instant": nulls(count, pa.string()),
         "log_files": pa.nulls(count, pa.list_(pa.string())),
         "log_size": nulls(count, pa.int64()),
         "unsettled": truth_array(np.zeros(count, np.bool_)),
     }
-    return pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from operator import attrgetter
@@ -284,7 +285,24 @@ def _are(type_: type, *columns: list[Any]) -> bool:
 def _all_converted(convert: Callable[[Any], Any], values: list[Any]) -> list[Any]:
     if convert is _integer and _are(int, values):
         return values  # most columns of ids: nothing is to be done
+    if convert in (_low_text, _high_text) and _are(str, values):
+        with suppress(UnicodeEncodeError):
+            return _plain_texts(values, high=convert is _high_text)
     return [_converted(convert, value) for value in values]
+
+
+def _plain_texts(texts: list[str | None], *, high: bool) -> list[Any]:
+    """The same of texts alone, of which few were cut."""
+    if not high:
+        return [None if text is None else text.encode() for text in texts]
+    return [
+        None
+        if text is None
+        else text.encode()
+        if len(text) < _LONG and not text.endswith(_TIES)
+        else _high_text(text)
+        for text in texts
+    ]
 
 
 def _converted(convert: Callable[[Any], Any], value: Any) -> Any:

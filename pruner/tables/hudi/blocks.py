@@ -152,6 +152,7 @@ class StoredSlices:
             np.array([self._ordinal_of[path] for path, _ in runs], np.int32),
             np.array([count for _, count in runs], np.int64),
         )
+        self._size = sum(block.size for block in blocks)
         self._first_runs = np.cumsum([0, *(len(block.partitions) for block in blocks)])
         self.keys = self._read_keys()
         self._lock = Lock()
@@ -181,10 +182,10 @@ class StoredSlices:
         """True if each slice is settled and has a base file."""
         return all(block.all_settled and block.all_based for block in self._blocks)
 
-    @cached_property
+    @property
     def total_size(self) -> int:
         """Size of all slices in bytes, log files included."""
-        return sum(block.size for block in self._blocks)
+        return self._size
 
     @property
     def partition_runs(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

@@ -11,12 +11,14 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import pruner
 import pruner_duckdb
 from pruner.arrow import compute
+from pruner.errors import TableError
 from pruner.expr import nodes as expr
 from pruner_duckdb.native_scan.answering import TableAnswers
 from tests.engines.duckdb.native_scan.native_tables import NEEDS_EXTENSION, native
@@ -175,6 +177,29 @@ def test_columns_that_the_files_call_otherwise(tmp_path: Path, mode: str):
     table.append(nested(60, 80, table.columns[1]))
     table.delete({next(iter(table.files)): [3, 4]})
     same(table, *queries, "SELECT id FROM t WHERE v = 'v65'")
+
+
+@pytest.mark.parametrize("using", ["column_stats", "bitmap"])
+def test_a_file_whose_field_ids_contradict_its_names_has_no_records(tmp_path: Path, using: str):
+    """It is kept by every plan that has no statistics of the log, and refused where the column is read."""
+    columns = (Column("id", "long", *made_up(1)), Column("v", "long", *made_up(2)))
+    table = DeltaLog(tmp_path / "t", columns, mapping="id")
+    for at in range(0, 30, 10):
+        rows = pa.table({"id": range(at, at + 10), "v": range(at + 100, at + 110)})
+        table.append(rows, stats=False)
+    file = table.root / next(iter(table.files))
+    held: Any = pq.read_table(file)
+    ids = {field.name: field.metadata for field in held.schema}
+    others = dict(zip(ids, reversed(ids.values()), strict=True))
+    fields = [field.with_metadata(others[field.name]) for field in held.schema]
+    pq.write_table(pa.Table.from_arrays(held.columns, schema=pa.schema(fields)), file)
+    opened = pruner.open_table(str(table.root))
+    opened.create_index("i", on=["id", "v"], using=using)
+    assert [opened.plan(f"id = {value}").kept for value in (5, 15, 107)] == [1, 2, 1]
+    with pruner_duckdb.connect({"t": str(table.root)}) as con:
+        for statement in ("SELECT id FROM t", "SELECT v FROM t WHERE id = 107"):
+            with pytest.raises(TableError, match=f"{file.name} has another column"):
+                con.execute(statement)
 
 
 @pytest.mark.slow

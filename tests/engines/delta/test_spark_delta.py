@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 
 import pruner
 import pruner_duckdb
 import pruner_spark
 from pruner.errors import TableError
+from pruner.tables.footers.file_schemas import FIELD_ID
 from pruner_spark.jvm import JavaSide
 from tests.engines.spark.spark_tables import files_scanned, new_scans, rows_of, unordered
 from tests.support.delta.writer import DeltaWriter
@@ -356,3 +360,95 @@ def _check_conditions(table: DeltaWriter) -> dict[str, int]:
         assert sorted(found, key=repr) == sorted((tuple(row)[:4] for row in wanted), key=repr), condition
         files[condition] = len({row.file for row in wanted})
     return files
+
+
+Contradict = Callable[[pa.Schema], pa.Schema]
+
+
+def _with_ids(change: Callable[[dict[str, int]], dict[str, int | None]]) -> Contradict:
+    """Gives the columns of a file other field ids; `change` is given those that they have."""
+
+    def changed(schema: pa.Schema) -> pa.Schema:
+        ids = change({field.name: int((field.metadata or {})[FIELD_ID]) for field in schema})
+        fields = [
+            field.with_metadata({} if ids[field.name] is None else {FIELD_ID: str(ids[field.name])})
+            for field in schema
+        ]
+        return pa.schema(fields)
+
+    return changed
+
+
+def _renamed(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_name(f"x{at}") for at, field in enumerate(schema)])
+
+
+def _swapped(ids: dict[str, int]) -> dict[str, int | None]:
+    first, second, *others = ids
+    return {first: ids[second], second: ids[first], **{name: ids[name] for name in others}}
+
+
+def _other_inside(schema: pa.Schema) -> pa.Schema:
+    at = len(schema) - 1
+    inner: Any = schema.field(at).type
+    fields = [field.with_metadata({FIELD_ID: str(90 + number)}) for number, field in enumerate(inner)]
+    return schema.set(at, schema.field(at).with_type(pa.struct(fields)))
+
+
+CONTRADICTIONS: dict[str, Contradict] = {
+    "swapped ids": _with_ids(_swapped),
+    "other ids": _with_ids(lambda ids: {name: 90 + id_ for name, id_ in ids.items()}),
+    "no ids": _with_ids(dict.fromkeys),
+    "one without an id": _with_ids(lambda ids: {**ids, next(iter(ids)): None}),
+    "other names": _renamed,
+    "other ids inside": _other_inside,
+}
+
+
+def _read_plainly(table: DeltaWriter) -> list[tuple[Any, ...]] | None:
+    """What Spark reads, None where it refuses."""
+    table.forget()
+    with settings(table.spark, {"spark.sql.parquet.fieldId.read.enabled": "true"}):
+        try:
+            return unordered(rows_of(table.spark.sql(f"SELECT * FROM {table.name}")))
+        except Py4JJavaError as error:
+            if "Parquet file schema doesn't contain any field Ids" not in str(error):
+                raise
+            return None
+
+
+def test_field_ids_that_contradict_the_names_are_refused_in_duckdb(
+    delta: SparkSession, tmp_path: Path
+) -> None:
+    """Spark goes by the ids in the files, or refuses them; DuckDB is given files by names, and indexes go by these."""
+    table = DeltaWriter(delta, tmp_path / "t").create(
+        "id BIGINT, number BIGINT, s STRUCT<a: INT, b: INT>", columnMapping_mode="id"
+    )
+    table.fill(0, 5, "id", "id * 10", "named_struct('a', CAST(id AS INT), 'b', 7)")
+    rows = _read_plainly(table)
+    (file,) = table.path.rglob("*.parquet")
+    written: Any = pq.read_table(file)
+
+    def found(statement: str = "SELECT * FROM t") -> list[tuple[Any, ...]]:
+        with pruner_duckdb.connect({"t": str(table.path)}) as con:
+            return unordered(con.execute(statement).fetchall())
+
+    def replaced(change: Contradict) -> None:
+        pq.write_table(pa.Table.from_arrays(written.columns, schema=change(written.schema)), file)
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+    def as_duckdb(rows: list[tuple[Any, ...]] | None) -> list[tuple[Any, ...]]:
+        assert rows is not None
+        return unordered([(id_, number, {"a": s[0], "b": s[1]}) for id_, number, s in rows])
+
+    replaced(lambda schema: schema)
+    assert found() == as_duckdb(rows) == as_duckdb(_read_plainly(table))
+    for name, change in CONTRADICTIONS.items():
+        replaced(change)
+        by_names = [(None, None, None)] * 5 if name == "other names" else rows
+        assert _read_plainly(table) != by_names, name  # otherwise a reader by names would be right
+        with pytest.raises(TableError, match="by its field ids than by its names") as caught:
+            found()
+        assert str(file) in str(caught.value), name
+    replaced(CONTRADICTIONS["other ids inside"])
+    assert found("SELECT id, number FROM t") == unordered([row[:2] for row in rows or ()])
