@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -153,6 +152,8 @@ class StoredSlices:
             np.array([count for _, count in runs], np.int64),
         )
         self._size = sum(block.size for block in blocks)
+        self._any_logs = any(block.any_logs for block in blocks)
+        self._all_coverable = all(block.all_settled and block.all_based for block in blocks)
         self._first_runs = np.cumsum([0, *(len(block.partitions) for block in blocks)])
         self.keys = self._read_keys()
         self._lock = Lock()
@@ -172,15 +173,15 @@ class StoredSlices:
         """What gives the columns: this."""
         return self
 
-    @cached_property
+    @property
     def any_logs(self) -> bool:
         """True if some slice has log files."""
-        return any(block.any_logs for block in self._blocks)
+        return self._any_logs
 
-    @cached_property
+    @property
     def all_coverable(self) -> bool:
         """True if each slice is settled and has a base file."""
-        return all(block.all_settled and block.all_based for block in self._blocks)
+        return self._all_coverable
 
     @property
     def total_size(self) -> int:
