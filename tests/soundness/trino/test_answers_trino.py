@@ -74,7 +74,7 @@ class Lake:
 
     def read(self, sql: str) -> Rows:
         """Read through the plain catalog, without the connector's own use of statistics and dynamic filters."""
-        session = {**STATIC, f"{self.plain}.parquet_ignore_statistics": "true"}
+        session = {**STATIC, **({"hive.parquet_ignore_statistics": "true"} if self.plain == "hive" else {})}
         return self.trino.run(sql, catalog=self.plain, schema=self.schema, session=session).rows
 
     def read_pruned(self, sql: str, rng: random.Random) -> Rows:
