@@ -1,8 +1,10 @@
 """Opening an Iceberg table and planning on its manifests, against pyiceberg, fastavro, Polars and DuckDB reading them.
 
 Tables of 20,000 and 200,000 files (BENCH_FILES for others) with bounds of eight columns. Only metadata is there, and
-the one data file that DuckDB's extension reads: no other contender opens it. They take turns; processor time is that of
-the whole process. pyiceberg keeps the lists of manifests that it has read.
+the one data file that DuckDB's extension reads: no other contender opens it. They take turns; processor time is that
+of the whole process. pyiceberg keeps the lists of manifests that it has read. Spark plans in another process, and of
+it the time until the answer is measured: by path, where it reads all metadata, and by a catalog that keeps tables and
+manifests.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fastavro
 import polars as pl
@@ -33,6 +35,10 @@ from pruner.tables.iceberg.manifests import DATA, ManifestFile, read_manifest
 from pruner.tables.iceberg.source import IcebergSource
 from referee.run import Reader
 from tools.cache import cache_dir
+from tools.spark_sessions import iceberg_session, session_with_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 FILES = (20_000, 200_000)
 RUNS = 3
@@ -54,17 +60,46 @@ _NEW_PROCESS = {
 def run(console: Console) -> None:
     """Measure opening, looks and plans of each size."""
     given = os.environ.get("BENCH_FILES")
-    for count in (int(given),) if given else FILES:
-        with tempfile.TemporaryDirectory() as folder:
-            root = Path(folder) / "t"
-            write_table(root, count)
-            write_file_of(root, count)
-            grid = Grid(title=f"an Iceberg table of {count:,} files, milliseconds")
-            for heading in ("what", "processor", "wall"):
-                grid.add_column(heading, justify="left" if heading == "what" else "right")
-            for what, (processor, wall) in _measured(root, count).items():
-                grid.add_row(what, f"{1e3 * processor:.2f}", f"{1e3 * wall:.2f}")
-            console.print(grid)
+    with tempfile.TemporaryDirectory() as folder:
+        spark = iceberg_session(session_with_jars(Path(folder) / "spark"), Path(folder))
+        for setting in ("cache-enabled", "io.manifest.cache-enabled"):
+            spark.conf.set(f"spark.sql.catalog.ice.{setting}", "true")
+        for count in (int(given),) if given else FILES:
+            _compare(console, spark, Path(folder) / f"files{count}" / "t", count)
+        spark.stop()
+
+
+def _compare(console: Console, spark: SparkSession, root: Path, count: int) -> None:
+    write_table(root, count)
+    write_file_of(root, count)
+    by_spark = _by_spark(spark, root, values_of(count))
+    grid = Grid(title=f"an Iceberg table of {count:,} files, milliseconds")
+    for heading in ("what", "processor", "wall"):
+        grid.add_column(heading, justify="left" if heading == "what" else "right")
+    for what, (processor, wall) in _measured(root, count).items():
+        grid.add_row(what, f"{1e3 * processor:.2f}", f"{1e3 * wall:.2f}")
+    for what, wall in by_spark.items():
+        grid.add_row(what, "", f"{1e3 * wall:.2f}")
+    console.print(grid)
+
+
+def _by_spark(spark: SparkSession, root: Path, value: int) -> dict[str, float]:
+    """The seconds in which Spark plans a point condition by Iceberg's own metrics, which must leave one file."""
+    ways: dict[str, Callable[[], DataFrame]] = {
+        "open and plan, Spark with Iceberg's planning": lambda: spark.read.format("iceberg").load(str(root)),
+        "plan again, Spark with Iceberg's planning": lambda: spark.table(f"ice.{root.parent.name}.t"),
+    }
+    return {
+        what: median([_planned(opened, value) for _ in range(RUNS + 1)][1:]) for what, opened in ways.items()
+    }
+
+
+def _planned(opened: Callable[[], DataFrame], value: int) -> float:
+    started = time.perf_counter()
+    java_frame: Any = opened().where(f"id = {value}")._jdf
+    scan = java_frame.queryExecution().executedPlan().collectLeaves().head()
+    assert scan.inputPartitions().size() == 1
+    return time.perf_counter() - started
 
 
 def _measured(root: Path, count: int) -> dict[str, tuple[float, float]]:
