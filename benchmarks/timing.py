@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rich.table import Table
+
 
 def medians(contenders: Mapping[str, Callable[[], Any]], runs: int, *, warmups: int = 1) -> dict[str, float]:
     """Median seconds of each contender; they take turns, so that a machine that slows down slows all."""
@@ -18,3 +20,15 @@ def medians(contenders: Mapping[str, Callable[[], Any]], runs: int, *, warmups: 
             if number >= warmups:
                 times[name].append(time.perf_counter() - started)
     return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def milliseconds(title: str, own: Mapping[str, tuple[float, float]], others: Mapping[str, float]) -> Table:
+    """A table of seconds of a processor and by the clock; of what runs in another process by the clock alone."""
+    grid = Table(title=f"{title}, milliseconds")
+    for heading in ("what", "processor", "wall"):
+        grid.add_column(heading, justify="left" if heading == "what" else "right")
+    for what, (processor, wall) in own.items():
+        grid.add_row(what, f"{1e3 * processor:.2f}", f"{1e3 * wall:.2f}")
+    for what, wall in others.items():
+        grid.add_row(what, "", f"{1e3 * wall:.2f}")
+    return grid

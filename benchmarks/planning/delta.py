@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from rich.console import Console
-from rich.table import Table as Grid
 
 import pruner
 from benchmarks.duckdb import deleted_rows
+from benchmarks.timing import milliseconds
 from pruner.arrow import compute
 from pruner.tables.delta.source import DeltaSource
 from tools.spark_sessions import delta_session, session_with_jars
@@ -52,14 +52,8 @@ def run(console: Console) -> None:
 def _compare(console: Console, spark: SparkSession, root: Path, count: int) -> None:
     _write(root, count)
     by_spark = _by_spark(spark, root, count // 2)
-    grid = Grid(title=f"a Delta table of {count:,} files, milliseconds")
-    for heading in ("what", "processor", "wall"):
-        grid.add_column(heading, justify="left" if heading == "what" else "right")
-    for what, (processor, wall) in _measured(root, count).items():
-        grid.add_row(what, f"{1e3 * processor:.2f}", f"{1e3 * wall:.2f}")
-    for what, wall in by_spark.items():
-        grid.add_row(what, "", f"{1e3 * wall:.2f}")
-    console.print(grid)
+    title = f"a Delta table of {count:,} files"
+    console.print(milliseconds(title, _measured(root, count), by_spark))
 
 
 def _by_spark(spark: SparkSession, root: Path, half: int) -> dict[str, float]:

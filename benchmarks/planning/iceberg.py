@@ -27,10 +27,10 @@ import polars as pl
 from pyiceberg.expressions import EqualTo as _EqualTo
 from pyiceberg.table import StaticTable
 from rich.console import Console
-from rich.table import Table as Grid
 
 import pruner
 from benchmarks.planning.iceberg_tables import append, values_of, write_file_of, write_table
+from benchmarks.timing import milliseconds
 from pruner.tables.iceberg.manifests import DATA, ManifestFile, read_manifest
 from pruner.tables.iceberg.source import IcebergSource
 from referee.run import Reader
@@ -73,14 +73,8 @@ def _compare(console: Console, spark: SparkSession, root: Path, count: int) -> N
     write_table(root, count)
     write_file_of(root, count)
     by_spark = _by_spark(spark, root, values_of(count))
-    grid = Grid(title=f"an Iceberg table of {count:,} files, milliseconds")
-    for heading in ("what", "processor", "wall"):
-        grid.add_column(heading, justify="left" if heading == "what" else "right")
-    for what, (processor, wall) in _measured(root, count).items():
-        grid.add_row(what, f"{1e3 * processor:.2f}", f"{1e3 * wall:.2f}")
-    for what, wall in by_spark.items():
-        grid.add_row(what, "", f"{1e3 * wall:.2f}")
-    console.print(grid)
+    title = f"an Iceberg table of {count:,} files"
+    console.print(milliseconds(title, _measured(root, count), by_spark))
 
 
 def _by_spark(spark: SparkSession, root: Path, value: int) -> dict[str, float]:

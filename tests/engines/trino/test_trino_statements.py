@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +18,7 @@ from tests.support.trino.server import (
     aged,
     index_all,
     register_statement_tables,
+    statement_configuration,
 )
 from tools.trino.client import Rows
 
@@ -59,20 +59,9 @@ def lake(
         aged(write_parquet(root))
     index_all(root)
     register_statement_tables(trino.metastore, variant, root, hudi=hudi)
-    with running_service(_configuration(root, variant, hudi)) as url:
+    with running_service(statement_configuration(root, variant, hudi=hudi)) as url:
         trino.gate.target = url
         yield Lake(variant, "hudi" if hudi else "hive")
-
-
-def _configuration(root: Path, variant: str, hudi: bool) -> Path:
-    """Write a `pruner.toml`: Hive tables go by the names of the catalog, Hudi tables by their place."""
-    lines: list[str] = []
-    for name in TABLES:
-        lines += [f"[tables.{name}]", f'uri = "{root / name}"']
-        lines += [] if hudi else [f'aliases = ["pruned_hive.{variant}.{name}"]']
-    path = root / "pruner.toml"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return path
 
 
 def _cases(variant: str) -> list[Case]:

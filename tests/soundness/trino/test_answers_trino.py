@@ -21,7 +21,14 @@ import pruner
 from tests.soundness.answer_statements import Query, draw_query
 from tests.support.cases.statement_tables import DEFINITIONS, TABLES, statement_tables, write_parquet
 from tests.support.service.planner import running_service
-from tests.support.trino.server import STATIC, Trino, aged, index_all, register_statement_tables
+from tests.support.trino.server import (
+    STATIC,
+    Trino,
+    aged,
+    index_all,
+    register_statement_tables,
+    statement_configuration,
+)
 from tools.trino.client import Rows
 
 if TYPE_CHECKING:
@@ -106,13 +113,7 @@ def lake(
         flights.create_index(f"rows of {column}", on=column, using="bitmap")
     plain, schema = "hudi" if is_hudi else "hive", f"{SCHEMA}_{variant}"
     register_statement_tables(trino.metastore, schema, root, hudi=is_hudi)
-    lines: list[str] = []
-    for name in TABLES:
-        lines += [f"[tables.{name}]", f'uri = "{root / name}"']
-        lines += [] if is_hudi else [f'aliases = ["pruned_hive.{schema}.{name}"]']
-    config = root / "pruner.toml"
-    config.write_text("\n".join(lines), encoding="utf-8")
-    with running_service(config) as url:
+    with running_service(statement_configuration(root, schema, hudi=is_hudi)) as url:
         trino.gate.target = url
         yield Lake(trino, plain, schema)
 

@@ -48,6 +48,17 @@ def register_statement_tables(metastore: Metastore, schema: str, root: Path, *, 
         )
 
 
+def statement_configuration(root: Path, schema: str, *, hudi: bool) -> Path:
+    """Write a `pruner.toml` for the three tables: Hive tables go by the names of the catalog, Hudi tables by place."""
+    lines: list[str] = []
+    for name in TABLES:
+        lines += [f"[tables.{name}]", f'uri = "{root / name}"']
+        lines += [] if hudi else [f'aliases = ["pruned_hive.{schema}.{name}"]']
+    path = root / "pruner.toml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
 @dataclass(frozen=True)
 class Trino:
     """A running server with the plugin."""
