@@ -21,7 +21,7 @@ from tools.matrix import python_with
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements-browser.lock"
-DRIVER = ROOT / "tools" / "browser_driver.py"
+DRIVER = Path(__file__).with_name("browser_driver.py")
 
 NEEDING = (
     "Qt/libexec/QtWebEngineProcess",
