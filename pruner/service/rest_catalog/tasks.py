@@ -192,14 +192,14 @@ def page_of(
     residual = None if asked is None else asked.encoded
     most = max(1, min(PAGE, ANSWER_BYTES // (len(residual or b"") + _TASK_BYTES)))
     question = _question(table, asked, python=python, of_append=added is not None)
-    kept = known.get(question) if start else None
-    if kept is None:
-        kept = _planned(table, asked, python=python, added=added)
-        if start or len(kept.places) > most:
-            kept = kept._replace(places=_places(table.agreed_order, kept.places))
+    again = known.get(question) if start else None
+    kept = _planned(table, asked, python=python, added=added) if again is None else again
+    of_several = start > 0 or len(kept.places) > most
+    order = table.agreed_order if of_several else None
+    if again is None and of_several:
+        kept = kept._replace(places=_places(order, kept.places))
         if len(kept.places) > most:
             known.put(question, kept)
-    order = table.agreed_order if start or len(kept.places) > most else None
     first = int(np.searchsorted(kept.places, start))
     left = len(kept.places) - first
     ordinals = kept.places[first : first + most].astype(np.intp)
