@@ -19,7 +19,7 @@ from tests.support.duckdb import ways as duckdb_ways
 from tests.support.hudi.spark_reads import SparkReads
 from tests.support.hudi.tables import AllTables, HudiTables
 from tests.support.running import profiles
-from tools.spark_sessions import delta_session, session_with_jars
+from tools.spark_sessions import delta_session, small_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -199,7 +199,7 @@ def start_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
     def start() -> SparkSession:
         if not started:
             # It is what all tests of one process share, for half an hour and thousands of plans.
-            started.append(session_with_jars(tmp_path_factory.mktemp("spark"), memory="3g", s3a=True))
+            started.append(small_session(tmp_path_factory.mktemp("spark"), s3a=True))
         return started[0]
 
     yield start

@@ -29,14 +29,55 @@ SETTINGS = {
 }
 """Delta's catalog, no more tasks than tiny tables need, and dates before 1582 as they are."""
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""To write or read a few rows takes less than to generate and compile code for it, and comes to the same."""
 
-def session_with_jars(scratch: Path, *, memory: str = "2g", s3a: bool = False) -> SparkSession:
+STORES = ("s3a.", "azure.", "adl.", "wasb", "abfs", "ftp", "viewfs", "har", "trash")
+"""Beginnings of settings of file systems, behind `fs.`, whose defaults their code has as well."""
+
+
+def session_with_jars(
+    scratch: Path, *, memory: str = "2g", s3a: bool = False, settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """Start Spark with Hudi as `hudi_session` does, with Delta's classes on its path; see `delta_session`."""
-    extra = dict(ALL_SESSIONS)
+    extra = {**ALL_SESSIONS, **(settings or {})}
     if version("pyspark").startswith("3.5."):
         jars = [hudi_bundle(), *(s3a_jars() if s3a else ()), *delta_jars(), iceberg_jar()]
         extra["spark.jars"] = ",".join(map(str, jars))
     return hudi_session(scratch, memory=memory, s3a=s3a, extra=extra)
+
+
+def small_session(scratch: Path, *, s3a: bool = False) -> SparkSession:
+    """Start Spark as `session_with_jars` does, for thousands of statements over tables of a few rows."""
+    session = session_with_jars(scratch, memory="3g", s3a=s3a, settings=INTERPRETED)
+    _forget_defaults(session)
+    return session
+
+
+def _forget_defaults(session: SparkSession) -> None:
+    """Leave Hadoop's defaults out of the configuration that the context hands on, but for those of file systems.
+
+    Hudi and Delta write all of it into each task, and Hadoop compresses each entry by itself. The 970 entries, most of
+    them about YARN and MapReduce, were a seventh of what a commit of Hudi costs. Who asks has the same defaults.
+    """
+    context: Any = session.sparkContext
+    jvm, settings = context._jvm, context._jsc.hadoopConfiguration()
+    for adds_defaults in ("mapred.JobConf", "yarn.conf.YarnConfiguration", "hdfs.HdfsConfiguration"):
+        # A class that brings defaults when it is loaded brings all of them back.
+        jvm.java.lang.Class.forName(f"org.apache.hadoop.{adds_defaults}")
+    shipped = jvm.org.apache.hadoop.conf.Configuration(False)
+    for kind in ("core", "mapred", "yarn", "hdfs"):
+        shipped.addResource(f"{kind}-default.xml")
+    own, defaults = settings.getPropsWithPrefix(""), shipped.getPropsWithPrefix("")
+    own.entrySet().removeAll(defaults.entrySet())
+    of_files = {
+        f"fs.{name}": value
+        for name, value in settings.getPropsWithPrefix("fs.").items()
+        if name.endswith(".impl") or not name.startswith(STORES)
+    }
+    settings.clear()
+    for name, value in {**of_files, **own}.items():
+        settings.set(name, value)
 
 
 def delta_session(spark: SparkSession) -> SparkSession:

@@ -47,7 +47,7 @@ def test_tables_that_are_kept_are_not_built_again(
 ) -> None:
     for name in BUILDERS:
         delta_tables.path(name)
-    monkeypatch.delattr(kept, "session_with_jars")
+    monkeypatch.delattr(kept, "small_session")
     kept.main()
 
 

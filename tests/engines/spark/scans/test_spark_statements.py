@@ -20,6 +20,7 @@ from tests.engines.spark.spark_tables import (
 )
 from tests.support.cases.statement_tables import statement_tables, write_parquet
 from tests.support.cases.statements import Case, portable_cases
+from tests.support.spark.catalyst import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.spark
 
 EVERY_CASE = ("parquet",)
 """Variants on which every statement runs; the others run one of each category."""
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""As users have it. Other tests of Spark interpret their statements (`INTERPRETED` in tools/spark_sessions.py)."""
 
 
 @pytest.fixture(scope="module", params=["parquet", "cow_v6", "cow_v9", "mor_v6", "mor_v9"])
@@ -43,7 +46,8 @@ def lake(
     else:
         copy_tables(statement_tables(start_session).path(request.param), root)
     index_all(root)
-    yield Lake(spark, root, "parquet" if request.param == "parquet" else "hudi")
+    with settings(spark, COMPILED if request.param == "parquet" else {}):
+        yield Lake(spark, root, "parquet" if request.param == "parquet" else "hudi")
     for name in ("flights", "carriers", "airports"):
         spark.catalog.dropTempView(name)
 

@@ -15,17 +15,13 @@ from tests.support.delta.tables import layout, log, names, rows, types  # noqa: 
 from tests.support.delta.tables.registry import BUILDERS, PLAIN, PLAIN_ROW, VECTORS
 from tests.support.delta.writer import Builder, DeltaState, DeltaWriter, keep_truth, states
 from tests.support.hudi.tables import AllTables, HudiTables
-from tests.support.spark.catalyst import settings
 from tools import spark_sessions
 from tools.cache import cache_dir, fingerprint
 from tools.jars import DELTA_JARS
-from tools.spark_sessions import delta_session, session_with_jars
+from tools.spark_sessions import delta_session, small_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""To write or read a few rows takes less than to generate and compile code for it, and comes to the same."""
 
 
 def tables(start_spark: Callable[[], SparkSession]) -> AllTables:
@@ -49,8 +45,7 @@ def delta_states(tables: AllTables, name: str) -> list[DeltaState]:
 def _built(build: Builder, kept: Path, spark: SparkSession, path: Path) -> None:
     """Build a table at `path` that will be kept in the folder `kept`, which is what clones of others say then."""
     writer = DeltaWriter(spark, path)
-    with settings(spark, INTERPRETED):
-        keep_truth(writer, build(writer) or 0, kept)
+    keep_truth(writer, build(writer) or 0, kept)
     scratch = path.parent
     for commit in scratch.glob("*/_delta_log/*.json"):
         text = commit.read_text(encoding="utf-8")
@@ -71,7 +66,7 @@ def _key(build: Builder) -> str:
     """Return a key that changes whenever a table could come out differently."""
     shared = (rows._changes, log._checkpointed, log._source, log.compact_log, types._builder)
     texts = [inspect.getsource(each) for each in (build, *shared)]
-    values = repr((PLAIN, PLAIN_ROW, VECTORS, INTERPRETED, layout.TEXTS))
+    values = repr((PLAIN, PLAIN_ROW, VECTORS, layout.TEXTS))
     sources = [Path(delta_writer.__file__), Path(spark_sessions.__file__)]
     return fingerprint(*texts, values, *sources, *(jar.sha256 for jar in DELTA_JARS), installed("pyspark"))
 
@@ -82,7 +77,7 @@ def main() -> None:
         started: list[SparkSession] = []
 
         def start() -> SparkSession:
-            started.append(session_with_jars(Path(scratch), memory="3g"))
+            started.append(small_session(Path(scratch)))
             return started[0]
 
         kept = tables(start)
