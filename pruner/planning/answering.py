@@ -228,7 +228,7 @@ class Answering:
         if stored is not None and rest.any():
             better = Operator.GT if greatest else Operator.LT
             rest &= self._possible(CompareLeaf(about, better, _point(stored, about)))
-        reaching = self._first(Order(column, 1, greatest, False)) if rest.any() else None
+        reaching = self._first(Order(column, 1, greatest, False)) if rest.sum() > 1 else None
         if reaching is not None:
             rest &= reaching[0]
         return self._answer(value[0] if stored is not None else None, rest, value)
@@ -524,7 +524,7 @@ class Answering:
     def _first(self, order: Order) -> tuple[Mask, str] | None:
         """The slices that hold the first rows in one order, and why; None where nothing is known of them."""
         about = self._field(order.column)
-        if self._is_read_otherwise(about):
+        if len(self._at) < 2 or self._is_read_otherwise(about):
             return None
         if pa.types.is_floating(about.type) and self._semantics.nan_order is not NanOrder.GREATEST:
             return None
