@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
 from functools import cmp_to_key
 from itertools import product
 from pathlib import Path
@@ -17,67 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from tests.support.delta.logs import Column, DeltaLog, write_checkpoint
+from tests.support.delta.logs import DeltaLog
+from tests.support.delta.random_tables import COLUMNS, START, random_table
 from tests.support.iceberg.tables import IcebergLake, changed
 from tests.support.running import profiles
 
 DUCKDB = pruner.Semantics(engine="duckdb", zone="UTC")
-START = datetime(1969, 12, 31, 23, 59, 59, 995_000, tzinfo=UTC)
-COLUMNS = (
-    Column("id", "long"),
-    Column("number", "long"),
-    Column("real", "double"),
-    Column("price", "decimal(9,2)"),
-    Column("text", "string"),
-    Column("at", "timestamp"),
-    Column("late", "long"),
-)
-
-
-def drawn(random: Random, name: str, low: int) -> Any:
-    """A value about a place in the order of a column, which microseconds and characters behind the 32nd decide too."""
-    at = low + random.randrange(12)
-    match name:
-        case "real":
-            return random.choice((float(at), -0.0, 0.0, at / 3, math.nan if random.random() < 0.02 else 1.5))
-        case "price":
-            return Decimal(at) / 4
-        case "text":
-            return chr(ord("A") + at % 26) * random.choice((1, 31, 32, 33, 40)) + random.choice(
-                ("", "a", "\U0010ffff")
-            )
-        case "at":
-            return START + timedelta(microseconds=at * 700 + random.randrange(1_000))
-        case _:
-            return at
-
-
-def delta_table(random: Random, root: Path) -> DeltaLog:
-    """Nine files of which values grow, more or less, from file to file; some have no statistics, some a vector."""
-    table = DeltaLog(root, COLUMNS, features=("deletionVectors",))
-    nullable = {each.name for each in COLUMNS[1:] if random.random() < 0.4}
-    for number in range(9):
-        if number == random.randrange(4, 9):
-            write_checkpoint(table)
-        rows = random.randrange(1, 12)
-        overlap = random.choice((4, 10))
-        held = {
-            each.name: [
-                None
-                if each.name in nullable and random.random() < random.choice((0.1, 1.0))
-                else drawn(random, each.name, number * overlap)
-                for _ in range(rows)
-            ]
-            for each in COLUMNS
-            if each.name != "late" or number > 5
-        }
-        arrays = {
-            each.name: pa.array(held[each.name], each.arrow().type) for each in COLUMNS if each.name in held
-        }
-        (path,) = table.append(pa.table(arrays), stats=random.random() > 0.1)
-        if random.random() < 0.4:
-            table.delete({path: random.sample(range(rows), random.randrange(rows + 1))})
-    return table
 
 
 def values_by_file(table: DeltaLog, column: str, least: int | None) -> dict[str, list[Any]]:
@@ -224,7 +168,7 @@ def test_no_first_row_of_a_random_delta_table_is_lost(tmp_path: Path, number: in
     random = Random(seed)
     fewer = asked = 0
     for case in range(max(3, profiles.examples(40) // 4)):
-        table = delta_table(random, tmp_path / str(case))
+        table = random_table(random, tmp_path / str(case))
         opened = pruner.open_table(str(table.root))
         if random.random() < 0.3:
             some = random.sample([each.name for each in COLUMNS], 2)
