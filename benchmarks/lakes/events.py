@@ -234,7 +234,10 @@ class Lake:
     def _write_file(self, number: int, kinds: Sequence[FileFormat]) -> str:
         name = f"part-{number:07}.parquet"
         written, *others = (self.data(kind) / name for kind in kinds)
-        pq.write_table(self.events.batch(number), written, bloom_filter_options={"key": True})
+        # Without a number of keys each filter is made for a million, and then folded: 18 ms a file.
+        pq.write_table(
+            self.events.batch(number), written, bloom_filter_options={"key": {"ndv": self.events.rows}}
+        )
         for other in others:
             os.link(written, other)
         return name

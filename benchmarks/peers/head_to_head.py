@@ -40,7 +40,11 @@ from tools.spark import hudi_session
 
 HERE: Final = Path(__file__).resolve().parent
 ROWS_PER_FILE: Final = 200
-LAKES: Final[dict[int, tuple[FileFormat, ...]]] = {1_000: ("parquet", "delta", "iceberg"), 200: ("hudi",)}
+LAKES: Final[dict[int, tuple[FileFormat, ...]]] = {
+    10_000: ("parquet", "delta", "iceberg"),
+    1_000: ("parquet", "delta", "iceberg"),
+    200: ("hudi",),
+}
 """Numbers of files, and the formats that are asked at each: Spark takes minutes to write a larger Hudi table."""
 
 COMMITS: Final = 3
@@ -59,10 +63,12 @@ class Effort:
 
 CONTENDERS: Final = (
     Contender("pruner in DuckDB", "parquet", "pruner"),
+    Contender("pruner, native scan", "parquet", "pruner", {"native": "on"}),
     Contender("DuckDB", "parquet", "duckdb", {"kind": "parquet"}),
     Contender("Polars", "parquet", "polars", {"kind": "parquet"}),
     Contender("DataFusion", "parquet", "datafusion"),
     Contender("pruner in DuckDB", "delta", "pruner"),
+    Contender("pruner, native scan", "delta", "pruner", {"native": "on"}),
     Contender("DuckDB", "delta", "duckdb", {"kind": "delta"}),
     Contender("Polars", "delta", "polars", {"kind": "delta"}),
     Contender("delta-rs", "delta", "deltalake"),
@@ -71,6 +77,7 @@ CONTENDERS: Final = (
     Contender("Polars", "iceberg", "polars", {"kind": "iceberg"}),
     Contender("PyIceberg", "iceberg", "pyiceberg"),
     Contender("pruner in DuckDB", "hudi", "pruner"),
+    Contender("pruner, native scan", "hudi", "pruner", {"native": "on"}),
     Contender("hudi-rs", "hudi", "hudi"),
 )
 
@@ -155,6 +162,7 @@ def build(lake: Lake, kind: FileFormat) -> list[Built]:
     for name, (using, on) in INDEXES.items():
         if name == "statistics" and kind not in WITH_STATISTICS:
             continue
+        say(f"{kind}: building the index {name}")
         before, wall, processor = _bytes(_index_of(lake, kind)), time.perf_counter(), _processor()
         table.create_index(name, on=on, using=using)
         seconds = time.perf_counter() - wall
@@ -179,6 +187,7 @@ def _processor() -> float:
 def _ask_all(lake: Lake, contenders: list[Contender], effort: Effort, result: Result) -> None:
     """Ask the readers of one format."""
     kind = contenders[0].kind
+    say(f"{kind}: opening the table in {', '.join(each.title for each in contenders)}")
     truth = Truth(lake.events)
     found = {each.title: Measured(each, _version(each)) for each in contenders}
     with ExitStack() as running:
@@ -192,7 +201,8 @@ def _ask_all(lake: Lake, contenders: list[Contender], effort: Effort, result: Re
                 cold[each.title].append(_first(asked[each.title], lake, kind, truth, number))
         for title, told in cold.items():
             found[title].add("cold", told)
-        for workload in WORKLOADS:
+        for workload, asks in WORKLOADS.items():
+            say(f"{kind}: {asks.title}")
             _compare(workload, asked, found, truth, effort.runs)
             for title, reader in asked.items():
                 if workload in found[title].wall:
@@ -200,6 +210,7 @@ def _ask_all(lake: Lake, contenders: list[Contender], effort: Effort, result: Re
                         reader.ask(workload, truth.values(workload, 1_000))
                     found[title].opened[workload] = len(names)
         if kind != "hudi":
+            say(f"{kind}: {COMMITS} commits")
             _after_commits(lake, kind, asked, found, result)
     result.measured += found.values()
 

@@ -224,18 +224,19 @@ class HudiRs:
 
 
 class Pruner:
-    """pruner in DuckDB."""
+    """pruner in DuckDB, by statements that are rewritten or by its native scan."""
 
-    def __init__(self, index: str) -> None:
+    def __init__(self, index: str, native: str = "off") -> None:
         self._adapter = _library("pruner_duckdb")
-        self._index = index
+        self._index, self._native = index, native
         self._location = ""
 
     def open(self, location: str) -> None:
         if location == self._location:
             return  # each statement looks whether the table changed
         self._location = location
-        self._connection = self._adapter.connect({"events": {"uri": location, "index_uri": self._index}})
+        table = {"uri": location, "index_uri": self._index}
+        self._connection = self._adapter.connect({"events": table}, native=self._native)
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute("SET parquet_metadata_cache = true")
 

@@ -80,6 +80,27 @@ class Facts:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What bounds the values of one field as an engine reads it, by slice, whatever deletes leave of its rows.
+
+    Where `null_counts`, the most NULLs that there can be, is -1 nothing else is known of the slice. `low` and `high`
+    are as those of `pruner.indexes.optional.ExactEvidence`.
+    """
+
+    null_counts: Integers
+    low: pa.Array[Any]
+    high: pa.Array[Any]
+    nan_free: Mask
+
+    def at(self, ordinals: NDArray[np.intp]) -> Bounds:
+        """The bounds of some slices, in their order."""
+        picked: Any = positions(ordinals)
+        return Bounds(
+            self.null_counts[ordinals], self.low.take(picked), self.high.take(picked), self.nan_free[ordinals]
+        )
+
+
 class ExactFacts:
     """Gives the exact facts of one snapshot under one state of the metadata table; loads each once."""
 
@@ -87,6 +108,7 @@ class ExactFacts:
         self._snapshot = snapshot
         self._evidence = evidence
         self._loaded: dict[Field, list[ExactEvidence]] = {}
+        self._own: dict[Field, ExactEvidence | None] = {}
         self._lock = Lock()
 
     @property
@@ -148,14 +170,55 @@ class ExactFacts:
             return self._of_both(of_paths, about, semantics) if about.in_file and of_paths else of_paths
         return self._of_files(about, semantics)
 
+    def bounds(self, about: Field, semantics: Semantics) -> Bounds | None:
+        """What bounds the values of one field, deleted rows among them; None where nothing is known.
+
+        Of files that no index knows the table's own statistics tell it, which are never taken for values of rows.
+        """
+        if about.partition:
+            return _bounds(self.of(about, semantics))
+        there = self._countable & self._since(about)
+        facts = self._indexed_facts(about, semantics)
+        if facts is not None:
+            facts = facts.only(there & (facts.null_counts >= 0))
+        if facts is None or (there & (facts.null_counts < 0)).any():
+            own = self._own_bounds(about, semantics, there)
+            if own is not None:
+                facts = own if facts is None else _completed(facts, own)
+        return _bounds(facts)
+
     def _of_files(self, about: Field, semantics: Semantics) -> Facts | None:
+        facts = self._indexed_facts(about, semantics)
+        if facts is None:
+            return None
+        stands = self._snapshot.stands & self._since(about)
+        return facts.only(stands & (facts.null_counts >= 0))
+
+    def _indexed_facts(self, about: Field, semantics: Semantics) -> Facts | None:
+        """What indexes say of the base files."""
         known = [self._read_by(exact, semantics) for exact in self._exact(about)]
         if not known:
             return None
-        facts = known[0] if len(known) == 1 else _agreed(known)
+        return known[0] if len(known) == 1 else _agreed(known)
+
+    def _since(self, about: Field) -> Mask:
+        """The slices in which the column's name has always meant this column."""
         earlier = from_before(self._snapshot, about)
-        stands = self._snapshot.stands if earlier is None else self._snapshot.stands & ~earlier
-        return facts.only(stands & (facts.null_counts >= 0))
+        return np.ones(len(self._snapshot), np.bool_) if earlier is None else ~earlier
+
+    def _own_bounds(self, about: Field, semantics: Semantics, there: Mask) -> Facts | None:
+        """What the table's own statistics say of files in which they count no NULL.
+
+        Another number may be one of NULLs that were there once (Delta protocol, "Per-file Statistics": wide bounds).
+        """
+        with self._lock:
+            if about not in self._own:
+                self._own[about] = self._evidence.own_bounds(about)
+            own = self._own[about]
+        if own is None:
+            return None
+        facts = self._read_by(own, semantics)
+        return facts.only(there & (facts.null_counts == 0))
 
     def _counts(self, about: Field) -> list[Integers]:
         """The numbers of rows as the indexes over one field have them."""
@@ -211,6 +274,24 @@ def _facts(known: ExactEvidence) -> Facts:
     )
 
 
+def _bounds(facts: Facts | None) -> Bounds | None:
+    return None if facts is None else Bounds(facts.null_counts, facts.low, facts.high, facts.nan_free)
+
+
+def _completed(first: Facts, other: Facts) -> Facts:
+    """What the first knows of slices, and what the other knows of those of which the first knows nothing."""
+    missing = first.null_counts < 0
+    there: Any = truth_array(missing)
+    return Facts(
+        np.where(missing, other.null_counts, first.null_counts),
+        compute.if_else(there, other.low, first.low),
+        compute.if_else(there, other.high, first.high),
+        np.where(missing, other.low_is_value, first.low_is_value),
+        np.where(missing, other.high_is_value, first.high_is_value),
+        np.where(missing, other.nan_free, first.nan_free),
+    )
+
+
 def _agreed(several: Sequence[Facts]) -> Facts:
     """What the first that knows a slice says of it, where no other says anything else."""
     first, *others = several
@@ -219,14 +300,5 @@ def _agreed(several: Sequence[Facts]) -> Facts:
         differ = first.null_counts != other.null_counts
         for mine, its in ((first.low, other.low), (first.high, other.high)):
             differ |= as_numpy(filled(compute.not_equal(mine, its), False))
-        missing = first.null_counts < 0
-        there: Any = truth_array(missing)
-        first = Facts(
-            np.where(missing, other.null_counts, first.null_counts),
-            compute.if_else(there, other.low, first.low),
-            compute.if_else(there, other.high, first.high),
-            np.where(missing, other.low_is_value, first.low_is_value),
-            np.where(missing, other.high_is_value, first.high_is_value),
-            np.where(missing, other.nan_free, first.nan_free),
-        ).only(~(both & differ))
+        first = _completed(first, other).only(~(both & differ))
     return first

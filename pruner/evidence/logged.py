@@ -27,7 +27,7 @@ from pruner.arrow import (
 )
 from pruner.errors import IndexDefinitionError
 from pruner.evidence.sources import of_records
-from pruner.indexes.optional import RowIndexType
+from pruner.indexes.optional import ExactIndexType, RowIndexType
 from pruner.indexes.registry import index_type
 from pruner.metadata.segments import SLICE_COLUMN
 from pruner.parquet_type import ParquetType
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pruner.evidence.sources import KnowsFields, Source, Sources
     from pruner.expr.bound.predicates import BoundExpr, InLeaf
     from pruner.expr.semantics import Semantics
+    from pruner.indexes.optional import ExactEvidence
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
@@ -99,15 +100,19 @@ class LoggedStatistics(ABC):
         """Say that they are used: see `OwnIndexes`."""
         return dict.fromkeys(self.names, "used")
 
+    def bounds(self, about: Field) -> ExactEvidence | None:
+        """Return what bounds the values of a column: see `pruner.evidence.sources.BoundsValues`."""
+        kind = self._kind(about)
+        if kind is None:
+            return None
+        assert isinstance(kind, ExactIndexType)
+        records, _ = self.records(about, kind.record_schema)
+        return kind.load_exact(records, len(self._snapshot), about) if records.num_rows else None
+
     def add(self, about: Field, sources: Sources) -> None:
         """Add what is known of a column, unless an index of pruner's covers it in every file: see `OwnIndexes`."""
-        if about.expression is not None or not about.in_file or any(map(self._covers_all, sources.usable)):
-            return
-        kind = index_type(_USING)
-        assert isinstance(kind, RowIndexType)
-        try:
-            kind.check(about, {})
-        except IndexDefinitionError:
+        kind = self._kind(about)
+        if kind is None or any(map(self._covers_all, sources.usable)):
             return
         source = self._source(about, kind, sources)
         if source is not None:
@@ -115,6 +120,18 @@ class LoggedStatistics(ABC):
         for name, records in self.further(about, kind.record_schema):
             if records.num_rows:
                 sources.usable.append(self._made(name, kind, records, len(self._snapshot), about))
+
+    def _kind(self, about: Field) -> RowIndexType | None:
+        """The index type whose records statistics become; None where it has none of such a column."""
+        if about.expression is not None or not about.in_file:
+            return None
+        kind = index_type(_USING)
+        assert isinstance(kind, RowIndexType)
+        try:
+            kind.check(about, {})
+        except IndexDefinitionError:
+            return None
+        return kind
 
     def further(self, about: Field, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:
         """Yield what else is known of a column, as `records_of` makes it, each with what reports call it."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pruner.evidence.carry_over import CarryOver, Joined, Unrecorded, has_grown, only_new, part_of
 from pruner.evidence.loading import IndexLoader, usable_type
 from pruner.evidence.restricted import either, from_before, limited, since_schema_change
-from pruner.evidence.sources import CountsRows, Sources, of_paths, partition_evidence
+from pruner.evidence.sources import BoundsValues, CountsRows, Sources, of_paths, partition_evidence
 from pruner.expr.engines import Origin
 from pruner.indexes.optional import ExactIndexType
 from pruner.showing.words import counted
@@ -138,6 +138,10 @@ class SnapshotEvidence:
     def own_row_counts(self) -> NDArray[np.int64] | None:
         """The number of rows of each base file as the table itself says, where it does: see `CountsRows`."""
         return self._own.row_counts() if isinstance(self._own, CountsRows) else None
+
+    def own_bounds(self, about: Field) -> ExactEvidence | None:
+        """What bounds the values of a field as the table itself says, where it does: see `BoundsValues`."""
+        return self._own.bounds(about) if isinstance(self._own, BoundsValues) else None
 
     def _indexes_of(self, about: Field) -> Iterator[tuple[IndexDefinition, IndexType, list[SegmentEntry]]]:
         """The indexes of a field that this version can use, in the order of creation, with their segments."""

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pruner.expr.bound.predicates import BoundExpr, InLeaf, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
-    from pruner.indexes.optional import FocusedEvidence, PagedEvidence
+    from pruner.indexes.optional import ExactEvidence, FocusedEvidence, PagedEvidence
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
@@ -407,6 +407,18 @@ class CountsRows(Protocol):
 
     def row_counts(self) -> NDArray[np.int64]:
         """The number of rows of each base file, deleted ones among them; -1 where the table does not say."""
+        ...
+
+
+@runtime_checkable
+class BoundsValues(Protocol):
+    """Own indexes that bound the values of columns, file by file."""
+
+    def bounds(self, about: Field) -> ExactEvidence | None:
+        """What bounds the values of a column with which files were written; None where the table does not say.
+
+        Bounds may be wider than the values, and none is taken for the value of a row.
+        """
         ...
 
 

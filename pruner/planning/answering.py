@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.exact import ExactFacts, Facts
+    from pruner.evidence.exact import Bounds, ExactFacts, Facts
     from pruner.evidence.sources import KnowsFields
     from pruner.expr.bound.predicates import BoundExpr, Leaf, StorageValue
     from pruner.expr.semantics import Semantics
@@ -228,7 +228,7 @@ class Answering:
         if stored is not None and rest.any():
             better = Operator.GT if greatest else Operator.LT
             rest &= self._possible(CompareLeaf(about, better, _point(stored, about)))
-        reaching = self._first(Order(column, 1, greatest, False)) if rest.any() else None
+        reaching = self._first(Order(column, 1, greatest, False)) if rest.sum() > 1 else None
         if reaching is not None:
             rest &= reaching[0]
         return self._answer(value[0] if stored is not None else None, rest, value)
@@ -524,44 +524,52 @@ class Answering:
     def _first(self, order: Order) -> tuple[Mask, str] | None:
         """The slices that hold the first rows in one order, and why; None where nothing is known of them."""
         about = self._field(order.column)
-        facts = self._facts_of(about)
-        if facts is None or self._is_read_otherwise(about):
+        if len(self._at) < 2 or self._is_read_otherwise(about):
             return None
         if pa.types.is_floating(about.type) and self._semantics.nan_order is not NanOrder.GREATEST:
             return None
-        passed = None if order.with_value is None else self._facts_of(self._field(order.with_value))
-        if order.with_value is not None and passed is None:
-            return None
-        over = None if passed is None else passed.null_counts
         if order.within is not None:
-            within = (order.within,) if isinstance(order.within, str) else tuple(dict.fromkeys(order.within))
-            keep = self._first_within(facts, order, [self._field(name) for name in within], over)
-            told = f"threshold of the first {counted(order.rows, 'row')} by {order.column} for each {', '.join(within)}"
-            return None if keep is None else (keep, told)
-        threshold = self._threshold(facts, order, over)
+            return self._first_of_each(about, order)
+        bounds = self._bounds_of(about)
+        passed = None if order.with_value is None else self._bounds_of(self._field(order.with_value))
+        if bounds is None or (order.with_value is not None and passed is None):
+            return None
+        threshold = self._threshold(bounds, order, None if passed is None else passed.null_counts)
         if threshold is None:
             return None
         keep, leaf = self._up_to(threshold, about, order)
         return keep, f"threshold of the first {counted(order.rows, 'row')}: {leaf}"
 
-    def _threshold(self, facts: Facts, order: Order, passed: Integers | None) -> StorageValue | None:
+    def _first_of_each(self, about: Field, order: Order) -> tuple[Mask, str] | None:
+        """As `_first`, of each value of the columns of `order.within`."""
+        facts = self._facts_of(about)
+        passed = None if order.with_value is None else self._facts_of(self._field(order.with_value))
+        if facts is None or (order.with_value is not None and passed is None):
+            return None
+        assert order.within is not None
+        within = (order.within,) if isinstance(order.within, str) else tuple(dict.fromkeys(order.within))
+        over = None if passed is None else passed.null_counts
+        keep = self._first_within(facts, order, [self._field(name) for name in within], over)
+        told = f"threshold of the first {counted(order.rows, 'row')} by {order.column} for each {', '.join(within)}"
+        return None if keep is None else (keep, told)
+
+    def _threshold(self, bounds: Bounds, order: Order, passed: Integers | None) -> StorageValue | None:
         """A value that at least so many matching rows are not behind of; None where none is known.
 
         Args:
-            facts: of the column.
+            bounds: of the column.
             order: in which rows come.
-            passed: how many rows of each slice are passed over, whatever they have in the column; -1 where it is not
-                known.
+            passed: how many rows of each slice are passed over at most, whatever they have in the column; -1 where it
+                is not known.
         """
-        nulls = facts.null_counts
-        values = np.where(nulls == 0, self._numbers.least, 0)
-        values = np.where((nulls > 0) & self._whole, self._counts - nulls, values)
+        least = np.where(self._whole, self._counts, self._numbers.least)
+        values = np.where(bounds.null_counts >= 0, least - bounds.null_counts, 0)
         if passed is not None:
             values = np.where(passed >= 0, values - passed, 0)
-        bounds: Any = facts.low if order.descending else facts.high
-        sure = (values > 0) & facts.nan_free & as_numpy(bounds.is_valid())
+        ends: Any = bounds.low if order.descending else bounds.high
+        sure = (values > 0) & bounds.nan_free & as_numpy(ends.is_valid())
         at = np.flatnonzero(sure)
-        known: Any = bounds.take(positions(at))
+        known: Any = ends.take(positions(at))
         direction = "descending" if order.descending else "ascending"
         ranked = as_numpy(compute.sort_indices(known, sort_keys=[("", direction)])).astype(np.intp)
         reached = np.flatnonzero(np.cumsum(values[at][ranked]) >= order.rows)
@@ -662,6 +670,10 @@ class Answering:
     def _facts_of(self, about: Field) -> Facts | None:
         facts = None if self._facts is None else self._facts.of(about, self._semantics)
         return None if facts is None else facts.at(self._at)
+
+    def _bounds_of(self, about: Field) -> Bounds | None:
+        bounds = None if self._facts is None else self._facts.bounds(about, self._semantics)
+        return None if bounds is None else bounds.at(self._at)
 
     def _is_read_otherwise(self, about: Field) -> bool:
         """Tell whether the engine orders or shows other values than those that were recorded."""
