@@ -97,7 +97,7 @@ INDEXES: Final = {
     "keys": ("record_index", "key"),
     "rare": ("bitmap", ["zone", "type"]),
 }
-"""What pruner builds: statistics where a format's own metadata has none, or none of moments that DuckDB can use."""
+"""What pruner builds: statistics where a format's own metadata has none."""
 
 WITH_STATISTICS: Final = ("parquet", "hudi")
 
