@@ -96,7 +96,7 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], table: _Ab
         type_ = field["type"]
         id_ = int(field["id"])
         type_arrow = arrow_type(type_, path, place)
-        default = field.get("initial-default")
+        default = _default(field, type_arrow, path, place)
         yield Field(
             path,
             type_arrow,
@@ -105,28 +105,36 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], table: _Ab
             conflict=_unserved(type_),
             stored=path_of_id(id_),
             mapped=None if table.mapped is None else table.mapped.get(id_, ()),
-            default=None
-            if default is None
-            else default_value(default, type_arrow, f"column {'.'.join(path)} of {place}"),
+            default=default,
         )
         nested = _composed(type_)
         if nested.get("type") == "struct":
             yield from _fields(nested["fields"], path, table)
 
 
+def _default(field: dict[str, Any], type_: pa.DataType, path: tuple[str, ...], place: str) -> Any:
+    """The value of a field in rows of files that lack it, as a scalar; None for NULL."""
+    default = field.get("initial-default")
+    return None if default is None else default_value(default, type_, f"column {'.'.join(path)} of {place}")
+
+
 @dataclass(frozen=True, slots=True)
 class LeafField:
-    """A column, or a field in structs, whose field ids are `above`, the outermost first."""
+    """A column, or a field in structs, whose field ids are `above`, the outermost first.
+
+    `default` is the value of rows in files that lack it, as a scalar of its type.
+    """
 
     type: pa.DataType
     above: tuple[int, ...] = ()
+    default: Any = None
 
 
 def leaves_by_id(schemas: Iterable[StructType], place: str) -> dict[int, LeafField]:
     """All columns of primitive types, and such fields in structs, by field ids: each as the last schema has it.
 
     Raises:
-        TableError: a type is not known.
+        TableError: a type is not known, or a default is none of its type.
     """
     leaves: dict[int, LeafField] = {}
 
@@ -136,9 +144,9 @@ def leaves_by_id(schemas: Iterable[StructType], place: str) -> dict[int, LeafFie
             if nested.get("type") == "struct":
                 take(nested["fields"], (*above, int(field["id"])))
             elif not nested:
-                leaves[int(field["id"])] = LeafField(
-                    arrow_type(field["type"], (str(field["name"]),), place), above
-                )
+                path = (str(field["name"]),)
+                type_ = arrow_type(field["type"], path, place)
+                leaves[int(field["id"])] = LeafField(type_, above, _default(field, type_, path, place))
 
     for schema in schemas:
         take(schema.fields, ())
