@@ -21,12 +21,13 @@ import pyarrow as pa
 from pruner.errors import TableError
 from pruner.schema import Field, TableSchema, path_of_id
 from pruner.tables.footers.file_schemas import FIELD_ID, struct_fields
+from pruner.tables.iceberg.metadata import NAME_MAPPING
 from pruner.tables.iceberg.values import default_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pruner.tables.iceberg.metadata import StructType
+    from pruner.tables.iceberg.metadata import StructType, TableMetadata
 
 _TYPES: Final[dict[str, pa.DataType]] = {
     "boolean": pa.bool_(),
@@ -276,6 +277,43 @@ def read_name_mapping(text: str, place: str) -> NameMapping:
             "property"
         ) from None
     return mapping
+
+
+def mapping_of(metadata: TableMetadata) -> NameMapping | None:
+    """What files without field ids call the columns; None where the table does not say."""
+    text = metadata.properties.get(NAME_MAPPING)
+    return None if text is None else read_name_mapping(text, metadata.location)
+
+
+def reassigned(metadata: TableMetadata) -> frozenset[int]:
+    """Columns, by field ids, that files without field ids may have had by names that now mean something else.
+
+    What a manifest says of such a file was found by the mapping of that time, and readers go by the one of now. It may
+    leave out what a column is called today, but no former name.
+    """
+    mapping = mapping_of(metadata)
+    if mapping is None:
+        return frozenset()
+    owners = {path: id_ for id_, paths in mapping.paths().items() for path in paths}
+    today = set(_paths(metadata.schema_of(None).fields))
+    return frozenset(
+        id_
+        for schema in metadata.schemas
+        for id_, path in _paths(schema.fields)
+        if owners.get(path, id_ if (id_, path) in today else None) != id_
+    )
+
+
+def _paths(
+    fields: Sequence[dict[str, Any]], above: tuple[str, ...] = ()
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The field ids of columns, and of fields in structs, with their names from the top."""
+    for field in fields if len(above) <= _DEEPEST else ():
+        path = (*above, str(field["name"]))
+        yield int(field["id"]), path
+        nested = _composed(field["type"])
+        if nested.get("type") == "struct":
+            yield from _paths(nested["fields"], path)
 
 
 def _by_name(fields: Sequence[MappedField], depth: int) -> dict[str, MappedField]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +17,8 @@ from pyiceberg.schema import Schema
 import pruner
 import pruner_duckdb
 from pruner.errors import TableError
+from pruner.tables.iceberg.metadata import TableMetadata, read_metadata
+from pruner.tables.iceberg.schema import reassigned
 from tests.support.iceberg.tables import IcebergLake
 from tools.spark_sessions import iceberg_session
 
@@ -270,6 +273,70 @@ def test_files_that_pyiceberg_adds(tmp_path: Path, indexed: bool) -> None:
         assert len(found) == 2
         assert pruned.execute("SELECT x FROM t WHERE v = 'v8'").fetchall() == [(4.0,)]
     assert len(opened.plan("v = 'v8'").ordinals) == 1
+
+
+def test_a_name_that_means_another_column_now_takes_the_metrics_of_the_former_one(tmp_path: Path) -> None:
+    """The manifest has bounds and counts of what the file then had as `c`; readers find nothing there any more."""
+    lake = IcebergLake(tmp_path)
+    made = lake.catalog.create_table(
+        "ns.moved",
+        Schema(
+            iceberg.NestedField(1, "k", iceberg.LongType()),
+            iceberg.NestedField(2, "a", iceberg.StringType()),
+        ),
+    )
+    pq.write_table(pa.table({"k": [1, 2], "a": ["x", "y"]}), tmp_path / "0.parquet")
+    made.add_files([f"file://{tmp_path}/0.parquet"])
+    with made.update_schema() as changed:
+        changed.rename_column("a", "c")
+    assert pruner.open_table(made.metadata_location).plan("c = 'z'").kept == 0
+    with made.update_schema() as changed:
+        changed.add_column("a", iceberg.StringType())
+    made.append(pa.table({"k": [3], "c": ["x"], "a": ["n"]}))
+    opened = pruner.open_table(made.metadata_location, index_uri=str(tmp_path / "index"))
+    for indexed in (False, True):
+        if indexed:
+            opened.create_index("all", "c", "column_stats")
+        with pruner_duckdb.connect({"t": opened}) as pruned:
+            found = pruned.execute("SELECT k, c, a FROM t ORDER BY k").fetchall()
+            assert found == [(1, None, "x"), (2, None, "y"), (3, "x", "n")]
+            for condition, ids in (("c IS NULL", [1, 2]), ("c IS NOT NULL", [3]), ("a = 'y'", [2])):
+                rows = pruned.execute(f"SELECT k FROM t WHERE {condition} ORDER BY k").fetchall()
+                assert rows == [(id_,) for id_ in ids], condition
+                counted = pruned.execute(f"SELECT count(*) FROM t WHERE {condition}").fetchall()
+                assert counted == [(len(ids),)], condition
+            assert pruned.execute("SELECT max(c), count(c) FROM t").fetchall() == [("x", 1)]
+        assert opened.plan("k = 9").kept == 0
+        assert opened.plan("c = 'z'").kept == (0 if indexed else 2)
+        assert opened.plan("c IS NULL").kept == (1 if indexed else 2)
+
+
+def test_former_names_have_to_lead_to_the_column() -> None:
+    """A mapping may lack what a column is called today: files are read by the names that it has."""
+
+    def metadata(*mapping: dict[str, Any]) -> TableMetadata:
+        box = {"type": "struct", "fields": [{"id": 11, "name": "p", "type": "long"}]}
+        first = [{"id": 1, "name": "a", "type": "long"}, {"id": 2, "name": "box", "type": box}]
+        later = [{"id": 1, "name": "c", "type": "long"}, {"id": 2, "name": "crate", "type": box}]
+        told = {
+            "format-version": 2,
+            "location": "/t",
+            "schemas": [{"schema-id": 0, "fields": first}, {"schema-id": 1, "fields": later}],
+            "current-schema-id": 1,
+            "properties": {MAPPING: json.dumps(mapping)} if mapping else {},
+        }
+        return read_metadata(json.dumps(told).encode(), "/t", "/t/v1.metadata.json")
+
+    def entry(id_: int, *names: str, **more: Any) -> dict[str, Any]:
+        return {"field-id": id_, "names": names, **more}
+
+    inside = {"fields": [entry(11, "p")]}
+    assert reassigned(metadata()) == frozenset()
+    assert reassigned(metadata(entry(1, "a", "c"), entry(2, "box", "crate", **inside))) == frozenset()
+    assert reassigned(metadata(entry(1, "a"), entry(2, "box", **inside))) == frozenset()
+    assert reassigned(metadata(entry(1, "c"), entry(2, "crate", **inside))) == {1, 2, 11}
+    assert reassigned(metadata(entry(1, "a"), entry(3, "c"), entry(2, "box", **inside))) == {1}
+    assert reassigned(metadata(entry(1, "a"), entry(2, "box", fields=[entry(12, "p")]))) == {11}
 
 
 @pytest.mark.slow
