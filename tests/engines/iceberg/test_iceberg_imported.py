@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -19,11 +20,12 @@ import pruner_duckdb
 from pruner.errors import TableError
 from pruner.tables.iceberg.metadata import TableMetadata, read_metadata
 from pruner.tables.iceberg.schema import reassigned
+from tests.support.iceberg.spark_rows import rows_by_condition
 from tests.support.iceberg.tables import IcebergLake
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MAPPING = "schema.name-mapping.default"
 COLUMNS = (
@@ -107,10 +109,14 @@ def _plain(value: Any) -> Any:
     return value.asDict(recursive=True) if hasattr(value, "asDict") else value
 
 
-def _spark(ice: SparkSession, table: str, condition: str, columns: str) -> list[str]:
-    # Of rows that are read already, so that nothing of Iceberg's own skipping takes part.
-    found = ice.table(table).localCheckpoint().where(condition).selectExpr(*columns.split(", ")).collect()
-    return sorted(repr(tuple(map(_plain, row))) for row in found)
+def _require_same(
+    pruned: pruner_duckdb.Connection, rows: DataFrame, conditions: Iterable[str], columns: str
+) -> None:
+    """Compare what conditions leave with the rows for which they are true, of a read without any."""
+    found = rows_by_condition(rows.selectExpr(*columns.split(", ")), list(conditions))
+    for condition, expected in found.items():
+        plain = sorted(repr(tuple(map(_plain, row))) for row in expected)
+        assert _read(pruned, condition, columns) == plain, condition
 
 
 @pytest.mark.spark
@@ -131,9 +137,7 @@ def test_added_files_are_read_by_the_name_mapping(ice: SparkSession, tmp_path: P
     columns = "a, b, s, l, d, n, t"
     with pruner_duckdb.connect({"t": opened}) as pruned:
         pruned.execute("SET TimeZone = 'America/New_York'")
-        for condition in CONDITIONS:
-            expected = _spark(ice, f"ice.ns.{name}", condition, columns)
-            assert _read(pruned, condition, columns) == expected, condition
+        _require_same(pruned, ice.table(f"ice.ns.{name}"), CONDITIONS, columns)
         ice.sql(f"ALTER TABLE ice.ns.{name} RENAME COLUMN a TO x")
         ice.sql(f"ALTER TABLE ice.ns.{name} ADD COLUMN e STRING")
         ice.sql(f"ALTER TABLE ice.ns.{name} ALTER COLUMN b FIRST")
@@ -146,18 +150,13 @@ def test_added_files_are_read_by_the_name_mapping(ice: SparkSession, tmp_path: P
         if indexed == "after":
             build_after(opened)
         columns = "x, e, b, s, l, d, n, t"
-        for condition in CONDITIONS:
-            said = condition.replace("a ", "x ")
-            expected = _spark(ice, f"ice.ns.{name}", said, columns)
-            assert _read(pruned, said, columns) == expected, said
+        said = [condition.replace("a ", "x ") for condition in CONDITIONS]
+        _require_same(pruned, ice.table(f"ice.ns.{name}"), said, columns)
         if indexed != "not":
             opened.refresh()
             assert len(opened.plan("x = 9").ordinals) == 1
             assert len(opened.plan("s.p = 9", dialect="duckdb").ordinals) <= 1
-            for condition in CONDITIONS:
-                said = condition.replace("a ", "x ")
-                expected = _spark(ice, f"ice.ns.{name}", said, columns)
-                assert _read(pruned, said, columns) == expected, said
+            _require_same(pruned, ice.table(f"ice.ns.{name}"), said, columns)
 
 
 def build_after(opened: pruner.Table) -> None:
@@ -190,11 +189,9 @@ def test_without_a_mapping_columns_are_found_by_position_as_spark_does(
         opened.create_index(f"{kind}_a", "a", kind)
     columns = "a, b, d"
     with pruner_duckdb.connect({"t": opened}) as pruned:
-        for condition in ("true", "a = 2", "a > 2", "b = 'b3'", "d < 1", "d IS NULL"):
-            rows = ice.table("ice.ns.unmapped").selectExpr("a", "b", "d").localCheckpoint()
-            expected = sorted(repr(tuple(row)) for row in rows.where(condition).collect())
-            assert _read(pruned, condition, columns) == expected, condition
-        assert len(expected) == 0
+        said = ("true", "a = 2", "a > 2", "b = 'b3'", "d < 1", "d IS NULL")
+        _require_same(pruned, ice.table("ice.ns.unmapped"), said, columns)
+        assert _read(pruned, "d IS NULL", columns) == []
         with pytest.raises(TableError, match="no name mapping of the table tells"):
             pruned.execute("SELECT s FROM t")
     ice.sql("ALTER TABLE ice.ns.unmapped RENAME COLUMN a TO z")
@@ -222,7 +219,7 @@ def test_tables_that_spark_snapshots_and_hive_partitions(ice: SparkSession, tmp_
         opened.create_index(f"{kind}_k", "k", kind)
         opened.create_index(f"{kind}_p", "p", kind)
     with pruner_duckdb.connect({"t": opened}) as pruned:
-        for condition in (
+        said = (
             "true",
             "p = 'x'",
             "p IS NULL",
@@ -231,9 +228,8 @@ def test_tables_that_spark_snapshots_and_hive_partitions(ice: SparkSession, tmp_
             "k = 5",
             "q IS NULL OR k = 3",
             "v = 'v7'",
-        ):
-            expected = _spark(ice, "ice.ns.folders", condition, "k, v, p, q")
-            assert _read(pruned, condition, "k, v, p, q") == expected, condition
+        )
+        _require_same(pruned, ice.table("ice.ns.folders"), said, "k, v, p, q")
     total = len(opened.plan("true").ordinals)
     assert len(opened.plan("k = 5").ordinals) == 1
     assert len(opened.plan("p = 'x' AND q = 1").ordinals) == 1 < total
