@@ -18,7 +18,7 @@ import pruner
 import pruner_duckdb
 from pruner.errors import TableError
 from tests.support.iceberg.spark_rows import rows_by_condition
-from tests.support.iceberg.tables import IcebergLake
+from tests.support.iceberg.tables import IcebergLake, give_default
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:
@@ -61,19 +61,6 @@ def ice(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkS
     return session
 
 
-def _edit(root: Path, name: str, default: Any) -> None:
-    """Give a column a default as a writer of version 3 does when it adds one, which Spark 3.5 cannot say in SQL."""
-    hint = root / "metadata" / "version-hint.text"
-    version = int(hint.read_text())
-    metadata = json.loads((root / "metadata" / f"v{version}.metadata.json").read_text())
-    for schema in metadata["schemas"]:
-        for each in schema["fields"]:
-            if each["name"] == name:
-                each["initial-default"] = each["write-default"] = default
-    (root / "metadata" / f"v{version + 1}.metadata.json").write_text(json.dumps(metadata))
-    hint.write_text(str(version + 1))
-
-
 def _rows(pruned: pruner_duckdb.Connection, columns: list[str], condition: str) -> list[str]:
     said = ", ".join("t AT TIME ZONE 'UTC' AS t" if each == "t" else each for each in columns)
     found = pruned.execute(f"SELECT {said} FROM t WHERE {condition} ORDER BY id").fetchall()
@@ -96,7 +83,7 @@ def test_rows_of_before_a_column_was_added_have_its_default(
     opened = pruner.open_table(str(root), index_uri=str(tmp_path / "index"))
     for name, (type_, _, default) in DEFAULTS.items():
         ice.sql(f"ALTER TABLE {table} ADD COLUMN {name} {type_}")
-        _edit(root, name, default)
+        give_default(root, name, default)
 
     def build() -> None:
         for kind in ("column_stats", "bitmap", "bloom_filter"):

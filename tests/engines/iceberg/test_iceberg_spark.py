@@ -15,6 +15,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from tests.support.iceberg.spark_rows import rows_by_condition
+from tests.support.iceberg.tables import give_default
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:
@@ -193,6 +194,11 @@ def equal_histories(ice: SparkSession, table: str) -> dict[str, list[Callable[[]
     def run(text: str) -> Callable[[], Any]:
         return lambda: ice.sql(text.format(table))
 
+    def with_default() -> None:
+        ice.sql(f"ALTER TABLE {table} ADD COLUMN b INT")
+        warehouse = Path(ice.conf.get("spark.sql.catalog.ice.warehouse") or "")
+        give_default(warehouse / table.removeprefix("ice.").replace(".", "/"), "b", 7)
+
     long, text = pa.int64(), pa.string()
     merge_on_read = "'format-version'='2', 'write.delete.mode'='merge-on-read'"
     return {
@@ -266,10 +272,19 @@ def equal_histories(ice: SparkSession, table: str) -> dict[str, list[Callable[[]
                 [[{"x": None}]],
             ),
         ],
+        "defaults": [
+            run("CREATE TABLE {} (a BIGINT) USING iceberg TBLPROPERTIES ('format-version'='3')"),
+            run("INSERT INTO {} VALUES (1), (2), (3)"),
+            with_default,
+            run("INSERT INTO {} VALUES (4, 7), (5, NULL), (6, 8)"),
+            delete([_field(2, pa.int32())], [[None]]),
+            run("ALTER TABLE {} RENAME COLUMN b TO c"),
+            delete([_field(2, pa.int32()), _field(1, long, "a")], [[7, 2], [7, 4], [9, 1]]),
+        ],
     }
 
 
-@pytest.mark.parametrize("name", ["upserts", "partitions", "structs"])
+@pytest.mark.parametrize("name", ["upserts", "partitions", "structs", "defaults"])
 def test_equality_deletes_remove_what_spark_leaves_out(ice: SparkSession, tmp_path: Path, name: str) -> None:
     table = f"ice.ns.equal_{name}"
     root = Path(ice.conf.get("spark.sql.catalog.ice.warehouse") or "") / f"ns/equal_{name}"
