@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from pruner.evidence.sources import of_records
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf
 from pruner.expr.nodes import Operator
 from pruner.parquet_type import ParquetType
-from pruner.tables.iceberg.schema import leaves_by_id
+from pruner.tables.iceberg.schema import leaves_by_id, reassigned
 from pruner.tables.iceberg.transforms import bucket_count, bucket_of, extent_of, hash_kind
 from pruner.tables.iceberg.values import decode_values
 from pruner.verdict import Outcome
@@ -74,10 +74,17 @@ class IcebergMetrics(FollowingStatistics):
 
     def add(self, about: Field, sources: Sources) -> None:
         """Add what is known of a column; its buckets also where an index covers it: see `OwnIndexes`."""
+        if about.field_id in self._reassigned:
+            return
         super().add(about, sources)
         if about.expression is None and about.in_file and about.conflict is None:
             for number, buckets in self._buckets(about).items():
                 sources.usable.append(of_records(NAME, _BUCKETS, BucketEvidence(about, buckets, number)))
+
+    @cached_property
+    def _reassigned(self) -> frozenset[int]:
+        """Columns of which manifests may tell what readers do not find in the files."""
+        return reassigned(self._state.metadata)
 
     def _buckets(self, about: Field) -> dict[int, NDArray[np.int32]]:
         """The bucket of each file by the number of buckets; negative where it is not known.

@@ -92,13 +92,17 @@ def stored_columns(fields: tuple[Field, ...], *, int96: bool = False) -> Mapping
         if field.in_file and (field.stored is not None or not held.equals(field.type)):
             by_id = id_of_path(field.recorded)
             name = field.recorded[0] if by_id is None else field.path[0]
-            default = None if field.default is None else text_of(field.default.as_py(), field.type)
+            default = None if field.default is None else text_of(field.default)
             stored[field.path[0]] = StoredColumn(name, by_id, sql_type(held) or "", field.type, held, default)
     return stored
 
 
-def text_of(value: Any, type_: pa.DataType) -> str:
+def text_of(scalar: Any) -> str:
     """A value as a text that DuckDB casts to it."""
+    type_ = scalar.type
+    if pa.types.is_timestamp(type_) and type_.unit == "ns":
+        return str(scalar.cast(pa.string()).as_py())  # Python has microseconds
+    value = scalar.as_py()
     if isinstance(value, bytes):
         return (
             str(UUID(bytes=value))

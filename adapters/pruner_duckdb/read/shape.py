@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -125,8 +125,8 @@ def _constants(columns: Collection[str], snapshot: Snapshot) -> dict[str, list[s
     for name in columns:
         assert snapshot.nested is not None
         values = snapshot.nested.constant(name)
-        texts = (None if value is None else text_of(value, values.type) for value in values.to_pylist())
-        constants[name] = list(texts)
+        scalars: Any = values
+        constants[name] = [text_of(scalar) if scalar.is_valid else None for scalar in scalars]
     return constants
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.arrow import arrow, as_numpy, compute, nulls, truth_array
+from pruner.arrow import arrow, as_numpy, compute, null_unless, nulls, truth_array
 from pruner.errors import StorageError, TableError
 from pruner.storage.opening import open_for_arrow, read_ranges
 from pruner.tables.deletion_vectors import row_positions, unframed
@@ -226,13 +226,17 @@ class EqualityDeletes:
         groups: dict[int, list[Any]] = {}
         for id_ in ids:
             leaf = self._leaves[id_]
+            above = [values(level) if level in held else nulls(rows, pa.null()) for level in leaf.above]
             if id_ in held:
                 column = values(id_)
             elif constants.get(id_) is not None:
                 column = arrow.repeat(value_of_partition(constants[id_], leaf.type), rows)
+            elif leaf.default is not None and id_ not in constants:
+                column = _storage(arrow.repeat(leaf.default, rows))
+                for level in above:
+                    column = null_unless(compute.is_valid(level), column)
             else:
                 column = nulls(rows, leaf.type)
-            above = [values(level) if level in held else nulls(rows, pa.null()) for level in leaf.above]
             groups[id_] = self._compared(id_, above, column)
         return groups
 
@@ -273,6 +277,10 @@ def _places(schema: Any) -> dict[int, tuple[list[str], list[int]]]:
     return places
 
 
+def _storage(column: Any) -> Any:
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+
 def _comparable_type(type_: pa.DataType) -> pa.DataType:
     if isinstance(type_, pa.BaseExtensionType):
         return type_.storage_type
@@ -283,8 +291,7 @@ def _comparable_type(type_: pa.DataType) -> pa.DataType:
 
 def _comparable(column: Any, type_: pa.DataType) -> Any:
     """A column of which two values are equal where Java finds them equal: floats as their bits, with one NaN."""
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
+    column = _storage(column)
     target = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
     column = column.cast(target)
     if not pa.types.is_floating(target):

@@ -21,12 +21,13 @@ import pyarrow as pa
 from pruner.errors import TableError
 from pruner.schema import Field, TableSchema, path_of_id
 from pruner.tables.footers.file_schemas import FIELD_ID, struct_fields
+from pruner.tables.iceberg.metadata import NAME_MAPPING
 from pruner.tables.iceberg.values import default_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pruner.tables.iceberg.metadata import StructType
+    from pruner.tables.iceberg.metadata import StructType, TableMetadata
 
 _TYPES: Final[dict[str, pa.DataType]] = {
     "boolean": pa.bool_(),
@@ -96,7 +97,7 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], table: _Ab
         type_ = field["type"]
         id_ = int(field["id"])
         type_arrow = arrow_type(type_, path, place)
-        default = field.get("initial-default")
+        default = _default(field, type_arrow, path, place)
         yield Field(
             path,
             type_arrow,
@@ -105,28 +106,36 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], table: _Ab
             conflict=_unserved(type_),
             stored=path_of_id(id_),
             mapped=None if table.mapped is None else table.mapped.get(id_, ()),
-            default=None
-            if default is None
-            else default_value(default, type_arrow, f"column {'.'.join(path)} of {place}"),
+            default=default,
         )
         nested = _composed(type_)
         if nested.get("type") == "struct":
             yield from _fields(nested["fields"], path, table)
 
 
+def _default(field: dict[str, Any], type_: pa.DataType, path: tuple[str, ...], place: str) -> Any:
+    """The value of a field in rows of files that lack it, as a scalar; None for NULL."""
+    default = field.get("initial-default")
+    return None if default is None else default_value(default, type_, f"column {'.'.join(path)} of {place}")
+
+
 @dataclass(frozen=True, slots=True)
 class LeafField:
-    """A column, or a field in structs, whose field ids are `above`, the outermost first."""
+    """A column, or a field in structs, whose field ids are `above`, the outermost first.
+
+    `default` is the value of rows in files that lack it, as a scalar of its type.
+    """
 
     type: pa.DataType
     above: tuple[int, ...] = ()
+    default: Any = None
 
 
 def leaves_by_id(schemas: Iterable[StructType], place: str) -> dict[int, LeafField]:
     """All columns of primitive types, and such fields in structs, by field ids: each as the last schema has it.
 
     Raises:
-        TableError: a type is not known.
+        TableError: a type is not known, or a default is none of its type.
     """
     leaves: dict[int, LeafField] = {}
 
@@ -136,9 +145,9 @@ def leaves_by_id(schemas: Iterable[StructType], place: str) -> dict[int, LeafFie
             if nested.get("type") == "struct":
                 take(nested["fields"], (*above, int(field["id"])))
             elif not nested:
-                leaves[int(field["id"])] = LeafField(
-                    arrow_type(field["type"], (str(field["name"]),), place), above
-                )
+                path = (str(field["name"]),)
+                type_ = arrow_type(field["type"], path, place)
+                leaves[int(field["id"])] = LeafField(type_, above, _default(field, type_, path, place))
 
     for schema in schemas:
         take(schema.fields, ())
@@ -268,6 +277,43 @@ def read_name_mapping(text: str, place: str) -> NameMapping:
             "property"
         ) from None
     return mapping
+
+
+def mapping_of(metadata: TableMetadata) -> NameMapping | None:
+    """What files without field ids call the columns; None where the table does not say."""
+    text = metadata.properties.get(NAME_MAPPING)
+    return None if text is None else read_name_mapping(text, metadata.location)
+
+
+def reassigned(metadata: TableMetadata) -> frozenset[int]:
+    """Columns, by field ids, that files without field ids may have had by names that now mean something else.
+
+    What a manifest says of such a file was found by the mapping of that time, and readers go by the one of now. It may
+    leave out what a column is called today, but no former name.
+    """
+    mapping = mapping_of(metadata)
+    if mapping is None:
+        return frozenset()
+    owners = {path: id_ for id_, paths in mapping.paths().items() for path in paths}
+    today = set(_paths(metadata.schema_of(None).fields))
+    return frozenset(
+        id_
+        for schema in metadata.schemas
+        for id_, path in _paths(schema.fields)
+        if owners.get(path, id_ if (id_, path) in today else None) != id_
+    )
+
+
+def _paths(
+    fields: Sequence[dict[str, Any]], above: tuple[str, ...] = ()
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The field ids of columns, and of fields in structs, with their names from the top."""
+    for field in fields if len(above) <= _DEEPEST else ():
+        path = (*above, str(field["name"]))
+        yield int(field["id"]), path
+        nested = _composed(field["type"])
+        if nested.get("type") == "struct":
+            yield from _paths(nested["fields"], path)
 
 
 def _by_name(fields: Sequence[MappedField], depth: int) -> dict[str, MappedField]:

@@ -43,7 +43,7 @@ from pruner.tables.iceberg.places import (
 )
 from pruner.tables.iceberg.row_deletes import ByValue, IcebergDeletes
 from pruner.tables.iceberg.saved_manifests import SavedManifests, saved_manifests
-from pruner.tables.iceberg.schema import iceberg_schema, is_bytes, leaves_by_id, read_name_mapping
+from pruner.tables.iceberg.schema import iceberg_schema, is_bytes, leaves_by_id, mapping_of
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array
 from pruner.tables.source import WriteOnceSource
 
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from pruner.tables.iceberg.manifests import Manifest, ManifestFile
     from pruner.tables.iceberg.metadata import TableMetadata, TableSnapshot
     from pruner.tables.iceberg.parts import DataPart, JoinedPartitions, PartitionTuple
-    from pruner.tables.iceberg.schema import NameMapping
     from pruner.tables.source import SavedLook
 
 _THREADS: Final = 16
@@ -289,7 +288,7 @@ class IcebergSource(WriteOnceSource):
         """What a metadata file says of a table that can be read."""
         metadata = read_metadata(stored, self.root, place)
         _require_same_place(metadata, table_of_metadata(self.root))
-        _mapping(metadata)
+        mapping_of(metadata)
         return metadata
 
     def _current(self, metadata: TableMetadata) -> Snapshot:
@@ -404,12 +403,6 @@ def _require_same_place(metadata: TableMetadata, root: str) -> None:
         )
 
 
-def _mapping(metadata: TableMetadata) -> NameMapping | None:
-    """What files without field ids call the columns; None where the table does not say."""
-    text = metadata.properties.get(NAME_MAPPING)
-    return None if text is None else read_name_mapping(text, metadata.location)
-
-
 def _read_by(metadata: TableMetadata) -> bytes:
     """What readers go by besides a file: what files without field ids hold depends on the mapping."""
     text = metadata.properties.get(NAME_MAPPING, "").encode()
@@ -420,7 +413,7 @@ def _snapshot(
     state: IcebergState, schema_id: int | None, root: str, footers: Footers, options: Mapping[str, str]
 ) -> Snapshot:
     metadata = state.metadata
-    mapping = _mapping(metadata)
+    mapping = mapping_of(metadata)
     mapped = None if mapping is None else mapping.paths()
     schema = iceberg_schema(metadata.schema_of(schema_id), root, metadata.identity_sources, mapped)
     return Snapshot(
@@ -467,7 +460,7 @@ def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> Iceb
     if not any(deletes):
         return None
     sizes: list[Any] = state.files.column("size").to_pylist()
-    by_value = ByValue(sizes, numbers, state.partitions, leaves, _identities(metadata), _mapping(metadata))
+    by_value = ByValue(sizes, numbers, state.partitions, leaves, _identities(metadata), mapping_of(metadata))
     return IcebergDeletes(deletes, locations, root, options, by_value)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, time
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -108,10 +108,9 @@ def default_value(value: Any, type_: Any, what: str) -> Any:
     try:
         if not isinstance(value, known.written) or (isinstance(value, bool) and known.written is not bool):
             raise ValueError(repr(value))
-        result = known.made(value)
-        if isinstance(result, datetime) and (result.tzinfo is None) is not (type_.tz is None):
-            raise ValueError(f"{value!r} has a zone where there is none, or none")
-        return arrow.scalar(result, type_)
+        if pa.types.is_timestamp(type_):
+            return arrow.scalar(value, pa.string()).cast(type_)  # also nanoseconds
+        return arrow.scalar(known.made(value), type_)
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as error:
         raise TableError(f"{what} has a default for older rows that is no {type_}: {error}") from None
 
@@ -140,7 +139,7 @@ _DEFAULTS: Final = (
     _Default(pa.types.is_fixed_size_binary, str, bytes.fromhex),
     _Default(pa.types.is_date32, str, date.fromisoformat),
     _Default(pa.types.is_time64, str, time.fromisoformat),
-    _Default(pa.types.is_timestamp, str, datetime.fromisoformat),
+    _Default(pa.types.is_timestamp, str, str),
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,11 +18,14 @@ from pyiceberg.schema import Schema
 import pruner
 import pruner_duckdb
 from pruner.errors import TableError
+from pruner.tables.iceberg.metadata import TableMetadata, read_metadata
+from pruner.tables.iceberg.schema import reassigned
+from tests.support.iceberg.spark_rows import rows_by_condition
 from tests.support.iceberg.tables import IcebergLake
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MAPPING = "schema.name-mapping.default"
 COLUMNS = (
@@ -104,10 +109,14 @@ def _plain(value: Any) -> Any:
     return value.asDict(recursive=True) if hasattr(value, "asDict") else value
 
 
-def _spark(ice: SparkSession, table: str, condition: str, columns: str) -> list[str]:
-    # Of rows that are read already, so that nothing of Iceberg's own skipping takes part.
-    found = ice.table(table).localCheckpoint().where(condition).selectExpr(*columns.split(", ")).collect()
-    return sorted(repr(tuple(map(_plain, row))) for row in found)
+def _require_same(
+    pruned: pruner_duckdb.Connection, rows: DataFrame, conditions: Iterable[str], columns: str
+) -> None:
+    """Compare what conditions leave with the rows for which they are true, of a read without any."""
+    found = rows_by_condition(rows.selectExpr(*columns.split(", ")), list(conditions))
+    for condition, expected in found.items():
+        plain = sorted(repr(tuple(map(_plain, row))) for row in expected)
+        assert _read(pruned, condition, columns) == plain, condition
 
 
 @pytest.mark.spark
@@ -128,9 +137,7 @@ def test_added_files_are_read_by_the_name_mapping(ice: SparkSession, tmp_path: P
     columns = "a, b, s, l, d, n, t"
     with pruner_duckdb.connect({"t": opened}) as pruned:
         pruned.execute("SET TimeZone = 'America/New_York'")
-        for condition in CONDITIONS:
-            expected = _spark(ice, f"ice.ns.{name}", condition, columns)
-            assert _read(pruned, condition, columns) == expected, condition
+        _require_same(pruned, ice.table(f"ice.ns.{name}"), CONDITIONS, columns)
         ice.sql(f"ALTER TABLE ice.ns.{name} RENAME COLUMN a TO x")
         ice.sql(f"ALTER TABLE ice.ns.{name} ADD COLUMN e STRING")
         ice.sql(f"ALTER TABLE ice.ns.{name} ALTER COLUMN b FIRST")
@@ -143,18 +150,13 @@ def test_added_files_are_read_by_the_name_mapping(ice: SparkSession, tmp_path: P
         if indexed == "after":
             build_after(opened)
         columns = "x, e, b, s, l, d, n, t"
-        for condition in CONDITIONS:
-            said = condition.replace("a ", "x ")
-            expected = _spark(ice, f"ice.ns.{name}", said, columns)
-            assert _read(pruned, said, columns) == expected, said
+        said = [condition.replace("a ", "x ") for condition in CONDITIONS]
+        _require_same(pruned, ice.table(f"ice.ns.{name}"), said, columns)
         if indexed != "not":
             opened.refresh()
             assert len(opened.plan("x = 9").ordinals) == 1
             assert len(opened.plan("s.p = 9", dialect="duckdb").ordinals) <= 1
-            for condition in CONDITIONS:
-                said = condition.replace("a ", "x ")
-                expected = _spark(ice, f"ice.ns.{name}", said, columns)
-                assert _read(pruned, said, columns) == expected, said
+            _require_same(pruned, ice.table(f"ice.ns.{name}"), said, columns)
 
 
 def build_after(opened: pruner.Table) -> None:
@@ -187,11 +189,9 @@ def test_without_a_mapping_columns_are_found_by_position_as_spark_does(
         opened.create_index(f"{kind}_a", "a", kind)
     columns = "a, b, d"
     with pruner_duckdb.connect({"t": opened}) as pruned:
-        for condition in ("true", "a = 2", "a > 2", "b = 'b3'", "d < 1", "d IS NULL"):
-            rows = ice.table("ice.ns.unmapped").selectExpr("a", "b", "d").localCheckpoint()
-            expected = sorted(repr(tuple(row)) for row in rows.where(condition).collect())
-            assert _read(pruned, condition, columns) == expected, condition
-        assert len(expected) == 0
+        said = ("true", "a = 2", "a > 2", "b = 'b3'", "d < 1", "d IS NULL")
+        _require_same(pruned, ice.table("ice.ns.unmapped"), said, columns)
+        assert _read(pruned, "d IS NULL", columns) == []
         with pytest.raises(TableError, match="no name mapping of the table tells"):
             pruned.execute("SELECT s FROM t")
     ice.sql("ALTER TABLE ice.ns.unmapped RENAME COLUMN a TO z")
@@ -219,7 +219,7 @@ def test_tables_that_spark_snapshots_and_hive_partitions(ice: SparkSession, tmp_
         opened.create_index(f"{kind}_k", "k", kind)
         opened.create_index(f"{kind}_p", "p", kind)
     with pruner_duckdb.connect({"t": opened}) as pruned:
-        for condition in (
+        said = (
             "true",
             "p = 'x'",
             "p IS NULL",
@@ -228,9 +228,8 @@ def test_tables_that_spark_snapshots_and_hive_partitions(ice: SparkSession, tmp_
             "k = 5",
             "q IS NULL OR k = 3",
             "v = 'v7'",
-        ):
-            expected = _spark(ice, "ice.ns.folders", condition, "k, v, p, q")
-            assert _read(pruned, condition, "k, v, p, q") == expected, condition
+        )
+        _require_same(pruned, ice.table("ice.ns.folders"), said, "k, v, p, q")
     total = len(opened.plan("true").ordinals)
     assert len(opened.plan("k = 5").ordinals) == 1
     assert len(opened.plan("p = 'x' AND q = 1").ordinals) == 1 < total
@@ -270,6 +269,70 @@ def test_files_that_pyiceberg_adds(tmp_path: Path, indexed: bool) -> None:
         assert len(found) == 2
         assert pruned.execute("SELECT x FROM t WHERE v = 'v8'").fetchall() == [(4.0,)]
     assert len(opened.plan("v = 'v8'").ordinals) == 1
+
+
+def test_a_name_that_means_another_column_now_takes_the_metrics_of_the_former_one(tmp_path: Path) -> None:
+    """The manifest has bounds and counts of what the file then had as `c`; readers find nothing there any more."""
+    lake = IcebergLake(tmp_path)
+    made = lake.catalog.create_table(
+        "ns.moved",
+        Schema(
+            iceberg.NestedField(1, "k", iceberg.LongType()),
+            iceberg.NestedField(2, "a", iceberg.StringType()),
+        ),
+    )
+    pq.write_table(pa.table({"k": [1, 2], "a": ["x", "y"]}), tmp_path / "0.parquet")
+    made.add_files([f"file://{tmp_path}/0.parquet"])
+    with made.update_schema() as changed:
+        changed.rename_column("a", "c")
+    assert pruner.open_table(made.metadata_location).plan("c = 'z'").kept == 0
+    with made.update_schema() as changed:
+        changed.add_column("a", iceberg.StringType())
+    made.append(pa.table({"k": [3], "c": ["x"], "a": ["n"]}))
+    opened = pruner.open_table(made.metadata_location, index_uri=str(tmp_path / "index"))
+    for indexed in (False, True):
+        if indexed:
+            opened.create_index("all", "c", "column_stats")
+        with pruner_duckdb.connect({"t": opened}) as pruned:
+            found = pruned.execute("SELECT k, c, a FROM t ORDER BY k").fetchall()
+            assert found == [(1, None, "x"), (2, None, "y"), (3, "x", "n")]
+            for condition, ids in (("c IS NULL", [1, 2]), ("c IS NOT NULL", [3]), ("a = 'y'", [2])):
+                rows = pruned.execute(f"SELECT k FROM t WHERE {condition} ORDER BY k").fetchall()
+                assert rows == [(id_,) for id_ in ids], condition
+                counted = pruned.execute(f"SELECT count(*) FROM t WHERE {condition}").fetchall()
+                assert counted == [(len(ids),)], condition
+            assert pruned.execute("SELECT max(c), count(c) FROM t").fetchall() == [("x", 1)]
+        assert opened.plan("k = 9").kept == 0
+        assert opened.plan("c = 'z'").kept == (0 if indexed else 2)
+        assert opened.plan("c IS NULL").kept == (1 if indexed else 2)
+
+
+def test_former_names_have_to_lead_to_the_column() -> None:
+    """A mapping may lack what a column is called today: files are read by the names that it has."""
+
+    def metadata(*mapping: dict[str, Any]) -> TableMetadata:
+        box = {"type": "struct", "fields": [{"id": 11, "name": "p", "type": "long"}]}
+        first = [{"id": 1, "name": "a", "type": "long"}, {"id": 2, "name": "box", "type": box}]
+        later = [{"id": 1, "name": "c", "type": "long"}, {"id": 2, "name": "crate", "type": box}]
+        told = {
+            "format-version": 2,
+            "location": "/t",
+            "schemas": [{"schema-id": 0, "fields": first}, {"schema-id": 1, "fields": later}],
+            "current-schema-id": 1,
+            "properties": {MAPPING: json.dumps(mapping)} if mapping else {},
+        }
+        return read_metadata(json.dumps(told).encode(), "/t", "/t/v1.metadata.json")
+
+    def entry(id_: int, *names: str, **more: Any) -> dict[str, Any]:
+        return {"field-id": id_, "names": names, **more}
+
+    inside = {"fields": [entry(11, "p")]}
+    assert reassigned(metadata()) == frozenset()
+    assert reassigned(metadata(entry(1, "a", "c"), entry(2, "box", "crate", **inside))) == frozenset()
+    assert reassigned(metadata(entry(1, "a"), entry(2, "box", **inside))) == frozenset()
+    assert reassigned(metadata(entry(1, "c"), entry(2, "crate", **inside))) == {1, 2, 11}
+    assert reassigned(metadata(entry(1, "a"), entry(3, "c"), entry(2, "box", **inside))) == {1}
+    assert reassigned(metadata(entry(1, "a"), entry(2, "box", fields=[entry(12, "p")]))) == {11}
 
 
 @pytest.mark.slow

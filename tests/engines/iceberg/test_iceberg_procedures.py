@@ -15,6 +15,7 @@ import pruner
 import pruner_duckdb
 import pruner_spark
 from tests.engines.iceberg.test_iceberg_spark import delete_equal
+from tests.support.iceberg.spark_rows import rows_by_condition
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:
@@ -181,8 +182,8 @@ def _require_same(
     ice: SparkSession, pruned: pruner_duckdb.Connection, followed: pruner.Table, step: str, table: str = TABLE
 ) -> None:
     anew = pruner.open_table(followed.uri)
-    for condition in CONDITIONS:
-        expected = sorted(tuple(row) for row in ice.sql(f"SELECT * FROM {table} WHERE {condition}").collect())
+    for condition, rows in rows_by_condition(ice.table(table), CONDITIONS).items():
+        expected = sorted(rows)
         assert sorted(pruned.execute(f"SELECT * FROM t WHERE {condition}").fetchall()) == expected, step
         frame = pruner_spark.read(ice, followed.uri).where(condition)
         assert sorted(tuple(row) for row in frame.collect()) == expected, step

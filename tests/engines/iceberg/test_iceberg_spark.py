@@ -14,6 +14,8 @@ import pytest
 
 import pruner
 import pruner_duckdb
+from tests.support.iceberg.spark_rows import rows_by_condition
+from tests.support.iceberg.tables import give_default
 from tools.spark_sessions import iceberg_session
 
 if TYPE_CHECKING:
@@ -116,17 +118,22 @@ def test_each_state_is_what_spark_reads(ice: SparkSession, tmp_path: Path, delet
 
 
 def _same_as_spark(pruned: pruner_duckdb.Connection, ice: SparkSession, table: str, step: int) -> None:
-    columns = ice.table(table).columns
-    for condition in CONDITIONS:
-        renamed = condition.replace("price", "cost") if "cost" in columns else condition
-        spoken = renamed.replace("TIMESTAMPTZ", "TIMESTAMP").replace("Z'", "'")
-        expected = ice.sql(f"SELECT * FROM {table} WHERE {spoken} ORDER BY id").collect()
-        shown = f"SELECT * REPLACE (ts AT TIME ZONE 'UTC' AS ts) FROM t WHERE {renamed} ORDER BY id"
-        assert pruned.execute(shown).fetchall() == [tuple(row) for row in expected], (step, renamed)
-    count = ice.sql(f"SELECT count(*), count(kind), max(id) FROM {table}").collect()
-    assert pruned.execute("SELECT count(*), count(kind), max(id) FROM t").fetchall() == [
-        tuple(row) for row in count
-    ]
+    frame = ice.table(table)
+    in_spark = {
+        condition: condition.replace("TIMESTAMPTZ", "TIMESTAMP").replace("Z'", "'")
+        for each in CONDITIONS
+        for condition in [each.replace("price", "cost") if "cost" in frame.columns else each]
+    }
+    rows = rows_by_condition(frame, list(in_spark.values()))
+    for condition, spoken in in_spark.items():
+        shown = f"SELECT * REPLACE (ts AT TIME ZONE 'UTC' AS ts) FROM t WHERE {condition} ORDER BY id"
+        assert pruned.execute(shown).fetchall() == sorted(rows[spoken], key=lambda row: row[0]), (
+            step,
+            condition,
+        )
+    counted = pruned.execute("SELECT count(*), count(kind), max(id) FROM t").fetchone()
+    kinds = [row[1] for row in rows["true"]]
+    assert counted == (len(kinds), len(kinds) - kinds.count(None), max(row[0] for row in rows["true"]))
 
 
 def delete_equal(
@@ -186,6 +193,11 @@ def equal_histories(ice: SparkSession, table: str) -> dict[str, list[Callable[[]
 
     def run(text: str) -> Callable[[], Any]:
         return lambda: ice.sql(text.format(table))
+
+    def with_default() -> None:
+        ice.sql(f"ALTER TABLE {table} ADD COLUMN b INT")
+        warehouse = Path(ice.conf.get("spark.sql.catalog.ice.warehouse") or "")
+        give_default(warehouse / table.removeprefix("ice.").replace(".", "/"), "b", 7)
 
     long, text = pa.int64(), pa.string()
     merge_on_read = "'format-version'='2', 'write.delete.mode'='merge-on-read'"
@@ -260,10 +272,19 @@ def equal_histories(ice: SparkSession, table: str) -> dict[str, list[Callable[[]
                 [[{"x": None}]],
             ),
         ],
+        "defaults": [
+            run("CREATE TABLE {} (a BIGINT) USING iceberg TBLPROPERTIES ('format-version'='3')"),
+            run("INSERT INTO {} VALUES (1), (2), (3)"),
+            with_default,
+            run("INSERT INTO {} VALUES (4, 7), (5, NULL), (6, 8)"),
+            delete([_field(2, pa.int32())], [[None]]),
+            run("ALTER TABLE {} RENAME COLUMN b TO c"),
+            delete([_field(2, pa.int32()), _field(1, long, "a")], [[7, 2], [7, 4], [9, 1]]),
+        ],
     }
 
 
-@pytest.mark.parametrize("name", ["upserts", "partitions", "structs"])
+@pytest.mark.parametrize("name", ["upserts", "partitions", "structs", "defaults"])
 def test_equality_deletes_remove_what_spark_leaves_out(ice: SparkSession, tmp_path: Path, name: str) -> None:
     table = f"ice.ns.equal_{name}"
     root = Path(ice.conf.get("spark.sql.catalog.ice.warehouse") or "") / f"ns/equal_{name}"

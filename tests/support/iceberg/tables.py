@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -146,3 +147,16 @@ def _value(name: str, type_: pa.DataType, n: int) -> Any:
     if known is None:
         return str(n) if pa.types.is_large_string(type_) or pa.types.is_string(type_) else n
     return known[1](n)
+
+
+def give_default(root: Path, name: str, default: Any) -> None:
+    """Give a column a default as a writer of version 3 does when it adds one, which Spark 3.5 cannot say in SQL."""
+    hint = root / "metadata" / "version-hint.text"
+    version = int(hint.read_text())
+    metadata = json.loads((root / "metadata" / f"v{version}.metadata.json").read_text())
+    for schema in metadata["schemas"]:
+        for each in schema["fields"]:
+            if each["name"] == name:
+                each["initial-default"] = each["write-default"] = default
+    (root / "metadata" / f"v{version + 1}.metadata.json").write_text(json.dumps(metadata))
+    hint.write_text(str(version + 1))

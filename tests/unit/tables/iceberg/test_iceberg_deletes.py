@@ -122,6 +122,37 @@ def test_a_column_that_its_partition_alone_has_is_compared_by_that(tmp_path: Pat
     assert reading.positions(DataFile(data, 0, 5, {5: None}), frozenset([made])).tolist() == [1]
 
 
+@pytest.mark.parametrize("id_", KINDS)
+def test_a_column_that_a_file_lacks_is_compared_by_its_default(tmp_path: Path, id_: int) -> None:
+    """A struct that is NULL has no field, so that no default stands for it."""
+    field = pa.field("new", TYPES[id_], metadata={FIELD_ID: str(id_)})
+    values = pa.array([KINDS[id_][1][1]], pa.binary(16) if id_ == 9 else TYPES[id_]).cast(TYPES[id_])
+    mask = pa.array([False, True, False])
+    boxes = pa.StructArray.from_arrays([pa.array([1, 2, 3])], names=["old"], mask=mask)
+    box = pa.field("box", boxes.type, metadata={FIELD_ID: "90"})
+    pq.write_table(pa.table([boxes], schema=pa.schema([box])), tmp_path / "data.parquet")
+    file = DataFile(str(tmp_path / "data.parquet"), 0, 5, {})
+    made = replace(DELETE, path=str(tmp_path / "delete.parquet"), equality_ids=(id_,), sequence_number=9)
+
+    def removed(deleted: pa.Array[Any], above: tuple[int, ...] = (), is_null: bool = False) -> list[int]:
+        told = pa.field("box", deleted.type, metadata={FIELD_ID: "90"}) if above else field
+        pq.write_table(pa.table([deleted], schema=pa.schema([told])), tmp_path / "delete.parquet")
+        leaf = LeafField(TYPES[id_], above, values[0])
+        reading = EqualityDeletes({id_: leaf}, str(tmp_path), {})
+        known = replace(file, constants={id_: None} if is_null else {})
+        return reading.positions(known, frozenset([made])).tolist()
+
+    absent = pa.array([None], TYPES[id_])
+    assert removed(values) == [0, 1, 2]
+    assert removed(absent) == []
+    assert removed(absent, is_null=True) == [0, 1, 2]
+    assert removed(values, is_null=True) == []
+    assert removed(pa.StructArray.from_arrays([values], fields=[field]), (90,)) == [0, 2]
+    assert removed(pa.StructArray.from_arrays([absent], fields=[field]), (90,)) == []
+    nothing = pa.StructArray.from_arrays([absent], fields=[field], mask=pa.array([True]))
+    assert removed(nothing, (90,)) == [1]
+
+
 @pytest.mark.parametrize(
     ("ids", "named", "message"),
     [
