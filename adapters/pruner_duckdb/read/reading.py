@@ -161,7 +161,7 @@ class PlanReader:
         """Which files hold the columns in one way, and how those are read."""
         columns = {name for name, _, _ in shape.columns if wanted.may_read(name)}
         if snapshot.contradicted is not None:
-            self._file_types().require_ids(snapshot, files, columns)
+            self._file_types().require_ids(snapshot.contradicted, snapshot, files, columns)
         if snapshot.nested is None:
             int96 = self.of_int96(snapshot, files, wanted.may_read)
             return [(~int96, shape), (int96, shape.of_int96(snapshot))]

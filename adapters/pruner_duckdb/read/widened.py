@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.schema import Field
-    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.snapshot import Contradicted, Snapshot
 
 _KEPT_FILES = 1 << 17
 
@@ -86,10 +86,17 @@ class FileTypes:
         verdicts = {id(schema): _has_int96(instants, schema) for schema in schemas if schema is not None}
         return np.array([schema is not None and verdicts[id(schema)] for schema in schemas], dtype=bool)
 
-    def require_ids(self, snapshot: Snapshot, ordinals: NDArray[np.intp], columns: Collection[str]) -> None:
+    def require_ids(
+        self,
+        contradicted: Contradicted,
+        snapshot: Snapshot,
+        ordinals: NDArray[np.intp],
+        columns: Collection[str],
+    ) -> None:
         """Make sure that field ids and names in the base files tell of the same columns, where engines go by ids.
 
         Args:
+            contradicted: finds a column of which they do not.
             snapshot: the snapshot.
             ordinals: slices that have a base file.
             columns: those that may be read.
@@ -97,15 +104,13 @@ class FileTypes:
         Raises:
             TableError: they do not.
         """
-        if snapshot.contradicted is None:
-            return
         verdicts: dict[int, str | None] = {}
         for ordinal, schema in zip(ordinals.tolist(), self._of(snapshot, ordinals), strict=True):
             if schema is None:
-                column = snapshot.contradicted(self._alone(snapshot, ordinal), columns)
+                column = contradicted(self._alone(snapshot, ordinal), columns)
             else:
                 if id(schema) not in verdicts:
-                    verdicts[id(schema)] = snapshot.contradicted(schema, columns)
+                    verdicts[id(schema)] = contradicted(schema, columns)
                 column = verdicts[id(schema)]
             if column is not None:
                 raise TableError(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, as_numpy, compute, positions, truth_array
+from pruner.arrow import arrow, as_numpy, compute, rows_at, truth_array
 from pruner.errors import StorageError, TableError
 from pruner.storage.opening import is_alike_stored, normalize_uri
 from pruner.storage.store import NotFoundError, check_path
@@ -239,7 +239,7 @@ def _changed(state: DeltaState, changes: Mapping[tuple[str, str], Add | None], r
     added, are_plain = placed(added, root)
     files = state.files
     touched = _touched(files, {path for path, _ in changes}, are_plain=state.are_plain)
-    some = _some(files.select(["path", "deletionVector"]), touched)
+    some = rows_at(files.select(["path", "deletionVector"]), touched)
     paths: list[Any] = some.column("path").to_pylist()
     keys = zip(map(replayed, paths), _vector_ids(some.column("deletionVector").combine_chunks()), strict=True)
     gone = np.fromiter((key in changes for key in keys), np.bool_, len(touched))
@@ -284,13 +284,6 @@ def _touched(files: pa.Table, names: Collection[str], *, are_plain: bool) -> NDA
 def _halves_of(keys: Any) -> NDArray[np.uint64]:
     """The same of an array."""
     return _halves(keys.buffers()[1] or b"")[keys.offset : keys.offset + len(keys)]
-
-
-def _some(files: pa.Table, at: NDArray[np.intp]) -> pa.Table:
-    """Some files. To take many at once, Arrow copies all that are in chunks."""
-    if len(at) > _FEW:
-        return files.take(positions(at))
-    return arrow.concat_tables([files.slice(0, 0), *(files.slice(row, 1) for row in at.tolist())])
 
 
 def _without(files: pa.Table, gone: NDArray[np.intp]) -> pa.Table:

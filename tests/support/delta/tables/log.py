@@ -145,20 +145,38 @@ def cloned(table: DeltaWriter) -> None:
 
 @_table
 def cloned_past(table: DeltaWriter) -> None:
-    """A shallow clone of a former version, and one of the clone."""
+    """A shallow clone of a former version, and one of the clone, which is joined and restored."""
     source = _source(table)
     middle = DeltaWriter(table.spark, table.path.with_name("middle"))
     middle.sql("CREATE TABLE {t} SHALLOW CLONE {source} VERSION AS OF 1", source=source.name)
     middle.sql("DELETE FROM {t} WHERE id = 7")
     table.sql("CREATE TABLE {t} SHALLOW CLONE {middle}", middle=middle.name)
-    table.sql("INSERT INTO {t} (id, part) VALUES (60, NULL)", "OPTIMIZE {t}")
+    table.sql(
+        "INSERT INTO {t} (id, part) VALUES (60, NULL)",
+        "OPTIMIZE {t}",
+        "RESTORE TABLE {t} TO VERSION AS OF 1",
+        "DELETE FROM {t} WHERE id = 9",
+    )
 
 
 @_table
 def restored(table: DeltaWriter) -> None:
-    """Taken back by RESTORE, twice, over changes of the schema."""
-    table.create(PLAIN, columnMapping_mode="name", **VECTORS)
-    table.fill(0, 10, *PLAIN_ROW)
-    table.sql("DELETE FROM {t} WHERE id < 3", "ALTER TABLE {t} RENAME COLUMN name TO label")
-    table.fill(10, 12, *PLAIN_ROW)
-    table.sql("RESTORE TABLE {t} TO VERSION AS OF 2", "RESTORE TABLE {t} TO VERSION AS OF 4")
+    """Taken back by RESTORE to before a type was widened and a name went to another column, and forth again.
+
+    Vectors differ on the two branches, and checkpoints have sidecars.
+    """
+    mapped = {"columnMapping_mode": "name", "enableTypeWidening": True, "checkpointPolicy": "v2"}
+    table.create(f"{PLAIN}, n SMALLINT", checkpointInterval=4, **mapped, **VECTORS)
+    table.fill(0, 10, *PLAIN_ROW, "CAST(id AS SMALLINT)")
+    table.sql(
+        "DELETE FROM {t} WHERE id < 3",
+        "ALTER TABLE {t} ALTER COLUMN n TYPE INT",
+        "ALTER TABLE {t} RENAME COLUMN name TO label",
+        "ALTER TABLE {t} ADD COLUMN name INT",
+        "INSERT INTO {t} SELECT id, 'l', 1.5, NULL, 70000, CAST(id AS INT) FROM range(8, 12)",
+        "DELETE FROM {t} WHERE id IN (5, 9)",
+        "RESTORE TABLE {t} TO VERSION AS OF 2",
+        "DELETE FROM {t} WHERE id = 6",
+        "RESTORE TABLE {t} TO VERSION AS OF 7",
+        "REORG TABLE {t} APPLY (PURGE)",
+    )

@@ -56,16 +56,20 @@ def mapped_by_id(table: DeltaWriter) -> None:
 
 @_table
 def mapped_later(table: DeltaWriter) -> None:
-    """Mapping by name that is switched on over files that have the names themselves; two names are swapped."""
-    table.create("a INT, b INT, c STRING")
-    table.sql("INSERT INTO {t} VALUES (1, 10, 'x'), (2, 20, 'y')")
+    """Mapping by name that is switched on over files and folders that have the names themselves.
+
+    Three names change places; the one in the names of the folders goes to a column that is in the files.
+    """
+    table.create("a INT, b INT, part STRING, c STRING", "PARTITIONED BY (part)", **VECTORS)
     table.sql(
-        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', "
-        "'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')",
+        "INSERT INTO {t} VALUES (1, 10, 'p', 'x'), (2, 20, 'p', 'y'), (20, 1, 'q r', 'y')",
+        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
         "ALTER TABLE {t} RENAME COLUMN a TO temporary",
         "ALTER TABLE {t} RENAME COLUMN b TO a",
-        "ALTER TABLE {t} RENAME COLUMN temporary TO b",
-        "INSERT INTO {t} VALUES (3, 30, 'z')",
+        "ALTER TABLE {t} RENAME COLUMN part TO b",
+        "ALTER TABLE {t} RENAME COLUMN temporary TO part",
+        "INSERT INTO {t} VALUES (3, 30, 'p', 'z'), (10, 3, NULL, 'z')",
+        "DELETE FROM {t} WHERE a = 10",
         "ALTER TABLE {t} DROP COLUMN c",
     )
 

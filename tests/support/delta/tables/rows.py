@@ -20,7 +20,7 @@ def append(table: DeltaWriter) -> None:
 
 @_table
 def replaced(table: DeltaWriter) -> None:
-    """Overwritten in part, whole, and with another schema."""
+    """Overwritten in part, whole, and with another schema; then restored to the former one and back."""
     table.create(f"{PLAIN}, half INT", "PARTITIONED BY (half)")
     row = (*PLAIN_ROW, "CAST(id % 2 AS INT)")
     table.fill(0, 20, *row)
@@ -30,6 +30,8 @@ def replaced(table: DeltaWriter) -> None:
     )
     frame = table.spark.sql("SELECT id AS other, CAST(id AS STRING) AS id FROM range(5)")
     frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(table.path))
+    table.sql("RESTORE TABLE {t} TO VERSION AS OF 1", "INSERT INTO {t} VALUES (3, '3', 3.0, NULL, 1)")
+    table.sql("RESTORE TABLE {t} TO VERSION AS OF 4")
 
 
 @_table
