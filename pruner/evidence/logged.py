@@ -25,10 +25,8 @@ from pruner.arrow import (
     text_array,
     truth_array,
 )
-from pruner.errors import IndexDefinitionError
 from pruner.evidence.sources import of_records
-from pruner.indexes.optional import ExactIndexType, RowIndexType
-from pruner.indexes.registry import index_type
+from pruner.indexes.registry import exact_of_statistics, statistics_of
 from pruner.metadata.segments import SLICE_COLUMN
 from pruner.parquet_type import ParquetType
 
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from pruner.evidence.sources import KnowsFields, Source, Sources
     from pruner.expr.bound.predicates import BoundExpr, InLeaf
     from pruner.expr.semantics import Semantics
-    from pruner.indexes.optional import ExactEvidence
+    from pruner.indexes.optional import ExactEvidence, RowIndexType
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
@@ -102,16 +100,15 @@ class LoggedStatistics(ABC):
 
     def bounds(self, about: Field) -> ExactEvidence | None:
         """Return what bounds the values of a column: see `pruner.evidence.sources.BoundsValues`."""
-        kind = self._kind(about)
+        kind = _kind(about)
         if kind is None:
             return None
-        assert isinstance(kind, ExactIndexType)
         records, _ = self.records(about, kind.record_schema)
-        return kind.load_exact(records, len(self._snapshot), about) if records.num_rows else None
+        return exact_of_statistics(records, len(self._snapshot), about) if records.num_rows else None
 
     def add(self, about: Field, sources: Sources) -> None:
         """Add what is known of a column, unless an index of pruner's covers it in every file: see `OwnIndexes`."""
-        kind = self._kind(about)
+        kind = _kind(about)
         if kind is None or any(map(self._covers_all, sources.usable)):
             return
         source = self._source(about, kind, sources)
@@ -120,18 +117,6 @@ class LoggedStatistics(ABC):
         for name, records in self.further(about, kind.record_schema):
             if records.num_rows:
                 sources.usable.append(self._made(name, kind, records, len(self._snapshot), about))
-
-    def _kind(self, about: Field) -> RowIndexType | None:
-        """The index type whose records statistics become; None where it has none of such a column."""
-        if about.expression is not None or not about.in_file:
-            return None
-        kind = index_type(_USING)
-        assert isinstance(kind, RowIndexType)
-        try:
-            kind.check(about, {})
-        except IndexDefinitionError:
-            return None
-        return kind
 
     def further(self, about: Field, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:
         """Yield what else is known of a column, as `records_of` makes it, each with what reports call it."""
@@ -153,6 +138,11 @@ class LoggedStatistics(ABC):
             return False
         uncovered = source.uncovered
         return uncovered is None or not (uncovered & self._snapshot.coverable).any()
+
+
+def _kind(about: Field) -> RowIndexType | None:
+    """The index type whose records statistics become; None for what is in no file, of which there are none."""
+    return statistics_of(about) if about.in_file and about.expression is None else None
 
 
 def known_counts(values: Sequence[Any]) -> Numbers:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pruner.indexes.base import Evidence, IndexType
-    from pruner.indexes.optional import ExactEvidence, ValueIndexType
+    from pruner.indexes.optional import ExactEvidence, RowIndexType, ValueIndexType
     from pruner.schema import Field
 
 _BUILT_IN = ("column_stats", "bitmap", "bloom_filter", "record_index")
@@ -78,6 +78,24 @@ def exact_of_values(values: pa.Array[Any], field: Field) -> ExactEvidence | None
     from pruner.indexes.column_stats import COLUMN_STATS
 
     return COLUMN_STATS.exact_of_values(values, field)
+
+
+def statistics_of(field: Field) -> RowIndexType | None:
+    """The index type whose records a table's own statistics become; None for a field that it cannot be over."""
+    from pruner.indexes.column_stats import COLUMN_STATS
+
+    try:
+        COLUMN_STATS.check(field, {})
+    except IndexDefinitionError:
+        return None
+    return COLUMN_STATS
+
+
+def exact_of_statistics(records: pa.Table, count: int, field: Field) -> ExactEvidence:
+    """Exact facts of so many slices by records of the type that `statistics_of` returns."""
+    from pruner.indexes.column_stats import COLUMN_STATS
+
+    return COLUMN_STATS.load_exact(records, count, field)
 
 
 def _registered(name: str) -> IndexType:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from pruner.errors import FormatError, IndexDefinitionError, StorageError
+from pruner.errors import FormatError, StorageError
 from pruner.evidence.hudi.expressions import ExpressionStatistics
 from pruner.evidence.hudi.keys import KeyFilterLookup, RecordIndexLookup, implied_keys
 from pruner.evidence.hudi.secondary import SecondaryIndexes
 from pruner.evidence.hudi.stats import FilesOfSlices, stat_records
 from pruner.evidence.sources import Source, of_records
-from pruner.indexes.optional import RowIndexType
-from pruner.indexes.registry import index_type
+from pruner.indexes.registry import statistics_of
 from pruner.tables.hudi.metadata.indexes import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -238,7 +237,7 @@ class HudiOwnIndexes:
 
     def _add_by_partition(self, about: Field, sources: Sources) -> None:
         """Add statistics that are read for the partitions that are asked about."""
-        kind = _kind_for(about)
+        kind = statistics_of(about)
         if kind is None:
             return
         column = ".".join(about.path)
@@ -260,7 +259,7 @@ class HudiOwnIndexes:
                 self._add_records(derived.name, about, sources, read)
 
     def _add_records(self, name: str, about: Field, sources: Sources, read: _Read) -> None:
-        kind = _kind_for(about)
+        kind = statistics_of(about)
         if kind is None:
             return
         try:
@@ -282,17 +281,6 @@ class HudiOwnIndexes:
             return False
         uncovered = source.uncovered
         return uncovered is None or not (uncovered & self._snapshot.coverable).any()
-
-
-def _kind_for(about: Field) -> RowIndexType | None:
-    """The type of index whose records statistics become; None where it has none of such a field."""
-    kind = index_type(_USING)
-    assert isinstance(kind, RowIndexType)
-    try:
-        kind.check(about, {})
-    except IndexDefinitionError:
-        return None
-    return kind
 
 
 def _is_column(about: Field) -> bool:
