@@ -17,6 +17,7 @@ import pyarrow as pa
 from pruner import Answer
 from pruner_duckdb.read.native import folded
 from pruner_duckdb.rewrite.blocks import Aggregate, Aggregation, Condition, Extremes, SelectBlock, TopN
+from pruner_duckdb.sql.engine_faults import MISREADS_BEHIND_NULLS_FIRST
 from pruner_duckdb.sql.queries import nodes_below
 from pruner_duckdb.sql.select import Select, Span, splice
 from pruner_duckdb.types import quote
@@ -157,6 +158,8 @@ def _first_rows(asks: TopN, plan: Plan, shape: ScanShape, order: Callable[[], Se
         descending = by_default.startswith("DESC") if descending is None else descending
         # Some settings depend on the direction: what may come first is taken to do so.
         nulls_first = nulls != "NULLS_LAST" if nulls_first is None else nulls_first
+        if nulls_first and MISREADS_BEHIND_NULLS_FIRST and not asks.within:
+            return plan
     if not shape.hidden.isdisjoint(asks.within):
         return plan
     if asks.of_values:

@@ -21,6 +21,7 @@ from pruner_duckdb.catalog.tables import Pinned
 from pruner_duckdb.decode.gets import whole_predicate
 from pruner_duckdb.rewrite.shortcuts import Shortcuts
 from pruner_duckdb.shadow.shadow import Relation, Shadow
+from pruner_duckdb.sql.engine_faults import MISREADS_BEHIND_NULLS_FIRST
 from tests.engines.random_answers import random_statement, shown
 from tests.soundness.kinds import KINDS
 from tests.soundness.predicates import draw_predicate
@@ -306,7 +307,38 @@ def test_what_is_no_function_of_a_row_is_not_taken_for_one(both: Both, statement
     ],
 )
 def test_first_rows_are_in_few_files(both: Both, statement: str, files: int) -> None:
-    assert both.read(statement) == [files]
+    assert both.read(statement) == [_with_nulls_first(statement, files)]
+
+
+def _with_nulls_first(statement: str, files: int) -> int:
+    """How many files are read: all where this version of DuckDB may misread some of them."""
+    return FILES if MISREADS_BEHIND_NULLS_FIRST and "NULLS FIRST" in statement else files
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT s FROM t WHERE s > 'my' ORDER BY s DESC NULLS FIRST LIMIT 5",
+        "FROM t WHERE s IN (SELECT s FROM t WHERE s > 'my' ORDER BY s DESC NULLS FIRST LIMIT 5) ORDER BY s DESC",
+    ],
+)
+def test_no_value_is_taken_for_null_where_nulls_come_first(tmp_path: Path, statement: str) -> None:
+    """With these conditions DuckDB 2.0.0 returns three NULLs of the second file alone, and the values of both files."""
+    first = ["sz", "sab", "sbya", "sy", "saab"]
+    for number, (values, rows) in enumerate([(["a", "b", "c"], 5), ([*first, "s", "s", "s"], 5)]):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"s": values}), path, row_group_size=rows, use_dictionary=False)
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    pruner.open_table(str(tmp_path)).create_index("stats", on="s")
+    pruned = pruner_duckdb.connect({"t": str(tmp_path)}, config={"threads": 1})
+    for _ in range(2):
+        assert pruned.execute(statement).fetchall() == [(each,) for each in sorted(first, reverse=True)]
+    scan = pruned.last_plans[-1]
+    if MISREADS_BEHIND_NULLS_FIRST:
+        assert scan.reason is not None
+        assert "NULLs first" in scan.reason
+    else:
+        assert scan.read == 1
 
 
 @pytest.mark.sampled(8)
@@ -327,7 +359,7 @@ def test_first_rows_are_in_few_files(both: Both, statement: str, files: int) -> 
     ],
 )
 def test_several_keys_are_decided_by_the_first(both: Both, statement: str, files: int) -> None:
-    assert both.read(statement) == [files]
+    assert both.read(statement) == [_with_nulls_first(statement, files)]
 
 
 @pytest.mark.sampled(24)
@@ -530,7 +562,7 @@ def test_nan_that_may_come_first_keeps_its_file(both: Both) -> None:
 )
 def test_settings_decide_the_order(both: Both, settings: str, files: int) -> None:
     both.everywhere(settings)
-    assert both.read("SELECT y FROM t ORDER BY y, x LIMIT 2") == [files]
+    assert both.read("SELECT y FROM t ORDER BY y, x LIMIT 2") == [_with_nulls_first(settings, files)]
 
 
 def test_a_limit_reads_the_first_files_that_hold_enough(both: Both) -> None:
