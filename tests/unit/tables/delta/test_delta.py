@@ -501,6 +501,8 @@ def test_partition_values_come_from_the_log(tmp_path: Path):
         ("integer", "01"),
         ("date", "2024-1-1"),
         ("double", "1.0"),
+        ("decimal(5,2)", "1_0"),
+        ("decimal(5,2)", "\u0661"),
     ],
 )
 def test_a_partition_value_that_engines_may_read_otherwise_proves_nothing(
