@@ -174,7 +174,9 @@ def as_in_folders(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> b
         for folder, text in zip(folders, column.to_pylist(), strict=True):
             parts = [part for part in folder.split("/") if _key(part) == path[0]]
             value = unquote(parts[0].partition("=")[2]) if len(parts) == 1 else ""
-            if value != (_NULL_FOLDER if text is None else text) or value.lower() in ("null", ""):
+            # For DuckDB these are NULL, also where the log has a text.
+            read = None if value == _NULL_FOLDER else value
+            if read != text or value.lower() in ("null", ""):
                 return False
     return True
 

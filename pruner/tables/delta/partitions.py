@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pruner.schema import Field, TableSchema
 
 _MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+"""A decimal as every engine reads it. Python and DuckDB take underscores, too, which Java does not."""
 
 
 def delta_partitions(
@@ -134,6 +136,8 @@ def _cast(column: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any] | None:
 
 
 def _decimals(texts: list[str | None], type_: pa.DataType) -> pa.Array[Any] | None:
+    if not all(text is None or _NUMBER.fullmatch(text) for text in texts):
+        return None
     try:
         return arrow.array([None if text is None else Decimal(text) for text in texts], type_)
     except (InvalidOperation, pa.ArrowException):

@@ -167,7 +167,13 @@ class DeltaSource(WriteOnceSource):
         times: list[int] = []
         timed, begins_at = self._timed_from(wanted)
         # Where times of commits came later, a moment before that is looked for among the commits without any.
-        versions = [commit for commit in sorted(listing.commits) if (commit >= begins_at) is timed]
+        # Commits from before the oldest checkpoint make no version unless all are there: their times are no matter.
+        oldest = 0 if 0 in listing.commits else min(listing.checkpoints, default=0)
+        versions = [
+            commit
+            for commit in sorted(listing.commits)
+            if (commit >= begins_at) is timed and commit >= oldest
+        ]
         for version in versions:
             info = listing.commits[version]
             own = commit_time(read_commit(self._store, CommitFile(version, version, info))) if timed else None

@@ -285,6 +285,7 @@ def test_instants_are_the_same_in_every_zone(tmp_path: Path, zone: str, int96: b
         [{"p": "a"}, {"p": "b"}, {"p": None}],
         [{"p": "a b%/c=d"}, {"p": "null"}, {"p": "ü"}, {"p": None}],
         [{"p": "1"}, {"p": "01"}, {"p": ""}],
+        [{"p": "__HIVE_DEFAULT_PARTITION__"}, {"p": "a"}],  # a text that is called like the folder of NULL
     ],
 )
 @pytest.mark.parametrize("mapping", ["", "name"])

@@ -445,6 +445,24 @@ def test_time_travel_by_the_times_of_commits(tmp_path: Path):
     assert found == [0, 0, 1, 2]
 
 
+def test_times_of_commits_that_no_version_can_be_made_of_are_no_matter(tmp_path: Path):
+    """A clean-up may leave commits from before the oldest checkpoint; Spark, too, begins behind them."""
+    import os
+
+    table = DeltaLog(tmp_path / "t", ID)
+    for at in range(4):
+        table.append(ids(at * 5, at * 5 + 5))
+        if at == 1:
+            write_checkpoint(table)
+    table.commit_file(0).unlink()
+    for version, seconds in ((1, 1_000_000_100), (2, 1_000_000_010), (3, 1_000_000_020), (4, 1_000_000_200)):
+        os.utime(table.commit_file(version), (seconds, seconds))
+    source = DeltaSource(str(table.root))
+    moments = ("46:50", "47:00", "48:20.001", "50:00")
+    assert [len(source.snapshot_at(f"2001-09-09T01:{each}Z")) for each in moments] == [2, 3, 3, 4]
+    assert "its log begins with 2001-09-09T01:46:50" in refusal(table.root, "2001-09-09T01:46:49Z")
+
+
 def test_time_travel_by_times_in_commits(tmp_path: Path):
     table = DeltaLog(tmp_path / "t", ID, configuration={"delta.enableInCommitTimestamps": "true"})
     table.append(ids(0, 5))
@@ -483,6 +501,8 @@ def test_partition_values_come_from_the_log(tmp_path: Path):
         ("integer", "01"),
         ("date", "2024-1-1"),
         ("double", "1.0"),
+        ("decimal(5,2)", "1_0"),
+        ("decimal(5,2)", "\u0661"),
     ],
 )
 def test_a_partition_value_that_engines_may_read_otherwise_proves_nothing(
