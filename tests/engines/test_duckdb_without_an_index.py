@@ -35,6 +35,7 @@ OF_DELTA = (
 OF_ICEBERG = ("key_ >= 30", "number < 100", "x > 0", "price < 60", "name >= 'M'", "added IS NOT NULL", "flag")
 
 
+@pytest.mark.slow
 def test_delta_tables(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     seed = profiles.seed()
     random = Random(seed)
@@ -49,6 +50,7 @@ def test_delta_tables(tmp_path: Path, record_property: Callable[[str, object], N
     assert tally["fewer"] > tally["all"] / 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["unpartitioned", "months"])
 def test_iceberg_tables(tmp_path: Path, spec: str) -> None:
     seed = profiles.seed() + list(SPECS).index(spec)

@@ -123,7 +123,9 @@ def fault(plans: Sequence[Node], zone: str) -> str | None:
         zone: the session's time zone.
     """
     if MISREADS_BEHIND_NULLS_FIRST and any(map(_has_nulls_first, plans)):
-        return "this version of DuckDB may take values for NULLs where it reads the first rows with NULLs first"
+        return (
+            "this version of DuckDB may take values for NULLs where it reads the first rows with NULLs first"
+        )
     if _CASTS_BY_UTC and zone != "UTC" and any(map(_casts_date, plans)):
         return "this version of DuckDB compares dates with instants by UTC where it reads few days"
     return None

@@ -695,7 +695,7 @@ def condition(of: random.Random, column: Column) -> str:
     return f"{'NOT ' if of.random() < 0.1 else ''}({column.name} {sign} {literal})"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_random_tables(seed: int, tmp_path: Path):
     table = random_table(seed, tmp_path / "t")

@@ -82,7 +82,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> IcebergLake:
     return IcebergLake(tmp_path_factory.mktemp("random"))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", SPECS)
 def test_random_conditions_lose_nothing(lake: IcebergLake, spec: str, tmp_path: Path) -> None:
     """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=20000` runs so many of them in all."""

@@ -133,7 +133,7 @@ def assert_no_row_is_lost(root: Path, found: dict[str, list[str]], seed: int) ->
         assert files <= set(found[question]), (seed, question)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.parametrize("mode", ["immutable", "feed"])
 def test_plans_after_changes_are_those_of_a_new_process(

@@ -229,7 +229,7 @@ def _condition(tape: random.Random) -> str:
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 def test_no_row_is_lost(mixed: pruner.Table, zone: str) -> None:
     tape = random.Random(f"{seed()} {zone}")

@@ -55,7 +55,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield Served(own, f"{url}/iceberg")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPECS)
 def test_rows_are_those_of_the_table_itself(served: Served, name: str) -> None:
     """Partitions with NULL have specs of their own, which PyIceberg needs."""

@@ -34,6 +34,7 @@ def pair(folder: Path) -> Iterator[NativePair]:
     pair.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=profiles.examples(SCRIPTS))
 @given(tape=tapes())
 def test_scripts_come_to_what_plain_duckdb_makes_of_them(pair: NativePair, folder: Path, tape: Tape) -> None:

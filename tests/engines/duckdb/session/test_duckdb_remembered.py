@@ -179,7 +179,7 @@ def test_whatever_changed_between_two_equal_statements(
                 assert ours == plain, (sql, change)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.rewriting
 @pytest.mark.parametrize("adapter", [False, True])
 def test_each_change_in_turn(written: Path, tmp_path: Path, adapter: bool) -> None:

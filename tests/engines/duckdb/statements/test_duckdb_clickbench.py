@@ -35,7 +35,7 @@ def test_the_table_is_as_wide_as_the_published_one(connections: dict[str, Any]) 
     assert len(QUESTIONS) == 43
 
 
-@pytest.mark.sampled(72)
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(43))
 def test_answers_are_those_of_plain_duckdb(connections: dict[str, Any], number: int) -> None:
     plain = connections["plain"]

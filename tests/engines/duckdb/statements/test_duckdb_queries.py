@@ -222,7 +222,7 @@ def test_thousands_of_values_prune(compared: Compared, count: int) -> None:
     assert compared.kept(f"SELECT count(*) FROM flights WHERE id IN (3, {values})") == (1,)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_deep_nesting_runs(compared: Compared) -> None:
     nested = "(" * 60 + "id = 5" + ")" * 60
     assert compared.kept(f"SELECT count(*) FROM flights WHERE {nested}") == (1,)

@@ -72,6 +72,7 @@ def test_any_mixture_of_commits_compactions_and_checkpoints(tmp_path: Path, seed
         assert listed(DeltaSource(str(table.root))) == held(table)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_look_that_follows_is_one_that_begins_anew(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch

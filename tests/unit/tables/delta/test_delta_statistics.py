@@ -625,6 +625,7 @@ def test_nan_of_a_typed_column_bounds_nothing():
     assert statistics.bounds_of(found, pa.float64(), was_float=False) == ([None, 1.0, None], [2.0, None, 3.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classic", "parts"])
 def test_statistics_are_of_their_files_however_many_are_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

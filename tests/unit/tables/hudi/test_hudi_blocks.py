@@ -222,7 +222,7 @@ def test_a_block_has_whole_partitions_or_a_part_of_a_large_one(tmp_path: Path) -
     assert look.blocks == (2, 2, 3, 3, 2)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
 @pytest.mark.parametrize("moment", ["before it is opened", "after it is opened"])
 def test_no_damage_changes_a_plan(

@@ -161,7 +161,7 @@ def test_a_footer_is_read_once_whatever_is_committed(tmp_path: Path, monkeypatch
     assert read == [1, 1, 1]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["unpartitioned", "months", "texts"])
 def test_indexes_follow_appends_and_deletes(spec: str, tmp_path: Path) -> None:
     lake = Published(tmp_path, spec)

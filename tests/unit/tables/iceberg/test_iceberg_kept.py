@@ -137,7 +137,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> IcebergLake:
     return IcebergLake(tmp_path_factory.mktemp("kept"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["identity", "months", "texts", "years"])
 def test_no_file_stays_that_pyiceberg_leaves_out(lake: IcebergLake, spec: str) -> None:
     """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=20000` tries so many on each table."""

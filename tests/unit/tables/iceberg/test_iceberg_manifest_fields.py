@@ -57,14 +57,14 @@ def _of_pyiceberg(folder: Path, version: int) -> tuple[list[bytes], list[bytes]]
     return lists, manifests
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_damaged_fields_of_hand_made_files(version: int) -> None:
     damage_fields(_list(version), version, is_list=True)
     damage_fields(_manifest(version), version, is_list=False)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2])
 def test_damaged_fields_of_pyiceberg(version: int, tmp_path: Path) -> None:
     lists, manifests = _of_pyiceberg(tmp_path, version)
