@@ -6,6 +6,7 @@ import io
 import struct
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
 from pathlib import Path
@@ -308,6 +309,18 @@ def test_deletes_of_a_partition_meet_its_files(data: tuple[Any, ...], delete: tu
     assert len(found.positions) == 1
     assert plan.of("file:/t/a.parquet", 1, (4, data)) is None
     assert plan.of("file:/t/a.parquet", 3, (3, data)) is None, "it is older than the file"
+
+
+def test_deletes_of_one_file_meet_it_whatever_the_partitions_say() -> None:
+    """Java writes NULL for a value whose column was dropped when it rewrites a manifest, and goes by the path."""
+    place = b"file:/t/a.parquet"
+    plan = DeletePlan()
+    plan.add(replace(_position_deletes((3, (0,))), first=place, last=place), is_partitioned=True)
+    found = plan.of(place.decode(), 1, (3, (None,)))
+    assert found is not None
+    assert len(found.positions) == 1
+    assert plan.of("file:/t/b.parquet", 1, (3, (0,))) is None
+    assert plan.of(place.decode(), 3, (3, (None,))) is None, "it is older than the file"
 
 
 def _position_deletes(partition: tuple[int, tuple[Any, ...]]) -> DeleteFile:
