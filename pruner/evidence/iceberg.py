@@ -169,7 +169,9 @@ class IcebergMetrics(FollowingStatistics):
         """Take in what the partition values say, in place; metrics and they both hold.
 
         Writers that import files make the values of statistics: one value beside NULLs is that value there, and what
-        has no statistics, or NaN alone, is NULL. So `counts`, the rows and NULLs by the manifests, have to agree.
+        has no statistics, or NaN alone, is NULL. So `counts`, the rows and NULLs by the manifests, have to agree. So do
+        bounds, which say nothing where they go beyond a partition: ClickHouse had days of its own time zone
+        (ClickHouse#118583). Those of texts may do so, as they are cut.
 
         Returns:
             The files whose partition tells the one value that they hold beside NULL.
@@ -177,9 +179,13 @@ class IcebergMetrics(FollowingStatistics):
         low, high = bounds
         rows, counted = counts
         of_one_value: list[int] = []
+        is_text = pa.types.is_string(about.type) or pa.types.is_binary(about.type)
         start = 0
         for part in parts:
             for at, extents in self._extents(about, part, start):
+                if not is_text and _go_beyond(low[at], high[at], extents):
+                    low[at] = high[at] = None
+                    continue
                 has_bounds = low[at] is not None or high[at] is not None
                 for extent in extents:
                     if extent.is_null:
@@ -310,6 +316,15 @@ def _forget_inverted(low: list[Any], high: list[Any]) -> None:
     for at, (least, most) in enumerate(zip(low, high, strict=True)):
         if least is not None and most is not None and least > most:
             low[at] = high[at] = None
+
+
+def _go_beyond(low: Any, high: Any, extents: Sequence[Extent]) -> bool:
+    """Tell whether bounds belie what a partition says: one of both is wrong, and nobody knows which."""
+    return any(
+        (low is not None and extent.lower is not None and low < extent.lower)
+        or (high is not None and extent.upper is not None and high > extent.upper)
+        for extent in extents
+    )
 
 
 def _greater(one: Any, other: Any) -> Any:

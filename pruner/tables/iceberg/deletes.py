@@ -44,6 +44,16 @@ class DeleteFile:
         """Whether it is a deletion vector, which replaces all position deletes of its file."""
         return self.content == POSITION_DELETES and self.format.lower() == "puffin"
 
+    @property
+    def only_file(self) -> str | None:
+        """The one data file whose rows it removes, by the manifest or by its bounds; None for others."""
+        if self.referenced_file is not None or self.content != POSITION_DELETES:
+            return self.referenced_file
+        try:
+            return self.first.decode() if self.first is not None and self.first == self.last else None
+        except UnicodeDecodeError:
+            return None
+
     def names(self, path: str, encoded: bytes) -> bool:
         """Tell whether it can hold positions of a file: by the file that it is about, or by its bounds."""
         if self.referenced_file is not None:
@@ -84,11 +94,15 @@ class DeletePlan:
         )
 
     def add(self, delete: DeleteFile, *, is_partitioned: bool) -> None:
-        """Take a delete file in."""
+        """Take a delete file in. One of a single file goes by that, and not by its partition, as in Iceberg's library.
+
+        The library writes NULL for a value whose column was dropped where it rewrites a manifest.
+        """
+        only = delete.only_file
         if delete.content == EQUALITY_DELETES and not is_partitioned:
             self.everywhere.append(delete)
-        elif delete.referenced_file is not None:
-            self.by_file[delete.referenced_file].append(delete)
+        elif only is not None:
+            self.by_file[only].append(delete)
         else:
             self.by_partition[self._key(delete.partition)].append(delete)
 

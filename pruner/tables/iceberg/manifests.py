@@ -6,7 +6,7 @@ Source: the Iceberg table specification, "Manifests" and "Manifest Lists".
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +25,7 @@ from pruner.tables.iceberg.manifest_fields import (
     required_fields,
     version_of,
 )
+from pruner.tables.iceberg.transforms import NO_UTF8
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -299,12 +300,30 @@ def _manifest(
     return Manifest(
         arrow.Table.from_arrays([columns[name] for name in FILE_COLUMNS.names], schema=FILE_COLUMNS),
         {
-            id_: column.array()
+            id_: _partition_values(column)
             for id_, column in ((partition and partition.fields) or {}).items()
             if isinstance(id_, int)
         },
         {name: _metrics(files, _IDS[name], name) for name in METRICS},
     )
+
+
+def _partition_values(column: DecodedColumn) -> Any:
+    """The values of a partition field. A text that is no UTF-8 is one that tells its bytes, behind `NO_UTF8`.
+
+    Iceberg for Go has cut texts within a character (iceberg-go#1222), and Java reads the tables.
+    """
+    try:
+        return column.array()
+    except pa.ArrowInvalid:
+        return arrow.array([_shown(value) for value in replace(column, kind="bytes").array().to_pylist()])
+
+
+def _shown(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return NO_UTF8 + (value or b"").decode(errors="backslashreplace")
 
 
 def _require_readable(files: DecodedColumn, manifest: ManifestFile, place: str) -> None:

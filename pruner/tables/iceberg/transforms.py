@@ -32,6 +32,9 @@ _GREATEST: Final = (2**31 - 1, 2**63 - 1)
 
 _PERIODS: Final = ("year", "month", "day", "hour")
 
+NO_UTF8: Final = "\ufffd"
+"""The character that stands for bytes of a text that are none of UTF-8."""
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -126,6 +129,8 @@ def extent_of(transform: str, value: Any, type_: pa.DataType) -> Extent | None:
         return None
     if value is None:
         return Extent(is_null=True)
+    if isinstance(value, str) and NO_UTF8 in value:
+        return Extent()
     return known(value, type_)
 
 
@@ -151,7 +156,8 @@ def _period(transform: str, value: Any, type_: pa.DataType) -> Extent | None:
     """The dates or moments of a year, month, day or hour.
 
     Older writers rounded what lies before 1970 towards zero, so a value of zero or below may be of the period before,
-    too (Iceberg's own projections reckon with it: `ProjectionUtil.fixInclusiveTimeProjection`).
+    too (Iceberg's own projections reckon with it: `ProjectionUtil.fixInclusiveTimeProjection`). ClickHouse had zero
+    for all years, months and days before 1970 (ClickHouse#118583).
     """
     if not isinstance(value, int):
         return None
@@ -165,10 +171,9 @@ def _period(transform: str, value: Any, type_: pa.DataType) -> Extent | None:
     begin, end = _first_day(transform, first), _first_day(transform, last)
     if begin is None or end is None:
         return Extent()
-    if pa.types.is_date32(type_):
-        return Extent(begin, end - 1)
-    if pa.types.is_timestamp(type_):
-        return Extent(begin * _DAY_MICROS, end * _DAY_MICROS - 1)
+    unit = 1 if pa.types.is_date32(type_) else _DAY_MICROS
+    if unit == 1 or pa.types.is_timestamp(type_):
+        return Extent(begin * unit if value else None, end * unit - 1)
     return None
 
 
@@ -192,13 +197,20 @@ def _truncated(width: int, value: Any, type_: pa.DataType) -> Extent | None:
         unscaled = int.from_bytes(value, "big", signed=True)
         return Extent(unscaled, unscaled + width - 1)
     if isinstance(value, str) and types.is_string(type_):
-        # A text that is shorter than the width was not cut.
-        if len(value) < width:
-            return Extent(value, value)
-        return Extent(value, next_prefix(value), upper_is_open=True)
+        if _may_be_cut(value, width):
+            return Extent(value, next_prefix(value), upper_is_open=True)
+        return Extent(value, value)
     if isinstance(value, bytes) and types.is_binary(type_):
         return Extent(value, value) if len(value) < width else Extent(value)
     return None
+
+
+def _may_be_cut(text: str, width: int) -> bool:
+    """Tell whether a text may be the beginning of others.
+
+    The width is a number of characters. Some writers counted bytes (iceberg-go#1222), or units of UTF-16 (iceberg#293).
+    """
+    return len(text) >= width or width in (len(text.encode()), len(text.encode("utf-16-le")) // 2)
 
 
 def next_prefix(text: str) -> str | None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg import transforms
 from pyiceberg import types as iceberg
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 
 import pruner
 import pruner_duckdb
+from tests.support.iceberg.manifests import repacked, unpacked
 from tests.support.iceberg.tables import IcebergLake
 
 NAN = float("nan")
@@ -108,3 +114,138 @@ def test_maps_of_files_that_were_added_are_read(tmp_path: Path) -> None:
     with pruner_duckdb.connect({"t": made.metadata_location}) as pruned:
         found = pruned.execute("SELECT k, m FROM t WHERE k < 3 ORDER BY k").fetchall()
     assert found == [(1, {"a": 1, "b": None}), (2, None)]
+
+
+def _shifted(values: Any) -> list[Any]:
+    """Days of a zone three hours behind."""
+    return [(value - timedelta(hours=3) - EPOCH).days for value in values.to_pylist()]
+
+
+def _clamped(values: Any) -> list[Any]:
+    return [max(value.year - EPOCH.year, 0) for value in values.to_pylist()]
+
+
+def _towards_zero(values: Any) -> list[Any]:
+    return [int(value / 10) * 10 for value in values.to_pylist()]
+
+
+def _utf8_bytes(values: Any) -> list[Any]:
+    return [value.encode()[:3].decode() for value in values.to_pylist()]
+
+
+EPOCH = datetime(1970, 1, 1)
+MOMENTS = [datetime(1968, 5, 3), datetime(2024, 3, 1, 1), datetime(2024, 3, 1, 23), datetime(2031, 1, 1, 12)]
+WHEN = (
+    "v = '1968-05-03'",
+    "v < '1969-01-01'",
+    "v = '2024-03-01 01:00:00'",
+    "v < '2024-03-01 12:00:00'",
+    "v = '2031-01-01 12:00:00'",
+)
+
+
+class Wrong(NamedTuple):
+    """What a writer has got wrong; `kept` are the files that have to stay for the last condition, of `total`."""
+
+    type: iceberg.IcebergType
+    transform: Callable[[], transforms.Transform[Any, Any]]
+    made: Callable[[Any], list[Any]]
+    values: list[Any]
+    conditions: tuple[str, ...]
+    kept: int
+    total: int
+
+
+WRONG = {
+    "days of another zone": Wrong(
+        iceberg.TimestampType(), transforms.DayTransform, _shifted, MOMENTS, WHEN, 3, 4
+    ),
+    "years that are none before 1970": Wrong(
+        iceberg.TimestampType(), transforms.YearTransform, _clamped, MOMENTS, WHEN, 1, 3
+    ),
+    "numbers cut towards zero": Wrong(
+        iceberg.IntegerType(),
+        partial(transforms.TruncateTransform, 10),
+        _towards_zero,
+        [-1, -9, 5, -30, 40],
+        ("v = -9", "v < 0", "v > -5 AND v < 0", "NOT v >= 0", "v <> 5", "v = 40"),
+        2,
+        3,
+    ),
+    "texts cut by bytes": Wrong(
+        iceberg.StringType(),
+        partial(transforms.TruncateTransform, 3),
+        _utf8_bytes,
+        ["aéx", "aé", "aéz", "zz", "b"],
+        ("v = 'aéx'", "v <> 'aé'", "v > 'aé' AND v < 'aéy'", "v LIKE 'aé_'", "NOT v <= 'aé'", "v = 'b'"),
+        1,
+        3,
+    ),
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [*((name, "full") for name in WRONG), (list(WRONG)[1], "none"), (list(WRONG)[3], "none")],
+)
+def test_partition_values_that_a_writer_got_wrong_hide_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mode: str
+) -> None:
+    """Bounds that go beyond a partition belie it; without bounds, zero and short texts say less than they seem to."""
+    case = WRONG[name]
+    made, transform = _partitioned(tmp_path, case.type, case.transform(), mode)
+    type_ = pa.string() if isinstance(transform.result_type(case.type), iceberg.StringType) else pa.int32()
+    monkeypatch.setattr(
+        type(transform), "pyarrow_transform", lambda *_: lambda column: pa.array(case.made(column), type_)
+    )
+    made.append(pa.table({"v": pa.array(case.values, made.schema().as_arrow().field(0).type)}))
+    opened = pruner.open_table(made.metadata_location)
+    with duckdb.connect() as plain, pruner_duckdb.connect({"t": opened}) as pruned:
+        plain.register("t", made.scan().to_arrow())
+        for condition in case.conditions:
+            text = f"SELECT * FROM t WHERE {condition} ORDER BY ALL"
+            found = pruned.execute(text).fetchall()
+            assert found == plain.execute(text).fetchall() != [], condition
+    plan = opened.plan(case.conditions[-1])
+    assert (plan.kept, plan.total) == (case.kept, case.total)
+
+
+def _partitioned(folder: Path, type_: iceberg.IcebergType, transform: Any, mode: str) -> tuple[Any, Any]:
+    """An empty table of one column, `v`, and the transform by which it is partitioned."""
+    made = IcebergLake(folder).catalog.create_table(
+        "ns.wrong",
+        Schema(iceberg.NestedField(1, "v", type_, required=False)),
+        partition_spec=PartitionSpec(PartitionField(1, 1000, transform, "part")),
+        properties={"write.metadata.metrics.default": mode},
+    )
+    return made, transform
+
+
+def test_texts_cut_within_a_character_hide_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a text is no UTF-8, which PyIceberg cannot write: the bytes are put into the manifest afterwards."""
+    made, transform = _partitioned(tmp_path, iceberg.StringType(), transforms.TruncateTransform(3), "none")
+    monkeypatch.setattr(
+        type(transform),
+        "pyarrow_transform",
+        lambda *_: lambda column: pa.array([value.replace("é", "~")[:3] for value in column.to_pylist()]),
+    )
+    texts = ["abé1", "abé2", "xyz1", "b"]
+    made.append(pa.table({"v": pa.array(texts, made.schema().as_arrow().field(0).type)}))
+    snapshot = made.current_snapshot()
+    assert snapshot is not None
+    manifest = Path(snapshot.manifests(made.io)[0].manifest_path.removeprefix("file://"))
+    stored = manifest.read_bytes()
+    cut = [block._replace(data=block.data.replace(b"\x06ab~", b"\x06ab\xc3")) for block in unpacked(stored)]
+    assert any(b"ab\xc3" in block.data for block in cut)
+    manifest.write_bytes(repacked(stored, cut))
+    opened = pruner.open_table(made.metadata_location)
+    with pruner_duckdb.connect({"t": opened}) as pruned:
+        for condition, wanted in (
+            ("v = 'abé2'", ["abé2"]),
+            ("v <> 'xyz1'", ["abé1", "abé2", "b"]),
+            ("v LIKE 'abé%'", ["abé1", "abé2"]),
+        ):
+            found = pruned.execute(f"SELECT v FROM t WHERE {condition} ORDER BY v").fetchall()
+            assert [text for (text,) in found] == wanted, condition
+    assert [len(opened.plan(condition).ordinals) for condition in ("v = 'xyz1'", "v IS NULL")] == [2, 0]

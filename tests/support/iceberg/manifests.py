@@ -17,6 +17,7 @@ from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 from pruner.tables.avro.container import DataBlock, blocks, read_header
 from pruner.tables.avro.stored import without_logical_types
 from pruner.tables.iceberg.manifests import Manifest, ManifestFile
+from pruner.tables.iceberg.transforms import NO_UTF8
 
 _read: Any = fastavro.schemaless_reader  # whose type is left open
 
@@ -69,19 +70,31 @@ def by_fastavro(data: bytes, manifest: ManifestFile) -> dict[str, Any]:
     for block in whole:
         stream = block.bytes_
         for _ in range(block.num_records):
-            entry = _read(stream, plain, None, handle_unicode_errors="replace")
+            entry = _read(stream, plain, None, handle_unicode_errors="surrogateescape")
             if entry[names[0]] == 2:
                 continue
             assert entry[names[0]] in (0, 1)
             _take(entry, names, ids, manifest, result, metrics)
             if parts is not None:
                 tuple_ = entry[names[2]][ids[102]]
-                result["partitions"].append({id_: tuple_[name] for id_, name in _names(parts).items()})
+                result["partitions"].append(
+                    {id_: _as_text(tuple_[name]) for id_, name in _names(parts).items()}
+                )
         assert not stream.read(1)
     if not any(result["partitions"]):
         result["partitions"] = []
     result["metrics"] = {name: sorted(found, key=repr) for name, found in metrics.items()}
     return result
+
+
+def _as_text(value: Any) -> Any:
+    """A partition value as it is read; a text that is no UTF-8 tells its bytes."""
+    stored = value.encode(errors="surrogateescape") if isinstance(value, str) else b""
+    try:
+        stored.decode()
+    except UnicodeDecodeError:
+        return NO_UTF8 + stored.decode(errors="backslashreplace")
+    return value
 
 
 def _take(

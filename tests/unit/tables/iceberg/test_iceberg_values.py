@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import struct
 import uuid
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
 from pathlib import Path
@@ -162,6 +164,59 @@ def test_truncated_numbers_short_of_the_ends_of_a_type_are_bounded() -> None:
     assert hour.lower == 490_000 * 3_600_000_000
 
 
+def _code_units(text: str, width: int) -> str:
+    """A text as writers cut it that count units of UTF-16: Iceberg for Java before 0.7 (iceberg#293)."""
+    return text.encode("utf-16-le")[: 2 * width].decode("utf-16-le")
+
+
+def _utf8_bytes(text: str, width: int) -> str:
+    """A text as writers cut it that count bytes: Iceberg for Go before June 2026 (iceberg-go#1222)."""
+    return text.encode()[:width].decode()
+
+
+@pytest.mark.parametrize(
+    ("cut", "width", "text"),
+    [
+        (_code_units, 2, "\U0001f600\U0001f601"),
+        (_code_units, 3, "a\U0001f600b"),
+        (_utf8_bytes, 2, "éa"),
+        (_utf8_bytes, 3, "aéa"),
+        (_utf8_bytes, 4, "\U0001f600a"),
+    ],
+)
+def test_a_text_of_fewer_characters_than_the_width_may_have_been_cut(
+    cut: Callable[[str, int], str], width: int, text: str
+) -> None:
+    extent = extent_of(f"truncate[{width}]", cut(text, width), pa.string())
+    assert extent is not None
+    assert extent.lower <= text
+    assert extent.upper is None or text < extent.upper or (text == extent.upper and not extent.upper_is_open)
+
+
+@pytest.mark.parametrize(("text", "width"), [("ab", 3), ("", 1), ("é", 3), ("\U0001f600", 3), ("éé", 3)])
+def test_a_text_that_no_writer_can_have_cut_is_the_one_value(text: str, width: int) -> None:
+    extent = extent_of(f"truncate[{width}]", text, pa.string())
+    assert extent is not None
+    assert (extent.lower, extent.upper, extent.upper_is_open) == (text, text, False)
+
+
+@pytest.mark.parametrize("transform", ["identity", "truncate[2]"])
+def test_a_text_with_a_character_that_was_no_utf8_says_nothing_but_that_it_is_none(transform: str) -> None:
+    extent = extent_of(transform, "é\ufffd", pa.string())
+    assert extent is not None
+    assert (extent.lower, extent.upper, extent.is_null) == (None, None, False)
+
+
+@pytest.mark.parametrize("period", ["year", "month", "day"])
+@pytest.mark.parametrize("type_", [pa.date32(), pa.timestamp("us")], ids=str)
+def test_all_of_before_1970_may_be_in_the_first_period(period: str, type_: pa.DataType) -> None:
+    """ClickHouse has written 0 for all of it (ClickHouse#118583)."""
+    extent = extent_of(period, 0, type_)
+    assert extent is not None
+    assert extent.lower is None
+    assert extent.upper > 0 or type_ == pa.date32()
+
+
 @pytest.mark.parametrize("transform", ["identity", "year", "hour", "truncate[4]", "bucket[8]"])
 def test_null_is_null_alone(transform: str) -> None:
     found = extent_of(transform, None, pa.timestamp("us"))
@@ -180,7 +235,10 @@ def test_dates_before_1970_may_be_in_the_next_period(period: str) -> None:
     """Older writers rounded towards zero: a date of the month before 1970 is in month 0 of theirs (trap)."""
     before = extent_of(period, 0, pa.date32())
     assert before is not None
-    assert before.lower <= -1
+    assert before.lower is None
+    earlier = extent_of(period, -1, pa.date32())
+    assert earlier is not None
+    assert earlier.lower < -1
     after = extent_of(period, 1, pa.date32())
     assert after is not None
     assert after.lower > 0
@@ -251,6 +309,18 @@ def test_deletes_of_a_partition_meet_its_files(data: tuple[Any, ...], delete: tu
     assert len(found.positions) == 1
     assert plan.of("file:/t/a.parquet", 1, (4, data)) is None
     assert plan.of("file:/t/a.parquet", 3, (3, data)) is None, "it is older than the file"
+
+
+def test_deletes_of_one_file_meet_it_whatever_the_partitions_say() -> None:
+    """Java writes NULL for a value whose column was dropped when it rewrites a manifest, and goes by the path."""
+    place = b"file:/t/a.parquet"
+    plan = DeletePlan()
+    plan.add(replace(_position_deletes((3, (0,))), first=place, last=place), is_partitioned=True)
+    found = plan.of(place.decode(), 1, (3, (None,)))
+    assert found is not None
+    assert len(found.positions) == 1
+    assert plan.of("file:/t/b.parquet", 1, (3, (0,))) is None
+    assert plan.of(place.decode(), 3, (3, (None,))) is None, "it is older than the file"
 
 
 def _position_deletes(partition: tuple[int, tuple[Any, ...]]) -> DeleteFile:
