@@ -18,7 +18,7 @@ from tests.support.running import constants
 
 NAME: Final = os.environ.get("PRUNER_TEST_PROFILE", "default")
 REQUESTED: Final = int(os.environ.get("PRUNER_FUZZ_N", "2000"))
-QUICK_SHARE: Final = int(os.environ.get("PRUNER_QUICK_SHARE", "40"))
+QUICK_SHARE: Final = int(os.environ.get("PRUNER_QUICK_SHARE", "30"))
 """`make quick` runs one example where `make fuzz` runs so many at least. `make faults` asks for one in ten."""
 DEFAULT_SHARE: Final = 4
 """`make test` runs one example where `make fuzz` runs so many at least: more than `make faults` needs to notice all."""

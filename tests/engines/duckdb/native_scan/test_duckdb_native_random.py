@@ -44,6 +44,7 @@ def test_scripts_come_to_what_plain_duckdb_makes_of_them(pair: NativePair, folde
     assert told is None, told
 
 
+@pytest.mark.slow
 def test_the_scripts_do_prune(pair: NativePair, record_property: Callable[[str, object], None]) -> None:
     """Guards the property above against passing because nothing is ever left out, or nothing ever runs."""
     seen = pair.seen
