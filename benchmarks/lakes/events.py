@@ -59,6 +59,8 @@ _WORDS: Final = np.array(
 )
 
 FileFormat = Literal["parquet", "delta", "iceberg", "hudi"]
+WITHOUT_SPARK: Final[tuple[FileFormat, ...]] = ("parquet", "delta", "iceberg")
+"""Formats whose tables are written here; Spark writes those of Hudi."""
 
 
 def _field(number: int, name: str, kind: pa.DataType) -> pa.Field:
@@ -184,11 +186,9 @@ class Lake:
 
     def write(self) -> None:
         """Write the tables, but for Hudi's."""
-        for kind in ("parquet", "delta", "iceberg"):
+        for kind in WITHOUT_SPARK:
             self.data(kind).mkdir(parents=True)
-        names = [
-            self._write_file(number, ("parquet", "delta", "iceberg")) for number in range(self.events.files)
-        ]
+        names = [self._write_file(number, WITHOUT_SPARK) for number in range(self.events.files)]
         _create_delta(self.data("delta"), names)
         table = _iceberg_catalog(self.folder).create_table(
             "lake.events", schema=_iceberg_schema(), location=f"file://{self.folder / 'iceberg'}"

@@ -30,7 +30,7 @@ import pyarrow as pa
 from rich.console import Console
 
 import pruner
-from benchmarks.lakes.events import START, ZONES, Events, FileFormat, Lake, spread
+from benchmarks.lakes.events import START, WITHOUT_SPARK, ZONES, Events, FileFormat, Lake, spread
 from benchmarks.peers import page
 from benchmarks.peers.questions import FEW, RARE_TYPE, WORKLOADS, Rows, statement
 from benchmarks.peers.results import Built, Contender, Measured, Result
@@ -41,8 +41,8 @@ from tools.spark import hudi_session
 HERE: Final = Path(__file__).resolve().parent
 ROWS_PER_FILE: Final = 200
 LAKES: Final[dict[int, tuple[FileFormat, ...]]] = {
-    10_000: ("parquet", "delta", "iceberg"),
-    1_000: ("parquet", "delta", "iceberg"),
+    10_000: WITHOUT_SPARK,
+    1_000: WITHOUT_SPARK,
     200: ("hudi",),
 }
 """Numbers of files, and the formats that are asked at each: Spark takes minutes to write a larger Hudi table."""
@@ -105,7 +105,7 @@ WITH_STATISTICS: Final = ("parquet", "hudi")
 def run(console: Console) -> None:
     """Measure each lake, print the tables, and write page and plot anew; another size is printed alone."""
     given = os.environ.get("BENCH_FILES")
-    lakes = {int(given): LAKES[1_000]} if given else LAKES
+    lakes = {int(given): WITHOUT_SPARK} if given else LAKES
     found = [
         measure(files, contenders=[each for each in CONTENDERS if each.kind in kinds])
         for files, kinds in lakes.items()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pruner.indexes.optional import ExactEvidence
     from pruner.parquet_type import ParquetType
     from pruner.schema import Field
     from pruner.tables.delta.checkpoint import CheckpointPart
@@ -100,6 +101,10 @@ class DeltaStatistics(LoggedStatistics):
             at = np.concatenate([ordinals for _, ordinals in few])
             records.append(_moved(parsed, np.arange(len(at)), at))
         return arrow.concat_tables(records), notes
+
+    def bounds(self, about: Field) -> ExactEvidence | None:
+        """Return nothing for floating point, since Delta does not count NaN: see `LoggedStatistics.bounds`."""
+        return None if pa.types.is_floating(about.type) else super().bounds(about)
 
     def further(self, about: Field, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:
         """Yield what generated partition columns say: see `LoggedStatistics.further`."""

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from pruner.evidence.delta import DeltaStatistics
 from tests.support.delta.logs import DeltaLog
 from tests.support.delta.random_tables import COLUMNS, START, random_table
 from tests.support.iceberg.tables import IcebergLake, changed
@@ -116,6 +117,17 @@ def test_nulls_that_wide_statistics_count_are_not_believed(tmp_path: Path):
     (second,) = table.append(pa.table({"number": [3]}))
     plan = pruner.open_table(str(table.root)).plan("true")
     assert second in kept_of(plan.top("number", 3, descending=True))
+
+
+def test_statistics_of_floating_point_are_not_read_for_first_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """NaN is greater than any number, and Delta's statistics leave it out."""
+    table = DeltaLog(tmp_path / "t", COLUMNS[2:3])
+    files = {*table.append(*(pa.table({"real": [n + 0.5, n + 0.75]}) for n in range(3)))}
+    plan = pruner.open_table(str(table.root)).plan("true")
+    monkeypatch.setattr(DeltaStatistics, "records", lambda *_: pytest.fail("statistics were read"))
+    assert kept_of(plan.top("real", 1, descending=True)) == files
 
 
 def test_a_file_that_may_lack_the_column_stays(tmp_path: Path):
