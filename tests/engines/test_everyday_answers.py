@@ -230,7 +230,7 @@ CONDITIONS = (
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 def test_random_statements_over_each_format(
     both: tuple[Any, duckdb.DuckDBPyConnection], kind: str, pytestconfig: pytest.Config
 ) -> None:

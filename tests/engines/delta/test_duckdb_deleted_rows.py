@@ -203,7 +203,7 @@ def test_no_deleted_row_is_joined(both: tuple[Any, Any]) -> None:
         same(both, query)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_random_statements(both: tuple[Any, Any], seed: int) -> None:
     of = random.Random(seed)

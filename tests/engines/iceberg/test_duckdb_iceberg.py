@@ -155,7 +155,7 @@ EVOLVED = (
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("indexed", [False, True])
 def test_columns_are_found_whatever_they_were_called(evolved: Any, tmp_path: Path, indexed: bool) -> None:
     opened = pruner.open_table(evolved.metadata_location, index_uri=str(tmp_path / "index"))

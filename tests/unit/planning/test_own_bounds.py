@@ -173,7 +173,7 @@ def test_a_file_stays_where_the_log_contradicts_an_index(tmp_path: Path):
     assert kept_of(opened.plan("true").top("number", 2, descending=True)) == {first}
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(4))
 def test_no_first_row_of_a_random_delta_table_is_lost(tmp_path: Path, number: int):
     """`PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=1000` tries more tables."""

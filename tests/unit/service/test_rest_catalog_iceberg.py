@@ -75,6 +75,7 @@ def test_rows_are_those_of_the_table_itself(served: Served, name: str) -> None:
     assert len(list(seen.scan(row_filter="id = 3").plan_files())) < files
 
 
+@pytest.mark.slow
 def test_metadata_is_the_tables_own_without_a_place_to_write(served: Served) -> None:
     own, seen = served.own["months"], served.by_catalog("months")
     assert seen.location().startswith("file:///dev/null/")

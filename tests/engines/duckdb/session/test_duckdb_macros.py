@@ -158,7 +158,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("handle", ["adapter", "native", "cursor", "its own"])
 def test_each_change_of_a_macro_is_met_by_the_next_statement(
     compared: Compared, flights: Path, handle: str, monkeypatch: pytest.MonkeyPatch
