@@ -158,6 +158,7 @@ def _first_rows(asks: TopN, plan: Plan, shape: ScanShape, order: Callable[[], Se
         descending = by_default.startswith("DESC") if descending is None else descending
         # Some settings depend on the direction: what may come first is taken to do so.
         nulls_first = nulls != "NULLS_LAST" if nulls_first is None else nulls_first
+        # The plan of a statement, which is looked at for this fault, does not show what is the session's default.
         if nulls_first and MISREADS_BEHIND_NULLS_FIRST and not asks.within:
             return plan
     if not shape.hidden.isdisjoint(asks.within):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import struct
 from collections.abc import Callable
@@ -447,8 +448,6 @@ def test_time_travel_by_the_times_of_commits(tmp_path: Path):
 
 def test_times_of_commits_that_no_version_can_be_made_of_are_no_matter(tmp_path: Path):
     """A clean-up may leave commits from before the oldest checkpoint; Spark, too, begins behind them."""
-    import os
-
     table = DeltaLog(tmp_path / "t", ID)
     for at in range(4):
         table.append(ids(at * 5, at * 5 + 5))
