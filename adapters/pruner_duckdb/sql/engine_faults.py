@@ -7,7 +7,7 @@ from typing import Final
 
 import duckdb
 
-from pruner_duckdb.sql.queries import Node, nodes_below
+from pruner_duckdb.sql.queries import Node, is_node, nodes_below
 from pruner_duckdb.sql.tokens import Token, depth_change, tokens
 
 _IS_1: Final = duckdb.__version__.startswith(("0.", "1."))
@@ -133,10 +133,12 @@ def fault(plans: Sequence[Node], zone: str) -> str | None:
 
 def _has_nulls_first(plan: Node) -> bool:
     """Tell whether a plan limits rows, and orders some with NULLs first."""
-    nodes = list(nodes_below(plan))
-    return any(node.get("type") == "LOGICAL_LIMIT" for node in nodes) and any(
-        node.get("type") == "LOGICAL_ORDER_BY" and node["orders"][0]["null_order"] == "NULLS FIRST"
-        for node in nodes
+    operators = [plan]  # alone, since the types and values below them are many
+    for operator in operators:
+        operators += operator.get("children", [])
+    return any(is_node(operator, "LOGICAL_LIMIT") for operator in operators) and any(
+        is_node(operator, "LOGICAL_ORDER_BY") and operator["orders"][0]["null_order"] == "NULLS FIRST"
+        for operator in operators
     )
 
 
