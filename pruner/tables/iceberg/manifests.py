@@ -320,10 +320,12 @@ def _partition_values(column: DecodedColumn) -> Any:
 
 
 def _shown(value: bytes | None) -> str | None:
+    if value is None:
+        return None
     try:
-        return None if value is None else value.decode()
+        return value.decode()
     except UnicodeDecodeError:
-        return NO_UTF8 + (value or b"").decode(errors="backslashreplace")
+        return NO_UTF8 + value.decode(errors="backslashreplace")
 
 
 def _require_readable(files: DecodedColumn, manifest: ManifestFile, place: str) -> None:
