@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pruner.schema import TableSchema
+    from pruner.storage.store import ObjectInfo
     from pruner.tables.delta.log import LogListing
     from pruner.tables.snapshot import Contradicted
     from pruner.tables.source import SavedLook
@@ -176,8 +177,7 @@ class DeltaSource(WriteOnceSource):
         ]
         for version in versions:
             info = listing.commits[version]
-            own = commit_time(read_commit(self._store, CommitFile(version, version, info))) if timed else None
-            milliseconds = info.mtime_ns // 1_000_000 if own is None else own
+            milliseconds = self._time_in(version, info) if timed else info.mtime_ns // 1_000_000
             # A later version has a later time, whatever the clocks of the store said.
             times.append(max(milliseconds, times[-1] + 1) if times else milliseconds)
         at = bisect_right(times, wanted)
@@ -185,6 +185,15 @@ class DeltaSource(WriteOnceSource):
             begins = _text(times[0]) if times else "nothing"
             raise TableError(f"{self.root} has no version as of {instant}: its log begins with {begins}")
         return versions[at - 1]
+
+    def _time_in(self, version: int, info: ObjectInfo) -> int:
+        own = commit_time(read_commit(self._store, CommitFile(version, version, info)))
+        if own is None:  # the time of its file may be that of a copy
+            raise TableError(
+                f"{self.root} says that its commits have times, but commit {version} has none: read the table by "
+                "version number"
+            )
+        return own
 
     def _timed_from(self, wanted: int) -> tuple[bool, int]:
         """Whether a moment is one of the times in commits, and the first version that has such a time."""

@@ -98,6 +98,7 @@ READERS: Final[dict[str, tuple[str, ...]]] = {
     "Times in commits are used where the table has them, from the version on that enabled them": (
         "test_delta.test_time_travel_by_times_in_commits",
         f"{HERE}.test_moments_before_commits_had_times",
+        f"{HERE}.test_a_commit_without_the_time_that_it_must_have",
     ),
     "A table keeps the names of its columns in files where its protocol has no column mapping": (
         f"{HERE}.test_column_mapping_without_its_feature_is_none",
@@ -485,6 +486,16 @@ def test_moments_before_commits_had_times(tmp_path: Path):
         os.utime(table.commit_file(version), (seconds, seconds))
     found = [len(source.snapshot_at(f"1970-01-01T{each}Z")) for each in ("00:16:40", "00:33:20", "01:23:19")]
     assert found == [0, 1, 1]
+
+
+def test_a_commit_without_the_time_that_it_must_have(tmp_path: Path):
+    """Spark fails there; the time of its file would be that of a copy."""
+    table = DeltaLog(tmp_path / "t", ID, configuration={"delta.enableInCommitTimestamps": "true"})
+    table.append(ids(0, 5))
+    assert "commit 0 has none: read the table by version number" in refusal(
+        table.root, "2100-01-01T00:00:00Z"
+    )
+    assert [len(DeltaSource(str(table.root)).snapshot_at(version)) for version in "01"] == [0, 1]
 
 
 def _with_protocol(table: DeltaLog, **protocol: Any) -> DeltaLog:
