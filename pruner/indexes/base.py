@@ -196,10 +196,10 @@ class ParquetFooter(Protocol):
         ...
 
     def alike(self, path: tuple[str, ...], field_id: int | None) -> tuple[LeafColumn, ...]:
-        """Other leaf columns that make it unclear what an engine reads at this path (R7).
+        """Leaf columns that make it unclear what an engine reads at this path (R7).
 
         Those with the same path again, with other case of letters or with this field id; a leaf where the path
-        has a struct, and leaves below the path.
+        has a struct, and leaves below the path; the column itself where its field id is another.
         """
         ...
 

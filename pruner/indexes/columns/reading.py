@@ -364,6 +364,8 @@ class UnreadSlices:
 def why_unknown(footer: ParquetFooter, leaf: LeafColumn | None, field: Field) -> str | None:
     """Say why it is not known what an engine reads at this path in this file, or None (traps T2, T3)."""
     others = footer.alike(field.path, field.field_id)
+    if leaf is not None and leaf in others:
+        return f"the file's field id is {leaf.field_id}, the table's {field.field_id}"
     if others:
         return f"the file also has {'.'.join(others[0].path)!r}, which may be taken for this column"
     if leaf is None:
@@ -376,8 +378,6 @@ def why_unknown(footer: ParquetFooter, leaf: LeafColumn | None, field: Field) ->
         return leaf.type_text
     if leaf.repeated:
         return "the column stands inside a list or map"
-    if None not in (leaf.field_id, field.field_id) and leaf.field_id != field.field_id:
-        return f"the file's field id is {leaf.field_id}, the table's {field.field_id}"
     if leaf.type is None or conversion(leaf.type_text, field.type) is None:
         return f"values of type {leaf.type_text} in the file do not settle values of type {field.type} in the table"
     return None

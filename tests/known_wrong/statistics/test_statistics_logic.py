@@ -130,6 +130,7 @@ def test_t2_a_column_dropped_and_added_anew_is_another_column(tmp_path: Path) ->
     evidence = evidence_of_files([old, new, renamed], field)
     assert evidence.covered.tolist() == [False, True, False]
     assert [record_file(path, field).trusted for path in (old, new, renamed)] == [False, True, False]
+    assert record_file(old, field).note == "the file's field id is 1, the table's 2"
     assert kept(evidence, CompareLeaf(field, Operator.EQ, Point(7, 7))) == [0, 2]
     recorded_before = record_file(old, Field(("x",), pa.int64(), field_id=1))
     assert recorded_before.trusted
