@@ -18,14 +18,14 @@ from tests.support.running import constants
 
 NAME: Final = os.environ.get("PRUNER_TEST_PROFILE", "default")
 REQUESTED: Final = int(os.environ.get("PRUNER_FUZZ_N", "2000"))
-QUICK_SHARE: Final = int(os.environ.get("PRUNER_QUICK_SHARE", "30"))
-"""`make quick` runs one example where `make fuzz` runs so many at least. `make faults` asks for one in ten."""
+QUICK_SHARE: Final = 30
+"""`make quick` runs one example where `make fuzz` runs so many at least."""
 DEFAULT_SHARE: Final = 4
-"""`make test` runs one example where `make fuzz` runs so many at least: more than `make faults` needs to notice all."""
+"""`make test` and `make faults` run one example where `make fuzz` runs so many at least."""
 FEW: Final = 12
 """Where there are no more than these, `make test` runs them all: each costs much, and does much."""
-IS_BRIEF: Final = NAME == "quick" and QUICK_SHARE > 10
-"""Whether this is `make quick` itself, which leaves cases to `make test` where many go one way."""
+IS_BRIEF: Final = NAME == "quick"
+"""Whether this is `make quick`, which leaves cases to `make test` where many go one way."""
 IS_FIXED: Final = NAME in ("quick", "default")
 """Whether this run is the same one everywhere."""
 
