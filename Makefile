@@ -32,7 +32,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fetch tables demo demo-delta demo-iceberg demo-trino quick check check-both check-matrix check-stores test faults fuzz soak referee bench head-to-head api docs trino-plugin wheel lock clean
+.PHONY: help setup fetch tables archives demo demo-delta demo-iceberg demo-trino quick check check-both check-matrix check-stores test faults fuzz soak referee bench head-to-head api docs trino-plugin wheel lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -43,8 +43,11 @@ setup: $(READY) ## Make .venv with everything at the locked versions
 fetch: $(READY) ## Fetch what tests need beside .venv; each test does so by itself as well
 	@$(BIN)/python -m tools.fetch
 
-tables: $(READY) ## Build the Delta tables of the tests; each test does so by itself as well
-	@$(BIN)/python -m tests.support.delta.tables
+tables: $(READY) ## Unpack or build the Delta and Hudi tables of the tests; each test does so by itself as well
+	@$(BIN)/python -m tests.support.kept
+
+archives: $(READY) ## Build the tables whose builders have changed, and pack them for all machines (tests/fixtures/tables)
+	@$(BIN)/python -m tests.support.kept --archive
 
 demo: $(READY) ## Index a real Hudi table and query it in DuckDB, pruned and not pruned
 	@$(BIN)/python -m demo.run

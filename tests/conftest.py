@@ -17,7 +17,8 @@ import pytest
 from tests.support.delta.tables import tables
 from tests.support.duckdb import ways as duckdb_ways
 from tests.support.hudi.spark_reads import SparkReads
-from tests.support.hudi.tables import AllTables, HudiTables
+from tests.support.hudi.tables import hudi_tables as kept_by_name
+from tests.support.kept.tables import AllTables, KeptTables
 from tests.support.running import profiles
 from tools.spark_sessions import delta_session, small_session
 
@@ -245,9 +246,9 @@ def trino_tables(trino: Trino) -> Iterator[TrinoTables]:
 
 
 @pytest.fixture(scope="session")
-def hudi_tables(start_session: Callable[[], SparkSession]) -> HudiTables:
+def hudi_tables(start_session: Callable[[], SparkSession]) -> KeptTables:
     """The real Hudi tables by name; read-only. Spark starts only for those not yet built here."""
-    return HudiTables(start_session)
+    return kept_by_name(start_session)
 
 
 @pytest.fixture(scope="session")
@@ -257,6 +258,6 @@ def spark_reads(start_session: Callable[[], SparkSession]) -> SparkReads:
 
 
 @pytest.fixture
-def hudi_table(hudi_tables: HudiTables, tmp_path: Path) -> Callable[[str], Path]:
+def hudi_table(hudi_tables: KeptTables, tmp_path: Path) -> Callable[[str], Path]:
     """A function from the name of a Hudi table to a copy that the test may change."""
     return lambda name: hudi_tables.copy(name, tmp_path)

@@ -12,7 +12,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 
 NAMES = (
     "a\nb",
@@ -49,7 +49,7 @@ def test_a_parquet_tree(tmp_path: Path, name: str) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("table", ["cow_v6", "mor_v9"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_hudi_table(hudi_tables: HudiTables, tmp_path: Path, name: str, table: str) -> None:
+def test_a_hudi_table(hudi_tables: KeptTables, tmp_path: Path, name: str, table: str) -> None:
     """hudi-rs refuses control characters; the rows are those of the table where its path is plain."""
     plain, root = hudi_tables.path(table), tmp_path / name / table
     shutil.copytree(plain, root)

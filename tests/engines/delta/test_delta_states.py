@@ -30,7 +30,7 @@ from tests.support.running import profiles
 
 if TYPE_CHECKING:
     from pruner import PinnedSnapshot, Table
-    from tests.support.hudi.tables import AllTables
+    from tests.support.kept.tables import AllTables
 
 pytestmark = pytest.mark.spark
 

@@ -26,7 +26,7 @@ from tests.support.spark.catalyst import settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.support.hudi.tables import AllTables
+    from tests.support.kept.tables import AllTables
 
 pytestmark = pytest.mark.spark
 

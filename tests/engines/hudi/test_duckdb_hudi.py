@@ -11,7 +11,8 @@ import pytest
 import pruner_duckdb
 from tests.engines.duckdb.duckdb_tables import Rows, answer, indexed
 from tests.support.hudi.spark_reads import Read, SparkReads
-from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.tables import table_names
+from tests.support.kept.tables import KeptTables
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +49,7 @@ def rows_in(con: pruner_duckdb.Connection, table: str, columns: list[str]) -> Ro
 
 @pytest.mark.parametrize("name", table_names("cow_.*"))
 def test_copy_on_write_rows_are_those_of_spark(
-    spark_reads: SparkReads, hudi_tables: HudiTables, tmp_path: Path, name: str
+    spark_reads: SparkReads, hudi_tables: KeptTables, tmp_path: Path, name: str
 ) -> None:
     root = hudi_tables.copy(name, tmp_path)
     con = pruner_duckdb.connect({"t": indexed(root)})
@@ -64,7 +65,7 @@ def test_copy_on_write_rows_are_those_of_spark(
 
 @pytest.mark.parametrize("name", table_names("mor_.*"))
 def test_base_files_alone_are_read_where_they_are_asked_for(
-    spark_reads: SparkReads, hudi_tables: HudiTables, tmp_path: Path, name: str
+    spark_reads: SparkReads, hudi_tables: KeptTables, tmp_path: Path, name: str
 ) -> None:
     root = hudi_tables.copy(name, tmp_path)
     con = pruner_duckdb.connect({"base": {"uri": str(root), "read_optimized": True}})

@@ -31,9 +31,10 @@ from tests.support.hudi.nested import CLOCKS, nested_tables
 from tests.support.hudi.nested import columns as columns_of
 from tests.support.hudi.payloads import payload_tables
 from tests.support.hudi.spark_reads import Read, SparkReads
-from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.tables import table_names
 from tests.support.hudi.timeline import completed
 from tests.support.hudi.writer import HudiWriter, rows_of
+from tests.support.kept.tables import KeptTables
 from tests.support.running.profiles import examples
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def tables(hudi_tables: HudiTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
+def tables(hudi_tables: KeptTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
     """The path of a table of either catalog; read-only."""
     catalogs = (
         merging_tables(start_session),

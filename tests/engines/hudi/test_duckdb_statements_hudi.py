@@ -26,7 +26,7 @@ from tests.support.duckdb.statements import (
     read_scans,
     rows,
 )
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,12 +41,12 @@ STATED = tuple(name for name in HUDI_VARIANTS if not name.endswith("_v8"))
 
 
 @pytest.fixture(scope="module")
-def variants(start_session: Callable[[], SparkSession]) -> HudiTables:
+def variants(start_session: Callable[[], SparkSession]) -> KeptTables:
     return statement_tables(start_session)
 
 
 @pytest.fixture(scope="module", params=HUDI_VARIANTS)
-def variant(request: pytest.FixtureRequest, variants: HudiTables) -> Path:
+def variant(request: pytest.FixtureRequest, variants: KeptTables) -> Path:
     return variants.path(request.param)
 
 
@@ -68,7 +68,7 @@ def test_spark_reads_the_rows_of_the_other_formats(variant: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def expected(variants: HudiTables, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Rows]:
+def expected(variants: KeptTables, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Rows]:
     """Expected rows of a case, worked out once: the test above shows that Spark reads one and the same rows."""
     folder = tmp_path_factory.mktemp("expected")
     tables = {table: f"{variants.path('cow_v9')}/expected/{table}/*.parquet" for table in TABLES}

@@ -15,9 +15,9 @@ import pruner_spark
 from pruner.tables.hudi.metadata.blooms import bloom_filter
 from tests.engines.spark.spark_tables import files_scanned, rows_of, unordered
 from tests.support.hudi.indexed import BUILDERS, tables
-from tests.support.hudi.tables import HudiTables
 from tests.support.hudi.writer import COMPACT, HudiWriter
 from tests.support.hudi.writer import rows_of as written
+from tests.support.kept.tables import KeptTables
 from tests.support.running.profiles import examples, seed
 from tests.support.spark.oracle import spark_snapshot
 
@@ -36,7 +36,7 @@ KEY_INDEXES = {
 
 
 @pytest.fixture(scope="module")
-def indexed(start_session: Callable[[], SparkSession]) -> HudiTables:
+def indexed(start_session: Callable[[], SparkSession]) -> KeptTables:
     """The tables with every index of Hudi's; read-only."""
     return tables(start_session)
 
@@ -53,7 +53,7 @@ def _kept(pinned: pruner.PinnedSnapshot, predicate: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", list(BUILDERS))
-def test_every_key_is_found(name: str, indexed: HudiTables, tmp_path: Path) -> None:
+def test_every_key_is_found(name: str, indexed: KeptTables, tmp_path: Path) -> None:
     """Where no file has logs, in exactly its file group; elsewhere bloom filters leave that and those with logs."""
     path = indexed.path(name)
     pinned = pruner.open_table(path, index_uri=str(tmp_path / "index")).snapshot()
@@ -66,7 +66,7 @@ def test_every_key_is_found(name: str, indexed: HudiTables, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", BORN_NOW)
-def test_columns_of_a_key_find_it(name: str, indexed: HudiTables, tmp_path: Path) -> None:
+def test_columns_of_a_key_find_it(name: str, indexed: KeptTables, tmp_path: Path) -> None:
     path = indexed.path(name)
     pinned = pruner.open_table(path, index_uri=str(tmp_path / "index")).snapshot()
     rows = _keys(path, "id", "city")
@@ -86,7 +86,7 @@ def _with_skipping(spark: SparkSession, path: Path) -> DataFrame:
 
 @pytest.mark.parametrize("name", BORN_NOW)
 def test_spark_reads_no_more_than_with_hudis_own_skipping(
-    name: str, spark: SparkSession, indexed: HudiTables
+    name: str, spark: SparkSession, indexed: KeptTables
 ) -> None:
     path = indexed.path(name)
     composite = "composite" in name

@@ -19,7 +19,7 @@ from pruner.tables.hudi import source
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.listing.files import LocalLister
 from tests.support.hudi.replay import Replay
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 from tests.support.parquet.tables import write_tree
 from tests.support.snapshots import assert_same
 
@@ -69,7 +69,7 @@ def assert_opens_alike(path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_cold_open_follows_from_what_was_kept(
-    name: str, hudi_tables: HudiTables, tmp_path: Path, listings: Listings
+    name: str, hudi_tables: KeptTables, tmp_path: Path, listings: Listings
 ) -> None:
     replay = Replay(hudi_tables.path(name), tmp_path)
     last = len(replay.instants)
@@ -85,7 +85,7 @@ def test_a_cold_open_follows_from_what_was_kept(
 
 
 def test_a_table_may_be_moved_with_what_was_kept(
-    hudi_tables: HudiTables, tmp_path: Path, listings: Listings
+    hudi_tables: KeptTables, tmp_path: Path, listings: Listings
 ) -> None:
     """T7: HUDI-8371: nothing that is kept says where the table lies."""
     path = hudi_tables.copy("mor_v9", tmp_path)
@@ -100,7 +100,7 @@ def test_a_table_may_be_moved_with_what_was_kept(
     assert_same(found, HudiSource(str(moved)).snapshot())
 
 
-def test_readers_write_nothing_and_writers_only_what_is_new(hudi_tables: HudiTables, tmp_path: Path) -> None:
+def test_readers_write_nothing_and_writers_only_what_is_new(hudi_tables: KeptTables, tmp_path: Path) -> None:
     path = hudi_tables.copy("cow_v9", tmp_path)
     indexed(path)
     before = kept(path)
@@ -145,7 +145,7 @@ def made_anew(path: Path) -> None:
 
 @pytest.mark.parametrize("harm", [damaged, removed, under_another_id, made_anew])
 def test_what_cannot_be_used_is_listed(
-    harm: Callable[[Path], None], hudi_tables: HudiTables, tmp_path: Path, listings: Listings
+    harm: Callable[[Path], None], hudi_tables: KeptTables, tmp_path: Path, listings: Listings
 ) -> None:
     path = hudi_tables.copy("mor_v9", tmp_path)
     indexed(path)
@@ -159,7 +159,7 @@ def test_what_cannot_be_used_is_listed(
 
 
 def test_what_another_version_kept_is_listed(
-    hudi_tables: HudiTables, tmp_path: Path, listings: Listings, monkeypatch: pytest.MonkeyPatch
+    hudi_tables: KeptTables, tmp_path: Path, listings: Listings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another version may take other slices for settled."""
     path = hudi_tables.copy("mor_v9", tmp_path)

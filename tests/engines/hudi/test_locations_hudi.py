@@ -13,9 +13,10 @@ import pruner
 from tests.engines.hudi.test_duckdb_merged import REFUSED
 from tests.support.hudi.merging import BUILDERS, merging_tables
 from tests.support.hudi.spark_reads import SparkReads
-from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.tables import table_names
 from tests.support.hudi.union_rows import union_rows
 from tests.support.hudi.writer import CITIES, HudiWriter, rows_of
+from tests.support.kept.tables import KeptTables
 from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ NAMES = [each for each in [*table_names("mor_.*"), *BUILDERS] if each not in REF
 
 
 @pytest.fixture(scope="module")
-def tables(hudi_tables: HudiTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
+def tables(hudi_tables: KeptTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
     """The path of a table; read-only."""
     merging = merging_tables(start_session)
     return lambda name: (merging if name in merging.known else hudi_tables).path(name)

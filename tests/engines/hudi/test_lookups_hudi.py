@@ -13,8 +13,8 @@ import pytest
 
 import pruner
 from tests.support.hudi.replay import Replay
-from tests.support.hudi.tables import HudiTables
 from tests.support.hudi.union_rows import union_rows
+from tests.support.kept.tables import KeptTables
 from tests.support.paging import page_everything
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def check(path: Path, pinned: PinnedSnapshot, using: str) -> set[Place]:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_keys_are_found_after_every_commit_and_at_every_instant(
-    name: str, using: str, hudi_tables: HudiTables, tmp_path: Path
+    name: str, using: str, hudi_tables: KeptTables, tmp_path: Path
 ) -> None:
     replay = Replay(hudi_tables.path(name), tmp_path)
     table: pruner.Table | None = None

@@ -14,7 +14,7 @@ from pruner.tables.hudi.avro_schema import META_COLUMNS
 from tests.engines.spark.spark_tables import Rows, files_scanned, new_scans, rows_of, unordered
 from tests.support.hudi.merging import merging_tables
 from tests.support.hudi.states import all_tables
-from tests.support.hudi.tables import AllTables
+from tests.support.kept.tables import AllTables
 from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:

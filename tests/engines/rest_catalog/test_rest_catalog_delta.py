@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.support.delta.writer import DeltaState
-    from tests.support.hudi.tables import AllTables
+    from tests.support.kept.tables import AllTables
 
 pytestmark = pytest.mark.spark
 

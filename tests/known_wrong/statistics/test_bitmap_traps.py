@@ -24,7 +24,7 @@ from pruner.indexes.row_sets import rows_of
 from pruner.maintenance.inspection import place, split, stem
 from pruner.pipeline.footers import FileReader
 from pruner.schema import Field
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 from tests.support.running.profiles import examples
 
 Columns = dict[str, list[Any]]
@@ -182,7 +182,7 @@ def test_t8_positions_of_a_rewritten_file_are_not_used(tmp_path: Path) -> None:
     assert _rows(table, "x = 3") == {"a.parquet": [0]}
 
 
-def test_t8_positions_after_clustering(tmp_path: Path, hudi_tables: HudiTables) -> None:
+def test_t8_positions_after_clustering(tmp_path: Path, hudi_tables: KeptTables) -> None:
     """T8: clustering wrote new files; only their own records may say where a row is."""
     table = pruner.open_table(str(hudi_tables.path("cow_clustered_v9")), index_uri=str(tmp_path / "index"))
     table.create_index("bits", on="id", using="bitmap")
@@ -196,7 +196,7 @@ def test_t8_positions_after_clustering(tmp_path: Path, hudi_tables: HudiTables) 
         assert plan.kept == 1
 
 
-def test_t12_rows_of_slices_with_logs_are_never_told(tmp_path: Path, hudi_tables: HudiTables) -> None:
+def test_t12_rows_of_slices_with_logs_are_never_told(tmp_path: Path, hudi_tables: KeptTables) -> None:
     """T12 (measured): what base file and log hold is read merged, so no position stands for a row."""
     path = hudi_tables.path("mor_partial_update_v9")
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))

@@ -19,8 +19,8 @@ import xxhash
 
 import pruner
 from pruner.arrow import arrow
-from tests.support.hudi.tables import HudiTables
 from tests.support.hudi.union_rows import union_rows
+from tests.support.kept.tables import KeptTables
 
 Columns = dict[str, Any]
 
@@ -213,7 +213,7 @@ def test_t4_t8_files_that_change_are_open_until_the_refresh(using: str, tmp_path
 @pytest.mark.spark
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_t1_filters_hold_what_log_files_brought(
-    using: str, hudi_tables: HudiTables, tmp_path: Path, version: int
+    using: str, hudi_tables: KeptTables, tmp_path: Path, version: int
 ) -> None:
     """T1 (HUDI-8588, HUDI-6649), R5: the filter of a slice is about the union of its files."""
     path = hudi_tables.path(f"mor_commit_time_v{version}")

@@ -20,8 +20,8 @@ from pruner.tables.hudi.source import HudiSource
 from pruner.tables.parquet.source import ParquetSource
 from pruner.tables.snapshot import Snapshot
 from pruner.tables.source import TableSource
-from tests.support.hudi.tables import HudiTables
 from tests.support.hudi.timeline import complete_last, completed, make_inflight
+from tests.support.kept.tables import KeptTables
 from tests.support.parquet.tables import base_files, names, slice_keys, write_file, write_tree
 
 
@@ -30,7 +30,7 @@ def keys(snapshot: Snapshot) -> set[bytes]:
 
 
 @pytest.mark.spark
-def test_t2_a_column_renamed_or_made_anew_never_prunes_older_files(hudi_tables: HudiTables, tmp_path: Path):
+def test_t2_a_column_renamed_or_made_anew_never_prunes_older_files(hudi_tables: KeptTables, tmp_path: Path):
     """T2: RFC-37, trino#17303, hudi#19467: a rename, drop or re-add matches the old column's records."""
     table = pruner.open_table(hudi_tables.path("cow_renamed_v9"), index_uri=str(tmp_path), hudi_indexes=False)
     schema = table.schema
@@ -48,7 +48,7 @@ def test_t2_a_column_renamed_or_made_anew_never_prunes_older_files(hudi_tables: 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["cow_v6", "cow_v8", "cow_v9"])
-def test_t4_time_travel_has_the_keys_of_its_own_files(name: str, hudi_tables: HudiTables):
+def test_t4_time_travel_has_the_keys_of_its_own_files(name: str, hudi_tables: KeptTables):
     """T4: HUDI-8570, hudi#4896, lance#8278: today's index on an older snapshot, an old index on today's."""
     path = hudi_tables.path(name)
     source = HudiSource(str(path))
@@ -66,7 +66,7 @@ def _files(snapshot: Snapshot) -> set[str]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("version", [6, 8, 9])
-def test_t10_logs_of_a_running_delta_commit(version: int, hudi_tables: HudiTables, tmp_path: Path):
+def test_t10_logs_of_a_running_delta_commit(version: int, hudi_tables: KeptTables, tmp_path: Path):
     """T10: measured: in version 6 hudi-rs lists a running commit's log, under the name that it keeps.
 
     Indexed then, its rows would be lost once the commit completes.
@@ -86,7 +86,7 @@ def test_t10_logs_of_a_running_delta_commit(version: int, hudi_tables: HudiTable
 
 @pytest.mark.spark
 @pytest.mark.parametrize("version", [6, 8, 9])
-def test_t11_logs_behind_a_pending_compaction(version: int, hudi_tables: HudiTables):
+def test_t11_logs_behind_a_pending_compaction(version: int, hudi_tables: KeptTables):
     """T11: measured: in version 6 hudi-rs leaves out the logs on the instant of a pending compaction."""
     path = hudi_tables.path(f"mor_pending_compaction_v{version}")
     snapshot = HudiSource(str(path)).snapshot()
@@ -102,7 +102,7 @@ def test_t11_logs_behind_a_pending_compaction(version: int, hudi_tables: HudiTab
 
 @pytest.mark.spark
 @pytest.mark.parametrize("version", [6, 8, 9])
-def test_t13_instants_that_finish_out_of_order(version: int, hudi_tables: HudiTables, tmp_path: Path):
+def test_t13_instants_that_finish_out_of_order(version: int, hudi_tables: KeptTables, tmp_path: Path):
     """T13: measured: the newest instant is the same before and after, the table is not."""
     path = hudi_tables.copy(f"cow_late_commit_after_v{version}", tmp_path)
     late = completed(path)[1]

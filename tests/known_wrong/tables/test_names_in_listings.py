@@ -19,7 +19,7 @@ import pytest
 from pruner.expr.engines import ENGINES, Origin
 from pruner.formats.detect import open_table_source
 from pruner.storage.opening import open_store
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 from tests.support.parquet.tables import names, path_values, write_file, write_tree
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_n1_escapes_of_spark_and_hive_prune(tmp_path: Path):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["cow_special_values_v6", "cow_special_values_v9", "cow_raw_values_v9"])
-def test_n1_hudi_partitions_with_special_characters(name: str, hudi_tables: HudiTables):
+def test_n1_hudi_partitions_with_special_characters(name: str, hudi_tables: KeptTables):
     """N1: HUDI-7484: such files are listed, and no path is taken for what its file does not hold."""
     snapshot = open_table_source([str(hudi_tables.path(name))]).snapshot()
     for entry in snapshot.slices:
@@ -138,7 +138,7 @@ def test_n2_texts_with_one_reading_are_typed_and_prune(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["cow_rounded_timestamp_v6", "cow_rounded_timestamp_v9"])
-def test_n3_a_rounding_key_generator_says_nothing(name: str, hudi_tables: HudiTables):
+def test_n3_a_rounding_key_generator_says_nothing(name: str, hudi_tables: KeptTables):
     """N3: hudi#11717, hudi-rs#798: the folder `at=2013-01-01` holds every instant of that day."""
     snapshot = open_table_source([str(hudi_tables.path(name))]).snapshot()
     about = snapshot.schema.find(("at",))
@@ -149,7 +149,7 @@ def test_n3_a_rounding_key_generator_says_nothing(name: str, hudi_tables: HudiTa
 
 
 @pytest.mark.spark
-def test_n3_a_simple_key_generator_prunes(hudi_tables: HudiTables):
+def test_n3_a_simple_key_generator_prunes(hudi_tables: KeptTables):
     """N3: the other side: where the generator writes the value itself, Spark and Trino read the path's value."""
     snapshot = open_table_source([str(hudi_tables.path("cow_two_partition_columns_v9"))]).snapshot()
     assert snapshot.partitions.shared == {("city",), ("seats",)}
@@ -186,7 +186,7 @@ def test_n7_tables_without_partitions_keep_whole_names(tmp_path: Path):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["cow_unpartitioned_v6", "cow_unpartitioned_v9"])
-def test_n7_hudi_tables_without_partitions_keep_whole_names(name: str, hudi_tables: HudiTables):
+def test_n7_hudi_tables_without_partitions_keep_whole_names(name: str, hudi_tables: KeptTables):
     """N7: HUDI-4400, on the table format that it was found with."""
     path = hudi_tables.path(name)
     snapshot = open_table_source([str(path)]).snapshot()

@@ -19,7 +19,7 @@ import pytest
 
 import pruner
 from tests.support.hudi.spark_reads import SparkReads
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 
 
 class Held(NamedTuple):
@@ -118,7 +118,7 @@ def test_t2_files_of_an_evolved_schema(tmp_path: Path, name: str, types: tuple[s
 @pytest.mark.parametrize("using", TYPES)
 @pytest.mark.parametrize("name", ["cow_widened_v6", "cow_widened_v9", "cow_renamed_v9"])
 def test_t2_hudi_tables_of_an_evolved_schema(
-    hudi_tables: HudiTables, spark_reads: SparkReads, tmp_path: Path, name: str, using: str
+    hudi_tables: KeptTables, spark_reads: SparkReads, tmp_path: Path, name: str, using: str
 ) -> None:
     """Each value that Spark reads is found in the file group that Spark read it from; keys still prune."""
     path = hudi_tables.path(name)

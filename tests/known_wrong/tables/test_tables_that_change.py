@@ -17,10 +17,10 @@ from pruner.errors import ConflictError
 from pruner.indexes.column_stats.index import ColumnStats
 from pruner.showing.words import counted
 from pruner.tables.hudi.listing import OWN_CODE
-from tests.support.hudi.tables import HudiTables
 from tests.support.hudi.timeline import completed, make_inflight
 from tests.support.hudi.union_rows import union_rows
 from tests.support.hudi.writer import HudiWriter, TableType, rows_of
+from tests.support.kept.tables import KeptTables
 from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_t3_a_default_that_a_column_of_a_hudi_table_got_later(
 @pytest.mark.spark
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_t4_time_travel_reads_by_the_schema_of_its_time(
-    tmp_path: Path, hudi_tables: HudiTables, version: int
+    tmp_path: Path, hudi_tables: KeptTables, version: int
 ) -> None:
     """T4 (HUDI-8570, hudi#4896): columns that changed since prune nothing in the past; the others do."""
     path = hudi_tables.path(f"cow_widened_v{version}")
@@ -166,7 +166,7 @@ def test_t5_records_of_a_write_that_failed_serve_nothing(
 
 
 @pytest.mark.spark
-def test_t5_a_block_of_an_unfinished_write_is_not_recorded(tmp_path: Path, hudi_tables: HudiTables) -> None:
+def test_t5_a_block_of_an_unfinished_write_is_not_recorded(tmp_path: Path, hudi_tables: KeptTables) -> None:
     """T5, T10 (hudi#7490, measured): version 6 appends to listed files; such a block makes the slice unknown."""
     path = hudi_tables.copy("mor_v6", tmp_path)
     (log,) = [f for f in path.glob("city=berlin/.*.log.*") if not f.name.endswith(".crc")]
@@ -183,7 +183,7 @@ def test_t5_a_block_of_an_unfinished_write_is_not_recorded(tmp_path: Path, hudi_
 
 
 @pytest.mark.spark
-def test_t5_a_log_file_cut_short_is_not_recorded(tmp_path: Path, hudi_tables: HudiTables) -> None:
+def test_t5_a_log_file_cut_short_is_not_recorded(tmp_path: Path, hudi_tables: KeptTables) -> None:
     """T5 (hudi#7490): half a block is what a dead writer leaves; the slice stays and the report says why."""
     path = hudi_tables.copy("mor_v9", tmp_path)
     (log,) = [f for f in path.glob("city=berlin/.*.log.*") if not f.name.endswith(".crc")]
@@ -217,7 +217,7 @@ def test_t6_a_partition_dropped_and_made_again(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["cow_v9", "mor_v9", "mor_v6"])
-def test_t7_statistics_follow_a_table_that_moved(tmp_path: Path, hudi_tables: HudiTables, name: str) -> None:
+def test_t7_statistics_follow_a_table_that_moved(tmp_path: Path, hudi_tables: KeptTables, name: str) -> None:
     """T7 (HUDI-8371): keys hold no absolute path, so the records of a moved table still are those of its slices."""
     here = hudi_tables.copy(name, tmp_path / "here")
     first = pruner.open_table(str(here))
@@ -236,7 +236,7 @@ def test_t7_statistics_follow_a_table_that_moved(tmp_path: Path, hudi_tables: Hu
 @pytest.mark.spark
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 def test_t12_partial_updates_combine_columns_of_several_rows(
-    tmp_path: Path, hudi_tables: HudiTables, using: str
+    tmp_path: Path, hudi_tables: KeptTables, using: str
 ) -> None:
     """T12 (measured): (1, 1) updated by (100, NULL) is read as (100, 1), which no single stored row is."""
     path = hudi_tables.path("mor_partial_update_v9")
@@ -255,7 +255,7 @@ def test_t12_partial_updates_combine_columns_of_several_rows(
 @pytest.mark.spark
 @pytest.mark.parametrize("mode", ["CUSTOM", "NEXT_YEARS_MODE"])
 def test_t12_a_merger_that_is_code_leaves_slices_with_logs_uncovered(
-    tmp_path: Path, hudi_tables: HudiTables, mode: str
+    tmp_path: Path, hudi_tables: KeptTables, mode: str
 ) -> None:
     """T12 (measured, R5): a custom merger can make values that stand nowhere; only slices without logs are known."""
     path = hudi_tables.copy("mor_v9", tmp_path)
@@ -273,7 +273,7 @@ def test_t12_a_merger_that_is_code_leaves_slices_with_logs_uncovered(
 @pytest.mark.spark
 @pytest.mark.parametrize("version", [8, 9])
 def test_t13_a_delta_commit_that_completes_after_a_compaction(
-    tmp_path: Path, hudi_tables: HudiTables, version: int
+    tmp_path: Path, hudi_tables: KeptTables, version: int
 ) -> None:
     """T13 (measured): its log, requested before the compaction, belongs to the slice that the compaction began."""
     path = hudi_tables.copy(f"mor_late_delta_v{version}", tmp_path)
@@ -296,7 +296,7 @@ def test_t13_a_delta_commit_that_completes_after_a_compaction(
 @pytest.mark.spark
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_t14_one_record_serves_both_kinds_of_scan(
-    tmp_path: Path, hudi_tables: HudiTables, version: int
+    tmp_path: Path, hudi_tables: KeptTables, version: int
 ) -> None:
     """T14 (Trino 483): a base row that an update replaced is still read by scans of base files alone."""
     path = hudi_tables.path(f"mor_v{version}")

@@ -10,7 +10,7 @@ import pytest
 
 import pruner
 from tests.support.hudi.spark_reads import SparkReads
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 
 DUCKDB = pruner.Semantics(engine="duckdb", zone="UTC")
 Row = Any
@@ -33,7 +33,7 @@ def _file_id(name: str) -> str:
     ["cow_v6", "cow_unpartitioned_v9", "mor_v6", "mor_v9", "mor_compacted_v9", "mor_partial_update_v9"],
 )
 def test_no_row_that_spark_reads_is_lost(
-    name: str, using: str, spark_reads: SparkReads, hudi_tables: HudiTables, tmp_path: Path
+    name: str, using: str, spark_reads: SparkReads, hudi_tables: KeptTables, tmp_path: Path
 ) -> None:
     """T12, R5: over several columns a merged row can have a value that no stored row has."""
     path = hudi_tables.path(name)
@@ -56,7 +56,7 @@ def test_no_row_that_spark_reads_is_lost(
 
 
 @pytest.mark.spark
-def test_partition_columns_prune_by_themselves(hudi_tables: HudiTables, tmp_path: Path) -> None:
+def test_partition_columns_prune_by_themselves(hudi_tables: KeptTables, tmp_path: Path) -> None:
     """N6: what stands in the path is not what every engine reads from the file."""
     table = pruner.open_table(str(hudi_tables.path("cow_v6")), index_uri=str(tmp_path / "index"))
     with pytest.raises(pruner.PrunerError, match="'city' stands in paths, which prune by themselves"):

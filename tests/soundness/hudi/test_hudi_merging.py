@@ -18,8 +18,8 @@ import pytest
 import pruner
 from tests.support.hudi.payloads import BUILDERS, INSERTED, UPSERTED, payload_tables
 from tests.support.hudi.spark_reads import SparkReads
-from tests.support.hudi.tables import HudiTables
 from tests.support.hudi.writer import CITIES
+from tests.support.kept.tables import KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,14 +32,14 @@ FILE_GROUPS = 3
 
 
 @pytest.fixture(scope="module")
-def payloads(start_session: Callable[[], SparkSession]) -> HudiTables:
+def payloads(start_session: Callable[[], SparkSession]) -> KeptTables:
     """The tables of each payload; read-only."""
     return payload_tables(start_session)
 
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_values_of_merged_rows_stand_in_the_index(
-    name: str, spark_reads: SparkReads, payloads: HudiTables, tmp_path: Path
+    name: str, spark_reads: SparkReads, payloads: KeptTables, tmp_path: Path
 ) -> None:
     path = payloads.path(name)
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))

@@ -18,7 +18,8 @@ import pruner
 from pruner.tables.hudi.avro_schema import META_COLUMNS
 from tests.support.hudi.merging import merging_tables
 from tests.support.hudi.spark_reads import SparkReads
-from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.tables import table_names
+from tests.support.kept.tables import KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -38,7 +39,7 @@ TABLES = [*table_names(), *MERGED]
 
 
 @pytest.fixture(scope="module")
-def tables(hudi_tables: HudiTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
+def tables(hudi_tables: KeptTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
     """The path of a table of either catalog; read-only."""
     merging = merging_tables(start_session)
     return lambda name: (merging if name in MERGED else hudi_tables).path(name)

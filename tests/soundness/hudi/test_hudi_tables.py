@@ -20,9 +20,10 @@ import pytest
 import pruner
 from tests.support.hudi.merging import merging_tables
 from tests.support.hudi.spark_reads import SparkReads
-from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.tables import table_names
 from tests.support.hudi.timeline import completed
 from tests.support.hudi.union_rows import union_rows
+from tests.support.kept.tables import KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -51,7 +52,7 @@ MODES = [
 
 
 @pytest.fixture(scope="module")
-def tables(hudi_tables: HudiTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
+def tables(hudi_tables: KeptTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
     """The path of a table of either catalog; read-only."""
     merging = merging_tables(start_session)
     return lambda name: (merging if name in MERGED_BY_TIME else hudi_tables).path(name)
@@ -155,7 +156,7 @@ def _bounds(rows: list[dict[str, Any]], column: str) -> tuple[Any, Any] | None:
 
 @pytest.mark.parametrize("name", table_names("mor_(v|compacted_v|commit_time_v|late_delta_v).*"))
 def test_time_travel_plans_are_sound(
-    name: str, spark_reads: SparkReads, hudi_tables: HudiTables, tmp_path: Path
+    name: str, spark_reads: SparkReads, hudi_tables: KeptTables, tmp_path: Path
 ) -> None:
     """T4: today's records serve the slices that an earlier instant shares; the others are kept."""
     path = hudi_tables.path(name)
@@ -178,7 +179,7 @@ def test_time_travel_plans_are_sound(
 
 @pytest.mark.parametrize("name", ["cow_v6", "cow_v8", "cow_v9", "cow_clustered_v9"])
 def test_statistics_drop_what_they_prove(
-    name: str, spark_reads: SparkReads, hudi_tables: HudiTables, tmp_path: Path
+    name: str, spark_reads: SparkReads, hudi_tables: KeptTables, tmp_path: Path
 ) -> None:
     """A value beyond every base file leaves nothing; one that stands in one group leaves that alone."""
     path = hudi_tables.path(name)

@@ -21,7 +21,8 @@ import pruner_spark
 from tests.soundness.answer_statements import Query, draw_query
 from tests.soundness.spark.spark_predicates import draw, name
 from tests.soundness.tables import RandomTable, write_table
-from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.tables import table_names
+from tests.support.kept.tables import KeptTables
 from tests.support.spark.catalyst import settings
 from tests.support.spark.oracle import spark_snapshot
 
@@ -139,7 +140,7 @@ def _tell(record_property: Callable[[str, object], None], what: str, tally: Coun
 def test_answers_over_hudi_equal_a_full_scan(
     spark: SparkSession,
     table: str,
-    hudi_tables: HudiTables,
+    hudi_tables: KeptTables,
     tmp_path: Path,
     pytestconfig: pytest.Config,
     record_property: Callable[[str, object], None],

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial, reduce
-from importlib.metadata import version as installed
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -36,13 +35,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.support.hudi import writer as hudi_writer
-from tests.support.hudi.tables import HudiTables
+from tests.support.hudi.tables import kept_hudi_tables
 from tests.support.hudi.writer import HudiWriter, TableType, TableVersion
+from tests.support.kept.tables import KeptTables
 from tests.support.spark.oracle import spark_snapshot
-from tools import spark as spark_tool
-from tools.cache import cache_dir, fingerprint
-from tools.jars import HUDI_BUNDLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -301,8 +297,6 @@ HUDI_VARIANTS: dict[str, Callable[[SparkSession, Path], None]] = {
 """Writers of the Hudi variants by name."""
 
 
-def statement_tables(start_spark: Callable[[], SparkSession]) -> HudiTables:
+def statement_tables(start_spark: Callable[[], SparkSession]) -> KeptTables:
     """Return the kept Hudi variants: `path("mor_v9") / "flights"`; built once per machine, read-only."""
-    sources = (Path(__file__), Path(hudi_writer.__file__), Path(spark_tool.__file__))
-    key = fingerprint(*sources, HUDI_BUNDLE.sha256, installed("pyspark"))
-    return HudiTables(start_spark, cache_dir() / f"statement-tables-{key}", HUDI_VARIANTS)
+    return kept_hudi_tables("statement-tables", start_spark, HUDI_VARIANTS, __file__)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tests.support.kept.archives import HERE
 from tests.support.spark.catalyst import settings
 
 if TYPE_CHECKING:
@@ -110,16 +112,23 @@ class DeltaState:
 
     def rows(self) -> pa.Table:
         """The rows as Spark reads them; the last column, `__file`, names the file: see `files`."""
-        return pq.read_table(self.expected).replace_schema_metadata(None)
+        rows = pq.read_table(self.expected).replace_schema_metadata(None)
+        files = pc.replace_substring(rows.column(FILE), HERE, str(self._folder))
+        return rows.set_column(rows.num_columns - 1, FILE, files)
 
     def told(self) -> dict[str, Any]:
         """What else Spark says: `schema` (Spark's JSON), `protocol`, `metadata` and `files` (actions of the log)."""
         metadata = pq.read_schema(self.expected).metadata
-        return json.loads(metadata[_TOLD])
+        return json.loads(metadata[_TOLD].replace(HERE.encode(), str(self._folder).encode()))
 
     def files(self) -> dict[str, dict[str, Any]]:
         """The live files by path: relative to the table and not encoded, or a whole path for those elsewhere."""
         return {placed(each["path"], self.root): each for each in self.told()["files"]}
+
+    @property
+    def _folder(self) -> Path:
+        """The folder that the folders of tables lie in, for which `HERE` stands."""
+        return self.root.parents[2]
 
 
 def placed(path: str, root: Path) -> str:
@@ -165,10 +174,10 @@ def _reading(spark: SparkSession) -> Iterator[None]:
         sessions.setActiveSession(before.get()) if before.isDefined() else sessions.clearActiveSession()
 
 
-def keep_truth(writer: DeltaWriter, first: int, kept: Path) -> None:
+def keep_truth(writer: DeltaWriter, first: int, kept: str) -> None:
     """Write down what Spark reads of each version from `first` on, beside the table.
 
-    `kept` is where the folder of the table will be: places in it are written as they will be then.
+    `kept` is where the folder of the table will be: places in it are written as they will be then, with `HERE`.
     """
     writer.forget()
     folder = writer.path.with_name(_TRUTH)
@@ -179,7 +188,7 @@ def keep_truth(writer: DeltaWriter, first: int, kept: Path) -> None:
             pq.write_table(rows, folder / f"{version}.parquet")
 
 
-def _state(writer: DeltaWriter, version: int, kept: Path) -> pa.Table:
+def _state(writer: DeltaWriter, version: int, kept: str) -> pa.Table:
     """The rows of one version, with what else is told of it as metadata of their schema."""
     scratch = str(writer.path.parent)
     reader = writer.spark.read.format("delta").option("versionAsOf", version)
@@ -194,9 +203,9 @@ def _state(writer: DeltaWriter, version: int, kept: Path) -> pa.Table:
     # Without a filter nothing is skipped.
     rows = _collected(frame, writer.path)
     named: list[Any] = rows.column(FILE).to_pylist()
-    files = [each.replace(scratch, str(kept)) for each in named]
+    files = [each.replace(scratch, kept) for each in named]
     rows = rows.set_column(rows.num_columns - 1, FILE, pa.array(files, pa.string()))
-    return rows.replace_schema_metadata({_TOLD: json.dumps(told).replace(scratch, str(kept)).encode()})
+    return rows.replace_schema_metadata({_TOLD: json.dumps(told).replace(scratch, kept).encode()})
 
 
 def _snapshot(frame: DataFrame) -> Any:

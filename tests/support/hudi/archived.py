@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version as installed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support.hudi import indexed as hudi_indexed
 from tests.support.hudi import states as hudi_states
 from tests.support.hudi import timeline as hudi_timeline
-from tests.support.hudi import writer as hudi_writer
 from tests.support.hudi.indexed import indexed, rows, with_oracle
-from tests.support.hudi.tables import AllTables, Builder, HudiTables
+from tests.support.hudi.tables import kept_hudi_tables
 from tests.support.hudi.writer import CLEAN, COMPACT, QUIET, TableVersion
-from tools import spark as spark_tool
-from tools.cache import cache_dir, fingerprint
-from tools.jars import HUDI_BUNDLE
+from tests.support.kept.tables import AllTables, Builder, KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,12 +102,9 @@ ALL: dict[str, Builder] = {**hudi_states.ALL, **BUILDERS}
 """The tables of `states`, too."""
 
 
-def tables(start_spark: Callable[[], SparkSession]) -> HudiTables:
+def tables(start_spark: Callable[[], SparkSession]) -> KeptTables:
     """Return the tables, kept on this machine."""
-    modules = (hudi_indexed, hudi_writer, hudi_timeline, spark_tool)
-    sources = (Path(__file__), *(Path(str(module.__file__)) for module in modules))
-    key = fingerprint(*sources, HUDI_BUNDLE.sha256, installed("pyspark"))
-    return HudiTables(start_spark, cache_dir() / f"hudi-archived-{key}", BUILDERS)
+    return kept_hudi_tables("hudi-archived", start_spark, BUILDERS, __file__, hudi_indexed, hudi_timeline)
 
 
 def all_tables(start_spark: Callable[[], SparkSession]) -> AllTables:

@@ -11,18 +11,14 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from importlib.metadata import version as installed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support.hudi import timeline as hudi_timeline
-from tests.support.hudi import writer as hudi_writer
-from tests.support.hudi.tables import Builder, HudiTables
+from tests.support.hudi.tables import kept_hudi_tables
 from tests.support.hudi.timeline import make_inflight
 from tests.support.hudi.writer import CITIES, CLUSTER, COMPACT, HudiWriter, TableVersion, rows_of
-from tools import spark as spark_tool
-from tools.cache import cache_dir, fingerprint
-from tools.jars import HUDI_BUNDLE
+from tests.support.kept.tables import Builder, KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -150,13 +146,6 @@ BUILDERS: dict[str, Builder] = {
 }
 
 
-def tables(start_spark: Callable[[], SparkSession]) -> HudiTables:
+def tables(start_spark: Callable[[], SparkSession]) -> KeptTables:
     """Return the tables, kept on this machine."""
-    sources = (
-        Path(__file__),
-        Path(hudi_writer.__file__),
-        Path(hudi_timeline.__file__),
-        Path(spark_tool.__file__),
-    )
-    key = fingerprint(*sources, HUDI_BUNDLE.sha256, installed("pyspark"))
-    return HudiTables(start_spark, cache_dir() / f"hudi-indexed-{key}", BUILDERS)
+    return kept_hudi_tables("hudi-indexed", start_spark, BUILDERS, __file__, hudi_timeline)

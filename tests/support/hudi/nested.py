@@ -6,16 +6,12 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
-from importlib.metadata import version as installed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.support.hudi import writer as hudi_writer
-from tests.support.hudi.tables import Builder, HudiTables
+from tests.support.hudi.tables import kept_hudi_tables
 from tests.support.hudi.writer import HudiWriter, TableVersion, rows_of
-from tools import spark as spark_tool
-from tools.cache import cache_dir, fingerprint
-from tools.jars import HUDI_BUNDLE
+from tests.support.kept.tables import Builder, KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,8 +103,6 @@ BUILDERS: dict[str, Builder] = {
 }
 
 
-def nested_tables(start_spark: Callable[[], SparkSession]) -> HudiTables:
+def nested_tables(start_spark: Callable[[], SparkSession]) -> KeptTables:
     """The tables of this module, built once per machine; read-only."""
-    sources = [Path(__file__), Path(hudi_writer.__file__), Path(spark_tool.__file__)]
-    key = fingerprint(*sources, HUDI_BUNDLE.sha256, installed("pyspark"))
-    return HudiTables(start_spark, cache_dir() / f"hudi-nested-{key}", BUILDERS)
+    return kept_hudi_tables("hudi-nested", start_spark, BUILDERS, __file__)

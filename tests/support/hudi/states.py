@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version as installed
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Any
@@ -18,15 +17,12 @@ from typing import TYPE_CHECKING, Any
 from tests.support.hudi import histories as hudi_histories
 from tests.support.hudi import indexed as hudi_indexed
 from tests.support.hudi import timeline as hudi_timeline
-from tests.support.hudi import writer as hudi_writer
 from tests.support.hudi.histories import ALONE, SERVED, statements
 from tests.support.hudi.indexed import indexed, rows, with_oracle
-from tests.support.hudi.tables import AllTables, Builder, HudiTables
+from tests.support.hudi.tables import kept_hudi_tables
 from tests.support.hudi.timeline import completed, make_inflight, pending, table_property
 from tests.support.hudi.writer import CITIES, HudiWriter, TableVersion, rows_of
-from tools import spark as spark_tool
-from tools.cache import cache_dir, fingerprint
-from tools.jars import HUDI_BUNDLE
+from tests.support.kept.tables import AllTables, Builder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -177,8 +173,7 @@ ALL: dict[str, Builder] = {**hudi_indexed.BUILDERS, **hudi_histories.BUILDERS, *
 
 def all_tables(start_spark: Callable[[], SparkSession]) -> AllTables:
     """Return the tables of all three modules, kept on this machine."""
-    modules = (hudi_histories, hudi_indexed, hudi_writer, hudi_timeline, spark_tool)
-    sources = (Path(__file__), *(Path(str(module.__file__)) for module in modules))
-    key = fingerprint(*sources, HUDI_BUNDLE.sha256, installed("pyspark"))
-    these = HudiTables(start_spark, cache_dir() / f"hudi-states-{key}", BUILDERS)
+    these = kept_hudi_tables(
+        "hudi-states", start_spark, BUILDERS, __file__, hudi_histories, hudi_indexed, hudi_timeline
+    )
     return AllTables((these, hudi_histories.tables(start_spark), hudi_indexed.tables(start_spark)))

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.metadata import version as installed
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -17,11 +16,10 @@ from tests.support.hudi import archived as hudi_archived
 from tests.support.hudi import catalog as hudi_catalog
 from tests.support.hudi import histories as hudi_histories
 from tests.support.hudi import timeline as hudi_timeline
-from tests.support.hudi import writer as hudi_writer
 from tests.support.hudi.archived import ARCHIVED
 from tests.support.hudi.catalog import CONCURRENT
 from tests.support.hudi.histories import ALONE
-from tests.support.hudi.tables import Builder, HudiTables
+from tests.support.hudi.tables import kept_hudi_tables
 from tests.support.hudi.timeline import complete_last, completed, make_inflight, table_version
 from tests.support.hudi.writer import (
     CLEAN,
@@ -33,9 +31,7 @@ from tests.support.hudi.writer import (
     TableVersion,
     trips,
 )
-from tools import spark as spark_tool
-from tools.cache import cache_dir, fingerprint
-from tools.jars import HUDI_BUNDLE
+from tests.support.kept.tables import Builder, KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -185,9 +181,15 @@ from being archived: with them, Hudi keeps the cleans as well from version 8 on.
 """
 
 
-def tables(start_spark: Callable[[], SparkSession]) -> HudiTables:
+def tables(start_spark: Callable[[], SparkSession]) -> KeptTables:
     """Return the tables, kept on this machine."""
-    modules = (hudi_archived, hudi_catalog, hudi_histories, hudi_writer, hudi_timeline, spark_tool)
-    sources = (Path(__file__), *(Path(str(module.__file__)) for module in modules))
-    key = fingerprint(*sources, HUDI_BUNDLE.sha256, installed("pyspark"))
-    return HudiTables(start_spark, cache_dir() / f"hudi-versions-{key}", {**BUILDERS, **AGED})
+    return kept_hudi_tables(
+        "hudi-versions",
+        start_spark,
+        {**BUILDERS, **AGED},
+        __file__,
+        hudi_archived,
+        hudi_catalog,
+        hudi_histories,
+        hudi_timeline,
+    )

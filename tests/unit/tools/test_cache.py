@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 from tests.support.running.patience import PATIENCE
 
 NO_SPARK: Any = None
@@ -24,7 +24,7 @@ def test_a_table_that_two_want_at_once_is_built_once(tmp_path: Path) -> None:
         built.append(path.name)
         path.mkdir()
 
-    tables = HudiTables(lambda: NO_SPARK, tmp_path / "kept", {"t": build})
+    tables = KeptTables(lambda: NO_SPARK, tmp_path / "kept", {"t": build})
     found: list[Path] = []
     both = [threading.Thread(target=lambda: found.append(tables.path("t"))) for _ in range(2)]
     both[0].start()
@@ -47,7 +47,7 @@ def test_a_table_whose_building_failed_is_built_by_the_next(tmp_path: Path) -> N
             raise each
         path.mkdir()
 
-    tables = HudiTables(lambda: NO_SPARK, tmp_path / "kept", {"t": build})
+    tables = KeptTables(lambda: NO_SPARK, tmp_path / "kept", {"t": build})
     with pytest.raises(OSError, match="disk full"):
         tables.path("t")
     assert tables.path("t").is_dir()

@@ -19,8 +19,8 @@ import pytest
 import pruner
 import pruner_duckdb
 from tests.engines.duckdb.duckdb_tables import write_tree
-from tests.support.hudi.tables import HudiTables
 from tests.support.hudi.writer import CLEAN, COMPACT, HudiWriter, trips
+from tests.support.kept.tables import KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,7 +115,7 @@ def test_a_file_that_stays_missing_raises_duckdbs_error(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize(("name", "run"), [("mor_v6", "relation"), ("mor_v9", "execute")])
 def test_log_files_that_were_compacted_and_cleaned_are_met_by_planning_again(
-    spark: SparkSession, hudi_tables: HudiTables, tmp_path: Path, name: str, run: str
+    spark: SparkSession, hudi_tables: KeptTables, tmp_path: Path, name: str, run: str
 ) -> None:
     root = hudi_tables.copy(name, tmp_path)
     after = tmp_path / "after" / name

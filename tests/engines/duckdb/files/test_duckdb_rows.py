@@ -14,7 +14,7 @@ import pruner
 import pruner_duckdb
 from pruner_duckdb.read import reading
 from tests.support.duckdb.ways import is_native
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 
 ROWS = 400
 
@@ -124,7 +124,7 @@ def test_a_file_whose_rows_are_not_known_is_read_whole(
 
 
 def test_slices_with_log_files_have_no_positions(
-    hudi_tables: HudiTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hudi_tables: KeptTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Trap T12: rows of a slice with log files are merged, so positions in the base file are none of the slice."""
     monkeypatch.setattr(reading, "LEAST_BYTES", 0)

@@ -18,7 +18,8 @@ from tests.engines.duckdb.native_scan.native_tables import NEEDS_EXTENSION, nati
 from tests.support.delta.logs import Column, DeltaLog
 from tests.support.duckdb import plain as plain_duckdb
 from tests.support.hudi.spark_reads import SparkReads
-from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.tables import table_names
+from tests.support.kept.tables import KeptTables
 
 pytestmark = NEEDS_EXTENSION
 
@@ -213,7 +214,7 @@ def test_rows_are_estimated_as_of_files_that_are_alike(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", [*table_names("cow_.*v6"), *table_names("mor_compacted_v6")])
-def test_hudi_tables(spark_reads: SparkReads, hudi_tables: HudiTables, tmp_path: Path, name: str) -> None:
+def test_hudi_tables(spark_reads: SparkReads, hudi_tables: KeptTables, tmp_path: Path, name: str) -> None:
     """Copy-on-write, and the base files of merge-on-read tables where they are asked for: rows as by rewriting, which
     are compared with those of Spark.
     """
@@ -241,7 +242,7 @@ def test_hudi_tables(spark_reads: SparkReads, hudi_tables: HudiTables, tmp_path:
 
 
 @pytest.mark.spark
-def test_log_files_are_merged_the_other_way(hudi_tables: HudiTables, tmp_path: Path) -> None:
+def test_log_files_are_merged_the_other_way(hudi_tables: KeptTables, tmp_path: Path) -> None:
     root = hudi_tables.copy("mor_v6", tmp_path)
     con: Any = pruner_duckdb.connect({"t": str(root)}, native="on")
     assert con.unserved == {"t": "the native scan does not merge log files"}

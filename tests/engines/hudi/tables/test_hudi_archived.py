@@ -14,8 +14,8 @@ import pytest
 
 import pruner
 from tests.support.hudi.archived import BUILDERS, COMMITS, tables
-from tests.support.hudi.tables import HudiTables
 from tests.support.hudi.timeline import completed, table_version
+from tests.support.kept.tables import KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def archived(start_session: Callable[[], SparkSession]) -> HudiTables:
+def archived(start_session: Callable[[], SparkSession]) -> KeptTables:
     """The tables; read-only."""
     return tables(start_session)
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_they_are_what_their_names_say(name: str, archived: HudiTables) -> None:
+def test_they_are_what_their_names_say(name: str, archived: KeptTables) -> None:
     path = archived.path(name)
     metadata = path / ".hoodie" / "metadata"
     assert table_version(metadata) == table_version(path) == int(name[-1])
@@ -49,7 +49,7 @@ def test_they_are_what_their_names_say(name: str, archived: HudiTables) -> None:
 
 
 @pytest.mark.parametrize("name", ["cow_archived_v6", "cow_archived_v9"])
-def test_each_record_key_leads_to_its_file(name: str, archived: HudiTables, tmp_path: Path) -> None:
+def test_each_record_key_leads_to_its_file(name: str, archived: KeptTables, tmp_path: Path) -> None:
     """The record index is believed: what counts its keys needs no commit that is archived."""
     path = archived.path(name)
     pinned = pruner.open_table(path, index_uri=str(tmp_path / "index")).snapshot()

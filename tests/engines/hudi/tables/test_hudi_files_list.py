@@ -18,7 +18,7 @@ from pruner.tables.hudi.metadata.whole import list_of_files
 from pruner.tables.hudi.slices import list_slices
 from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hudi.indexed import BUILDERS, tables
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ Listed = set[tuple[str, str, str | None, tuple[str, ...]]]
 
 
 @pytest.fixture(scope="module")
-def indexed(start_session: Callable[[], SparkSession]) -> HudiTables:
+def indexed(start_session: Callable[[], SparkSession]) -> KeptTables:
     """The tables with every index of Hudi's; read-only."""
     return tables(start_session)
 
@@ -56,7 +56,7 @@ def _lost(path: Path, slices: int) -> bool:
 
 
 def test_a_list_of_files_that_is_behind_the_timeline_is_not_believed(
-    indexed: HudiTables, tmp_path: Path
+    indexed: KeptTables, tmp_path: Path
 ) -> None:
     """As in a copy that was made while a table was written. hudi-rs lists by it all the same, and loses slices."""
     path = indexed.copy("cow_v9", tmp_path)
@@ -67,14 +67,14 @@ def test_a_list_of_files_that_is_behind_the_timeline_is_not_believed(
     assert _listed(path) == expected
 
 
-def test_a_list_of_files_that_was_never_compacted_is_believed(hudi_tables: HudiTables) -> None:
+def test_a_list_of_files_that_was_never_compacted_is_believed(hudi_tables: KeptTables) -> None:
     """It begins with an empty log file that no commit names."""
     path = hudi_tables.path("cow_v9")
     timeline = read_timeline(open_store(str(path), {}))
     assert list_of_files(open_store(f"{path}/{METADATA_PATH}", {}), timeline)
 
 
-def test_a_list_of_files_that_is_gone_is_not_believed(indexed: HudiTables, tmp_path: Path) -> None:
+def test_a_list_of_files_that_is_gone_is_not_believed(indexed: KeptTables, tmp_path: Path) -> None:
     path = indexed.copy("cow_v9", tmp_path)
     expected = _listed(path)
     shutil.rmtree(path / ".hoodie/metadata/files")
@@ -82,7 +82,7 @@ def test_a_list_of_files_that_is_gone_is_not_believed(indexed: HudiTables, tmp_p
     assert _listed(path) == expected
 
 
-def test_a_list_of_files_that_lacks_bytes_is_not_believed(indexed: HudiTables, tmp_path: Path) -> None:
+def test_a_list_of_files_that_lacks_bytes_is_not_believed(indexed: KeptTables, tmp_path: Path) -> None:
     """hudi-rs passes over log files that are gone, torn, or wrong in the head of a block, and loses slices."""
     path = indexed.copy("mor_v8", tmp_path)
     expected = _listed(path)
@@ -105,7 +105,7 @@ def test_a_list_of_files_that_lacks_bytes_is_not_believed(indexed: HudiTables, t
 
 @pytest.mark.parametrize("left", [1, 3])
 def test_a_list_of_files_whose_base_file_has_no_commit_is_not_believed(
-    left: int, indexed: HudiTables, tmp_path: Path
+    left: int, indexed: KeptTables, tmp_path: Path
 ) -> None:
     """hudi-rs passes over a base file that no commit in the timeline names; one, or all of three, have none here."""
     path = indexed.copy("cow_v9", tmp_path)
@@ -122,7 +122,7 @@ def test_a_list_of_files_whose_base_file_has_no_commit_is_not_believed(
 
 @pytest.mark.parametrize("name", [name for name in BUILDERS if not name.endswith("v6")])
 def test_hudis_list_of_files_is_that_of_the_folders(
-    name: str, indexed: HudiTables, monkeypatch: pytest.MonkeyPatch
+    name: str, indexed: KeptTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tables of version 8 and 9 with a metadata table: hudi-rs lists by it, and it is in step with the timeline."""
     path = indexed.path(name)

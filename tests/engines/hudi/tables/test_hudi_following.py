@@ -11,7 +11,8 @@ import pytest
 
 from pruner.tables.hudi.source import HudiSource
 from tests.support.hudi.replay import Replay
-from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.tables import table_names
+from tests.support.kept.tables import KeptTables
 from tests.support.snapshots import assert_same
 
 pytestmark = pytest.mark.spark
@@ -33,7 +34,7 @@ def reasons(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 @pytest.mark.parametrize("name", table_names())
 def test_following_any_commits_comes_to_what_a_listing_shows(
     name: str,
-    hudi_tables: HudiTables,
+    hudi_tables: KeptTables,
     tmp_path: Path,
     reasons: Callable[[], list[str]],
     record_property: Callable[[str, object], None],

@@ -15,7 +15,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from tests.support.hudi.histories import tables
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,13 +26,13 @@ DEFINED = "cow_defined_v9"
 
 
 @pytest.fixture(scope="module")
-def histories(start_session: Callable[[], SparkSession]) -> HudiTables:
+def histories(start_session: Callable[[], SparkSession]) -> KeptTables:
     """The tables; read-only."""
     return tables(start_session)
 
 
 @pytest.fixture
-def pinned(histories: HudiTables, tmp_path: Path) -> pruner.PinnedSnapshot:
+def pinned(histories: KeptTables, tmp_path: Path) -> pruner.PinnedSnapshot:
     """The table with secondary and expression indexes, without an index of pruner's."""
     return pruner.open_table(histories.path(DEFINED), index_uri=str(tmp_path / "index")).snapshot()
 
@@ -56,7 +56,7 @@ def _literal(value: Any) -> str:
 
 @pytest.mark.parametrize("column", ["name", "seats"])
 def test_a_value_leads_to_its_file_groups(
-    column: str, histories: HudiTables, pinned: pruner.PinnedSnapshot
+    column: str, histories: KeptTables, pinned: pruner.PinnedSnapshot
 ) -> None:
     groups = _groups(histories.path(DEFINED), column)
     assert len(groups) >= 20
@@ -70,7 +70,7 @@ def test_a_value_leads_to_its_file_groups(
     assert _kept(pinned, f"{column} = {nothing}") == set()
 
 
-def test_months_lead_to_the_files_around_them(histories: HudiTables, pinned: pruner.PinnedSnapshot) -> None:
+def test_months_lead_to_the_files_around_them(histories: KeptTables, pinned: pruner.PinnedSnapshot) -> None:
     groups = _groups(histories.path(DEFINED), "month(day)")
     for month in range(1, 13):
         around = {
@@ -84,7 +84,7 @@ def test_months_lead_to_the_files_around_them(histories: HudiTables, pinned: pru
     assert "hudi.expr_index_month_of_day" in pinned.plan("month(day) = 1").explain()
 
 
-def test_status_names_what_is_used(histories: HudiTables, tmp_path: Path) -> None:
+def test_status_names_what_is_used(histories: KeptTables, tmp_path: Path) -> None:
     uses = pruner.open_table(histories.path(DEFINED), index_uri=str(tmp_path)).status().hudi_indexes
     rows = sum(1 for _ in _rows(histories))
     assert uses["secondary_index_by_name"] == f"used for name: {rows} entries, as many as rows"
@@ -94,13 +94,13 @@ def test_status_names_what_is_used(histories: HudiTables, tmp_path: Path) -> Non
     assert uses["partition_stats"].startswith("not used")
 
 
-def _rows(histories: HudiTables) -> list[Any]:
+def _rows(histories: KeptTables) -> list[Any]:
     path = histories.path(DEFINED).with_name("rows.parquet")
     found: Any = duckdb.sql(f"SELECT id FROM '{path}/*.parquet'")
     return found.fetchall()
 
 
-def test_duckdb_reads_one_file_for_a_name(histories: HudiTables, tmp_path: Path) -> None:
+def test_duckdb_reads_one_file_for_a_name(histories: KeptTables, tmp_path: Path) -> None:
     path = histories.path(DEFINED)
     con = pruner_duckdb.connect({"t": {"uri": str(path), "index_uri": str(tmp_path / "index")}})
     for predicate in ("name = 'n00060'", "seats = 55", "month(day) = 3 AND name = 'n00060'"):

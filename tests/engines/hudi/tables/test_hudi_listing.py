@@ -22,8 +22,9 @@ from pruner.tables.hudi.slices import list_slices
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hudi.spark_reads import SparkReads
-from tests.support.hudi.tables import HudiTables, table_names
+from tests.support.hudi.tables import table_names
 from tests.support.hudi.timeline import completed, make_inflight
+from tests.support.kept.tables import KeptTables
 from tests.support.parquet.tables import slice_keys
 from tests.support.spark.oracle import UNPRUNED, SparkSlice, spark_slices, spark_snapshot
 
@@ -66,7 +67,7 @@ def snapshot_of(path: Path) -> Snapshot:
 
 
 @pytest.mark.parametrize("name", [name for name in table_names() if name != REPLAYED])
-def test_slices_are_those_of_spark(name: str, hudi_tables: HudiTables, spark_reads: SparkReads):
+def test_slices_are_those_of_spark(name: str, hudi_tables: KeptTables, spark_reads: SparkReads):
     path = hudi_tables.path(name)
     assert listed(snapshot_of(path)) == from_spark(spark_reads.slices(path))
 
@@ -79,7 +80,7 @@ PENDING_IN_VERSION_6 = r"mor_(pending_compaction|inflight)_v6"
     "name", [name for name in table_names() if not re.fullmatch(rf"{REPLAYED}|{PENDING_IN_VERSION_6}", name)]
 )
 def test_slices_by_names_and_timeline_alone_are_those_of_spark(
-    name: str, hudi_tables: HudiTables, spark_reads: SparkReads
+    name: str, hudi_tables: KeptTables, spark_reads: SparkReads
 ):
     """Pruner's own listing, which serves tables that hudi-rs does not list, over all those that it does."""
     path = hudi_tables.path(name)
@@ -91,7 +92,7 @@ def test_slices_by_names_and_timeline_alone_are_those_of_spark(
     assert names == from_spark(spark_reads.slices(path))
 
 
-def test_logs_that_were_compacted_are_not_listed_again(hudi_tables: HudiTables, spark: SparkSession):
+def test_logs_that_were_compacted_are_not_listed_again(hudi_tables: KeptTables, spark: SparkSession):
     path = hudi_tables.path(REPLAYED)
     ours, theirs = listed(snapshot_of(path)), from_spark(spark_slices(spark, path))
     assert {entry[:3] for entry in ours} == {entry[:3] for entry in theirs}
@@ -101,7 +102,7 @@ def test_logs_that_were_compacted_are_not_listed_again(hudi_tables: HudiTables, 
 
 @pytest.mark.parametrize("name", table_names("mor_compacted_v.*"))
 def test_a_running_compaction_hides_its_base_files(
-    name: str, hudi_tables: HudiTables, spark: SparkSession, tmp_path: Path
+    name: str, hudi_tables: KeptTables, spark: SparkSession, tmp_path: Path
 ):
     path = hudi_tables.copy(name, tmp_path)
     make_inflight(path, completed(path, "commit")[-1])
@@ -124,7 +125,7 @@ def written_until(instant: str, slices: set[Listed]) -> set[Listed]:
 @pytest.mark.parametrize(
     "name", table_names("cow_v.|cow_late_commit_after_v.|cow_clustered_v.|mor_v6|mor_.*v[89]")
 )
-def test_time_travel_is_that_of_spark(name: str, hudi_tables: HudiTables, spark_reads: SparkReads):
+def test_time_travel_is_that_of_spark(name: str, hudi_tables: KeptTables, spark_reads: SparkReads):
     """As of each completed instant of the history: the same slices with the same log files, and every row from one.
 
     Log files of later writes, which readers pass over, are left out of the comparison: behind a pending compaction
@@ -148,13 +149,13 @@ def test_time_travel_is_that_of_spark(name: str, hudi_tables: HudiTables, spark_
 @pytest.mark.parametrize(
     "instant", ["", "now", "2013-01-01", "20130101", "20130101000000000", "2013010100000000000"]
 )
-def test_instants_that_the_table_never_had(instant: str, hudi_tables: HudiTables):
+def test_instants_that_the_table_never_had(instant: str, hudi_tables: KeptTables):
     with pytest.raises(TableError, match="instant|has no snapshot as of"):
         HudiSource(str(hudi_tables.path("cow_v9"))).snapshot_at(instant)
 
 
 @pytest.mark.parametrize("name", table_names("cow_v.|mor_v."))
-def test_a_copy_of_a_table_has_the_same_slices(name: str, hudi_tables: HudiTables, tmp_path: Path):
+def test_a_copy_of_a_table_has_the_same_slices(name: str, hudi_tables: KeptTables, tmp_path: Path):
     here = HudiSource(str(hudi_tables.path(name)))
     there = HudiSource(str(hudi_tables.copy(name, tmp_path / "a b%20#é")))
     assert here.identity() == there.identity()
@@ -163,7 +164,7 @@ def test_a_copy_of_a_table_has_the_same_slices(name: str, hudi_tables: HudiTable
     assert all(Path(entry.base_file or "").is_file() for entry in there.snapshot().slices)
 
 
-def test_an_unchanged_table_gives_the_same_object(hudi_tables: HudiTables, tmp_path: Path):
+def test_an_unchanged_table_gives_the_same_object(hudi_tables: KeptTables, tmp_path: Path):
     path = hudi_tables.copy("mor_v9", tmp_path)
     source = HudiSource(str(path))
     before = source.snapshot()
@@ -176,7 +177,7 @@ def test_an_unchanged_table_gives_the_same_object(hudi_tables: HudiTables, tmp_p
 
 
 @pytest.mark.parametrize("name", ["cow_types_v9", "cow_widened_v9"])
-def test_the_schema_is_that_of_spark(name: str, hudi_tables: HudiTables, spark: SparkSession):
+def test_the_schema_is_that_of_spark(name: str, hudi_tables: KeptTables, spark: SparkSession):
     path = hudi_tables.path(name)
     schema = snapshot_of(path).schema
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -188,7 +189,7 @@ def test_the_schema_is_that_of_spark(name: str, hudi_tables: HudiTables, spark: 
     ]
 
 
-def test_what_hudi_rs_raises_is_one_sentence(hudi_tables: HudiTables, tmp_path: Path):
+def test_what_hudi_rs_raises_is_one_sentence(hudi_tables: KeptTables, tmp_path: Path):
     path = hudi_tables.copy("cow_v9", tmp_path)
     for commit in (path / ".hoodie" / "timeline").glob("*_*.commit"):
         commit.write_bytes(b"broken")
@@ -201,7 +202,7 @@ def test_what_hudi_rs_raises_is_one_sentence(hudi_tables: HudiTables, tmp_path: 
 
 @pytest.mark.parametrize("name", ["cow_v6", "cow_v9", "mor_v9"])
 def test_a_base_file_of_a_task_that_ran_twice_loses_no_row(
-    name: str, hudi_tables: HudiTables, spark: SparkSession, tmp_path: Path
+    name: str, hudi_tables: KeptTables, spark: SparkSession, tmp_path: Path
 ):
     """Spark shows one of the two, by the order of the folder. DuckDB reads the one that was committed."""
     before = listed(snapshot_of(hudi_tables.path(name)))

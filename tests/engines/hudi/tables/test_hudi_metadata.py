@@ -31,7 +31,7 @@ from pruner.tables.hudi.metadata.payloads import (
 )
 from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hudi.archived import ALL, all_tables
-from tests.support.hudi.tables import AllTables
+from tests.support.kept.tables import AllTables
 from tests.support.running.profiles import examples, seed
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pruner
 import pruner_spark
 from tests.engines.spark.spark_tables import files_scanned, new_scans, rows_of, unordered
 from tests.support.hudi.states import all_tables
-from tests.support.hudi.tables import AllTables
+from tests.support.kept.tables import AllTables
 from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 import pruner
 from pruner.errors import TableError
-from tests.support.hudi.tables import HudiTables
+from tests.support.kept.tables import KeptTables
 
 
 def commits(table: Path) -> list[Path]:
@@ -51,7 +51,7 @@ def with_column(table: Path, type_: Any) -> None:
 @pytest.mark.parametrize("name", ["cow_v6", "cow_v9", "mor_v8"])
 @pytest.mark.parametrize("content", [b"", b"\x00{", b"Obj\x01"], ids=["empty", "garbage", "cut"])
 def test_a_damaged_commit_is_named(
-    name: str, content: bytes, hudi_tables: HudiTables, tmp_path: Path
+    name: str, content: bytes, hudi_tables: KeptTables, tmp_path: Path
 ) -> None:
     table = hudi_tables.copy(name, tmp_path)
     damaged = commits(table)[-1]
@@ -77,14 +77,14 @@ def test_a_damaged_commit_is_named(
     ids=["no name", "odd type", "no commits"],
 )
 def test_what_to_mend_is_said(
-    damage: Callable[[Path], object], said: str, hudi_tables: HudiTables, tmp_path: Path
+    damage: Callable[[Path], object], said: str, hudi_tables: KeptTables, tmp_path: Path
 ) -> None:
     table = hudi_tables.copy("cow_v9", tmp_path)
     damage(table)
     assert said in refused(table)
 
 
-def test_a_file_that_hudi_did_not_write_is_named(hudi_tables: HudiTables, tmp_path: Path) -> None:
+def test_a_file_that_hudi_did_not_write_is_named(hudi_tables: KeptTables, tmp_path: Path) -> None:
     table = hudi_tables.copy("cow_v6", tmp_path)
     base = next(path for path in table.rglob("*.parquet") if ".hoodie" not in path.parts)
     (base.parent / "part-0.parquet").write_bytes(base.read_bytes())
@@ -106,7 +106,7 @@ def test_a_file_that_hudi_did_not_write_is_named(hudi_tables: HudiTables, tmp_pa
     ids=["decimal", "recursive", "unknown"],
 )
 def test_a_column_that_cannot_be_read_is_named_without_a_trace(
-    type_: Any, said: str, hudi_tables: HudiTables, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    type_: Any, said: str, hudi_tables: KeptTables, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Types that stand by their names alone ended hudi-rs with a panic and its trace."""
     table = hudi_tables.copy("cow_v6", tmp_path)
@@ -118,7 +118,7 @@ def test_a_column_that_cannot_be_read_is_named_without_a_trace(
 
 
 def test_a_type_that_is_used_twice_is_read(
-    hudi_tables: HudiTables, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    hudi_tables: KeptTables, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     table = hudi_tables.copy("cow_v6", tmp_path)
     before = len(pruner.open_table(table).snapshot().slices)

@@ -15,7 +15,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from tests.support.hudi.states import all_tables
-from tests.support.hudi.tables import AllTables
+from tests.support.kept.tables import AllTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

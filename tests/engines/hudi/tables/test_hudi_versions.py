@@ -22,9 +22,9 @@ from pruner.errors import TableError
 from tests.engines.hudi.tables.test_hudi_listing import from_spark, listed
 from tests.engines.hudi.test_duckdb_merged import comparable
 from tests.support.hudi.spark_reads import SparkReads
-from tests.support.hudi.tables import HudiTables
 from tests.support.hudi.timeline import completed
 from tests.support.hudi.versions import AGED, BUILDERS, HELD, WRITES, tables
+from tests.support.kept.tables import KeptTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ TRIMMED = "cow_trimmed"
 
 
 @pytest.fixture(scope="module")
-def versions(start_session: Callable[[], SparkSession]) -> HudiTables:
+def versions(start_session: Callable[[], SparkSession]) -> KeptTables:
     """The tables; read-only."""
     return tables(start_session)
 
@@ -88,7 +88,7 @@ def groups_by(rows: list[Any], column: str) -> dict[Any, set[str]]:
 
 @pytest.mark.parametrize("name", [name for name in BUILDERS if name != TRIMMED])
 def test_each_instant_is_read_as_spark_reads_it(
-    versions: HudiTables, spark_reads: SparkReads, tmp_path: Path, name: str
+    versions: KeptTables, spark_reads: SparkReads, tmp_path: Path, name: str
 ) -> None:
     path = versions.path(name)
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
@@ -113,7 +113,7 @@ def test_each_instant_is_read_as_spark_reads_it(
 
 @pytest.mark.parametrize("name", [name for name in BUILDERS if name.startswith("cow")])
 def test_plans_of_the_newest_rows_are_as_sharp_as_ever(
-    versions: HudiTables, spark_reads: SparkReads, tmp_path: Path, name: str
+    versions: KeptTables, spark_reads: SparkReads, tmp_path: Path, name: str
 ) -> None:
     path = versions.path(name)
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
@@ -131,7 +131,7 @@ def test_plans_of_the_newest_rows_are_as_sharp_as_ever(
 
 
 def test_an_instant_whose_files_are_gone_is_refused_though_spark_returns_the_rest(
-    versions: HudiTables, spark_reads: SparkReads, tmp_path: Path
+    versions: KeptTables, spark_reads: SparkReads, tmp_path: Path
 ) -> None:
     """The cleaner keeps versions of files, and says nothing of instants. No row was ever deleted."""
     path = versions.path(TRIMMED)
@@ -151,7 +151,7 @@ def test_an_instant_whose_files_are_gone_is_refused_though_spark_returns_the_res
 
 @pytest.mark.parametrize("name", AGED)
 def test_t20_an_instant_whose_files_an_archived_clean_deleted_is_refused(
-    versions: HudiTables, spark_reads: SparkReads, tmp_path: Path, name: str
+    versions: KeptTables, spark_reads: SparkReads, tmp_path: Path, name: str
 ) -> None:
     """Every instant that there ever was, against the rows that the table held when that was the newest."""
     path = versions.path(name)
@@ -182,7 +182,7 @@ DOWNGRADED = "mor_down_with_late_write"
 
 
 def test_a_copy_whose_files_have_new_times_is_read_alike(
-    versions: HudiTables, spark_reads: SparkReads, tmp_path: Path
+    versions: KeptTables, spark_reads: SparkReads, tmp_path: Path
 ) -> None:
     """Hudi 1.2 would take every log file for one of the newest slice; the plan of the compaction says otherwise."""
     path = versions.path(DOWNGRADED)
@@ -195,7 +195,7 @@ def test_a_copy_whose_files_have_new_times_is_read_alike(
 
 @pytest.mark.parametrize("name", [".notes.cdc", "part-0.parquet"])
 def test_hudi_rs_does_not_list_what_was_downgraded(
-    versions: HudiTables, spark_reads: SparkReads, tmp_path: Path, name: str
+    versions: KeptTables, spark_reads: SparkReads, tmp_path: Path, name: str
 ) -> None:
     """It lists where a file is called like none of Hudi's, and takes old log files for slices without a base file."""
     path = versions.copy(DOWNGRADED, tmp_path)
@@ -207,7 +207,7 @@ def test_hudi_rs_does_not_list_what_was_downgraded(
             pruner.open_table(str(path)).snapshot(instant)
 
 
-def test_a_plan_of_a_compaction_that_cannot_be_read_is_no_guess(versions: HudiTables, tmp_path: Path) -> None:
+def test_a_plan_of_a_compaction_that_cannot_be_read_is_no_guess(versions: KeptTables, tmp_path: Path) -> None:
     path = versions.copy(DOWNGRADED, tmp_path)
     for plan in (path / ".hoodie").glob("*.compaction.requested"):
         plan.write_bytes(b"broken")

@@ -18,9 +18,9 @@ from tests.engines.duckdb.duckdb_tables import indexed
 from tests.engines.hudi.tables.test_hudi_listing import from_spark, listed
 from tests.engines.spark.spark_tables import new_scans, rows_of, unordered
 from tests.support.hudi.spark_reads import SparkReads
-from tests.support.hudi.tables import HudiTables
 from tests.support.hudi.timeline import completed
 from tests.support.hudi.wall_clocks import BUILDERS, FIRST, moment, tables
+from tests.support.kept.tables import KeptTables
 from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ PREDICATES = {
 
 
 @pytest.fixture(scope="module")
-def wall_clocks(start_session: Callable[[], SparkSession]) -> HudiTables:
+def wall_clocks(start_session: Callable[[], SparkSession]) -> KeptTables:
     """The kept tables; read-only."""
     return tables(start_session)
 
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_slices_are_those_of_spark_now_and_as_of_each_instant(
-    name: str, wall_clocks: HudiTables, spark_reads: SparkReads
+    name: str, wall_clocks: KeptTables, spark_reads: SparkReads
 ) -> None:
     source = HudiSource(str(wall_clocks.path(name)))
     assert listed(source.snapshot()) == from_spark(spark_reads.slices(wall_clocks.path(name)))
@@ -60,7 +60,7 @@ def test_slices_are_those_of_spark_now_and_as_of_each_instant(
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_duckdb_returns_sparks_rows_from_fewer_files(
-    name: str, wall_clocks: HudiTables, spark_reads: SparkReads, tmp_path: Path
+    name: str, wall_clocks: KeptTables, spark_reads: SparkReads, tmp_path: Path
 ) -> None:
     con = pruner_duckdb.connect({"t": indexed(wall_clocks.copy(name, tmp_path))})
     rows = spark_rows(wall_clocks.path(name), spark_reads)
@@ -80,7 +80,7 @@ def test_duckdb_returns_sparks_rows_from_fewer_files(
 
 @pytest.mark.parametrize("name", [name for name in BUILDERS if not name.startswith("cow")])
 def test_duckdb_returns_sparks_rows_as_of_each_instant(
-    name: str, wall_clocks: HudiTables, spark_reads: SparkReads, capfd: pytest.CaptureFixture[str]
+    name: str, wall_clocks: KeptTables, spark_reads: SparkReads, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """In version 6 a log file goes on after the instant that is read, of which hudi-rs is told nothing."""
     path = wall_clocks.path(name)
@@ -95,7 +95,7 @@ def test_duckdb_returns_sparks_rows_as_of_each_instant(
 
 @pytest.mark.parametrize("name", ["mor_v6", "logs_alone_v9"])
 def test_base_files_alone_are_those_of_sparks_read_optimized_query(
-    name: str, wall_clocks: HudiTables, spark_reads: SparkReads
+    name: str, wall_clocks: KeptTables, spark_reads: SparkReads
 ) -> None:
     path = wall_clocks.path(name)
     base_files = pruner_duckdb.connect({"t": {"uri": path, "read_optimized": True}})
@@ -105,7 +105,7 @@ def test_base_files_alone_are_those_of_sparks_read_optimized_query(
 
 
 def test_blocks_that_do_not_count_are_passed_over(
-    wall_clocks: HudiTables, spark_reads: SparkReads, tmp_path: Path
+    wall_clocks: KeptTables, spark_reads: SparkReads, tmp_path: Path
 ) -> None:
     """hudi-rs would take every block of version 6 for a committed one."""
     root = wall_clocks.copy("mor_v6", tmp_path)
@@ -124,7 +124,7 @@ def test_blocks_that_do_not_count_are_passed_over(
 
 @pytest.mark.parametrize("name", ["cow_v6", "mor_v6", "mor_v9"])
 def test_spark_returns_its_own_rows_from_fewer_files(
-    name: str, wall_clocks: HudiTables, spark: SparkSession, tmp_path: Path
+    name: str, wall_clocks: KeptTables, spark: SparkSession, tmp_path: Path
 ) -> None:
     path = wall_clocks.copy(name, tmp_path)
     pruner.open_table(path).create_index("stats", on="*")

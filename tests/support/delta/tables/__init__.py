@@ -5,7 +5,7 @@ every version that can be read, what Spark reads with nothing skipped: `delta_st
 is copied: `AllTables.copy`.
 """
 
-from tests.support.delta.tables.kept import delta_states, main, tables
+from tests.support.delta.tables.kept import delta_states, tables
 from tests.support.delta.tables.registry import BUILDERS
 
-__all__ = ["BUILDERS", "delta_states", "main", "tables"]
+__all__ = ["BUILDERS", "delta_states", "tables"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import tempfile
 from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import version as installed
@@ -14,11 +13,12 @@ from tests.support.delta import writer as delta_writer
 from tests.support.delta.tables import layout, log, names, rows, types  # noqa: F401 - each adds its tables
 from tests.support.delta.tables.registry import BUILDERS, PLAIN, PLAIN_ROW, VECTORS
 from tests.support.delta.writer import Builder, DeltaState, DeltaWriter, keep_truth, states
-from tests.support.hudi.tables import AllTables, HudiTables
+from tests.support.kept.archives import HERE
+from tests.support.kept.tables import AllTables, KeptTables
 from tools import spark_sessions
 from tools.cache import cache_dir, fingerprint
 from tools.jars import DELTA_JARS
-from tools.spark_sessions import delta_session, small_session
+from tools.spark_sessions import delta_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,10 +30,10 @@ def tables(start_spark: Callable[[], SparkSession]) -> AllTables:
     Each has a folder of its own, so that another builder makes its own table anew alone.
     """
     session = cache(lambda: delta_session(start_spark()))
-    parts: list[HudiTables] = []
+    parts: list[KeptTables] = []
     for name, build in BUILDERS.items():
-        root = cache_dir() / "delta-tables" / _key(build)
-        parts.append(HudiTables(session, root, {name: partial(_built, build, root / name)}))
+        root = cache_dir() / f"delta-tables-{_key(build)}"
+        parts.append(KeptTables(session, root, {name: partial(_built, build, root / name)}))
     return AllTables(tuple(parts))
 
 
@@ -45,7 +45,7 @@ def delta_states(tables: AllTables, name: str) -> list[DeltaState]:
 def _built(build: Builder, kept: Path, spark: SparkSession, path: Path) -> None:
     """Build a table at `path` that will be kept in the folder `kept`, which is what clones of others say then."""
     writer = DeltaWriter(spark, path)
-    keep_truth(writer, build(writer) or 0, kept)
+    keep_truth(writer, build(writer) or 0, f"{HERE}/{kept.parent.name}/{kept.name}")
     scratch = path.parent
     for commit in scratch.glob("*/_delta_log/*.json"):
         text = commit.read_text(encoding="utf-8")
@@ -69,19 +69,3 @@ def _key(build: Builder) -> str:
     values = repr((PLAIN, PLAIN_ROW, VECTORS, layout.TEXTS))
     sources = [Path(delta_writer.__file__), Path(spark_sessions.__file__)]
     return fingerprint(*texts, values, *sources, *(jar.sha256 for jar in DELTA_JARS), installed("pyspark"))
-
-
-def main() -> None:
-    """Build the tables that are not there yet: continuous integration has a core to spare while types are checked."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        started: list[SparkSession] = []
-
-        def start() -> SparkSession:
-            started.append(small_session(Path(scratch)))
-            return started[0]
-
-        kept = tables(start)
-        for name in BUILDERS:
-            kept.path(name)
-        for session in started:
-            session.stop()
