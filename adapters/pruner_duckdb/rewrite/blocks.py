@@ -145,7 +145,7 @@ def blocks(
         numbers: the values of its parameters by identifier.
     """
     by_place = {column.whole.start: column for column in columns if column.whole is not None}
-    ranked = dict(_bounded_ranks(root, aggregates))
+    ranked = dict(_bounded_ranks(root))
     asked = {
         id(node["subquery"]["node"])
         for node in nodes_below(root)
@@ -515,13 +515,13 @@ class _Reading:
         return self._column(expression) if expression.get("class") == "COLUMN_REF" else None
 
 
-def _bounded_ranks(root: Node, aggregates: frozenset[str]) -> Iterator[tuple[int, list[Node]]]:
+def _bounded_ranks(root: Node) -> Iterator[tuple[int, list[Node]]]:
     """SELECTs in brackets, or in a WITH, by their ids, with the comparisons that the only SELECT from each demands of
     its rows.
 
     Nothing else may come between: the rows of one are those of the other.
     """
-    named = _used_once(root, aggregates)
+    named = _used_once(root)
     for node in nodes_below(root):
         table = node.get("from_table") if node.get("type") == "SELECT_NODE" else None
         if not table or table.get("sample") or table.get("column_name_alias"):
@@ -545,17 +545,16 @@ def _bounded_ranks(root: Node, aggregates: frozenset[str]) -> Iterator[tuple[int
             yield id(inner), bounds
 
 
-def _used_once(root: Node, aggregates: frozenset[str]) -> dict[int, Node]:
+def _used_once(root: Node) -> dict[int, Node]:
     """The queries of WITH whose names stand in one place of a statement, by that place's id.
 
-    Functions of tables, and macros, read by names that do not stand there, so that there is none beside them.
+    Functions of tables read by names that do not stand there, so that there is none beside them. So do macros of the
+    session, with which a statement is not planned, and never comes here.
     """
     queries: list[tuple[str, Node]] = []
     tables: list[tuple[str, Node]] = []
     for node in nodes_below(root):
         if node.get("type") in _READS_BY_NAME:
-            return {}
-        if node.get("class") == "FUNCTION" and not _is_scalar(node) and _name(node) not in aggregates:
             return {}
         if node.get("type") == "BASE_TABLE":
             tables.append((folded(node["table_name"]), node))

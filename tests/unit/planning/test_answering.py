@@ -94,6 +94,14 @@ def test_rows_are_counted_by_partition_and_by_value(days: pruner.Table) -> None:
     assert by_day.exact
 
 
+def test_groups_of_a_file_that_a_condition_cuts_are_read(days: pruner.Table) -> None:
+    """The bitmaps of one column say how many rows match, those of another whose rows they are; not which of them."""
+    days.create_index("numbers", on="x", using="bitmap")
+    answer = days.plan("x >= 15").count_by("city")
+    assert (days.plan("x >= 15").count().value, answer.value) == (45, {"a": 20, "b": 20})
+    assert _rest(answer) == ["day=2024-01-01/part-1.parquet"]
+
+
 def test_nulls_and_nan_are_no_values(tmp_path: Path) -> None:
     nan = float("nan")
     table = _table(

@@ -515,8 +515,10 @@ def test_a_macro_that_reads_what_with_names_sees_all_of_it(both: Both) -> None:
     for statement in (
         f"{with_r} SELECT x, rows_of_r() FROM r WHERE n <= 2 ORDER BY x",
         f"{with_r} SELECT x, (SELECT count(*) FROM all_of_r()) FROM r WHERE n <= 2 ORDER BY x",
+        f"{with_r} SELECT x, (SELECT count(*) FROM query_table('r')) FROM r WHERE n <= 2 ORDER BY x",
     ):
         assert both.read(statement) == [6]
+    assert both.read(f"{with_r} SELECT x, getvariable('one') FROM r WHERE n <= 2 ORDER BY x") == [1]
 
 
 @pytest.mark.sampled(16)
