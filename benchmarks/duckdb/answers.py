@@ -1,4 +1,4 @@
-"""What metadata answers in DuckDB: files and time of aggregates and first rows, and what detection adds to others.
+"""What metadata answers in DuckDB, Spark and Trino: files and time of aggregates and first rows, and what others lose.
 
 Plain DuckDB reads the same list of files. Both run in turn in one process, and their rows must be equal. A new
 statement has a comment of its own, so that it is planned anew; a repeated one is the same text each time. "To none" is
@@ -23,6 +23,7 @@ from rich.table import Table as Grid
 
 import pruner
 import pruner_duckdb
+from benchmarks.engines.trino_answers import answers_in_trino
 from benchmarks.timing import medians
 from pruner_duckdb.rewrite import rewrite
 
@@ -77,6 +78,9 @@ def run(console: Console) -> None:
         console.print(grid)
         console.print(f"aims missed: {', '.join(missed) or 'none'}")
         console.print(_in_spark(root, Path(folder)))
+        scratch = Path(folder) / "trino"
+        scratch.mkdir()
+        console.print(answers_in_trino(root, scratch))
 
 
 def _in_spark(root: Path, scratch: Path) -> Grid:

@@ -524,21 +524,51 @@ class Answering:
     def _first(self, order: Order) -> tuple[Mask, str] | None:
         """The slices that hold the first rows in one order, and why; None where nothing is known of them."""
         about = self._field(order.column)
-        if len(self._at) < 2 or self._is_read_otherwise(about):
-            return None
-        if pa.types.is_floating(about.type) and self._semantics.nan_order is not NanOrder.GREATEST:
+        if len(self._at) < 2 or not self._is_ordered_alike(about):
             return None
         if order.within is not None:
             return self._first_of_each(about, order)
-        bounds = self._bounds_of(about)
-        passed = None if order.with_value is None else self._bounds_of(self._field(order.with_value))
-        if bounds is None or (order.with_value is not None and passed is None):
-            return None
-        threshold = self._threshold(bounds, order, None if passed is None else passed.null_counts)
+        threshold = self._reached(about, order)
         if threshold is None:
             return None
         keep, leaf = self._up_to(threshold, about, order)
         return keep, f"threshold of the first {counted(order.rows, 'row')}: {leaf}"
+
+    def threshold(self, order: Order) -> Any:
+        """A value that so many matching rows surely have or come before: one of Arrow, of the column's type.
+
+        None where nothing is known, or no slice can be left out by it.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        about = self._field(order.column)
+        if len(self._at) < 2 or not self._is_ordered_alike(about) or not self._is_shown(about):
+            return None
+        reached = self._reached(about, order)
+        bounds = self._bounds_of(about)
+        if reached is None or bounds is None or self._up_to(reached, about, order)[0].all():
+            return None
+        low: Any = bounds.low
+        try:
+            return from_storage(pa.array([reached], low.type), about.type)[0]
+        except pa.ArrowInvalid:  # a bound that was cut inside a character
+            return None
+
+    def _is_ordered_alike(self, about: Field) -> bool:
+        """Tell whether the engine orders a column as its bounds are ordered."""
+        has_nan_elsewhere = (
+            pa.types.is_floating(about.type) and self._semantics.nan_order is not NanOrder.GREATEST
+        )
+        return not has_nan_elsewhere and not self._is_read_otherwise(about)
+
+    def _reached(self, about: Field, order: Order) -> StorageValue | None:
+        """As `_threshold`, by the bounds of the column of an order."""
+        bounds = self._bounds_of(about)
+        passed = None if order.with_value is None else self._bounds_of(self._field(order.with_value))
+        if bounds is None or (order.with_value is not None and passed is None):
+            return None
+        return self._threshold(bounds, order, None if passed is None else passed.null_counts)
 
     def _first_of_each(self, about: Field, order: Order) -> tuple[Mask, str] | None:
         """As `_first`, of each value of the columns of `order.within`."""

@@ -92,6 +92,10 @@ class AnswersRows(Protocol):
         """See `Plan.first_values`; None where all slices are needed."""
         ...
 
+    def threshold(self, order: Order) -> Any:
+        """See `threshold_of`."""
+        ...
+
 
 class Plan:
     """Which slices a scan has to read, and why the others can hold no matching row."""
@@ -474,6 +478,15 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"<Plan {self.kept} of {counted(self.total, self.snapshot.noun)}: {self.predicate[:80]}>"
+
+
+def threshold_of(plan: Plan, order: Order) -> Any:
+    """A value that the first rows of an order surely have or come before, as Arrow; None where none is known.
+
+    Raises:
+        SchemaError: there is no such column.
+    """
+    return plan._answering.threshold(order)  # pyright: ignore[reportPrivateUsage]
 
 
 def _gaps_before(facts: PlanFacts, number: int, asked: int) -> NDArray[np.bool_] | None:

@@ -11,7 +11,7 @@ import zlib
 from collections import deque
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from pruner.bounded_cache import BoundedCache
 from pruner.errors import PredicateError, PrunerError, SchemaError
+from pruner.service.answering import answers_of
 from pruner.service.guard import Guard, RefusedError, body_of, refusal
 from pruner.service.journal import (
     Entry,
@@ -35,7 +36,7 @@ from pruner.service.journal import (
     Reports,
     outcome_of,
 )
-from pruner.service.messages import PlanAnswer, decode_request, encode
+from pruner.service.messages import PlanAnswer, decode_question, decode_request, encode
 from pruner.service.metrics import CONTENT_TYPE, Metrics
 from pruner.service.openapi import description
 from pruner.service.page import PAGE_HEADERS, overview_of, page
@@ -149,6 +150,8 @@ def answer_of(request: PlanRequest, planned: Planned, plan_id: str, cache: KeyCa
 
 _log = logging.getLogger("pruner")
 
+Decoded = TypeVar("Decoded")
+
 _PACKED = msgspec.msgpack.Encoder()
 
 
@@ -174,6 +177,7 @@ def create_app(
     routes = [
         service.route("/v1/plan", service.plan, "POST"),
         service.route("/v1/plans", service.plans, "POST"),
+        service.route("/v1/answers", service.answers, "POST"),
         service.route("/v1/plans/{id}", service.report, "GET"),
         service.route("/v1/snapshots/{id}/keys", service.keys, "GET"),
         service.route("/v1/tables", service.tables, "GET"),
@@ -298,6 +302,13 @@ class _Service:
         together = Together(self._served.planning, _decoded, plan, _reason, self._limits.plan_seconds)
         return StreamingResponse(together.lines(bodies), media_type=LINES)
 
+    async def answers(self, request: Request) -> Response:
+        """What metadata says about the rows of a scan."""
+        asked = _read(await body_of(request, self._limits), decode_question)
+        planning = self._served.planning
+        answer = await self.work.run(lambda: answers_of(planning, asked))
+        return Response(encode(answer), media_type="application/json")
+
     @contextmanager
     def _span(self, request: Request) -> Generator[Callable[[Entry], None]]:
         """A span about one plan, where spans go anywhere; gives what tells it what came of the plan."""
@@ -400,8 +411,12 @@ class _Service:
 
 
 def _decoded(body: bytes) -> PlanRequest:
+    return _read(body, decode_request)
+
+
+def _read(body: bytes, decode: Callable[[bytes], Decoded]) -> Decoded:
     try:
-        return decode_request(body)
+        return decode(body)
     except RecursionError:
         raise RefusedError(400, "the request is nested too deep") from None
     except msgspec.MsgspecError as error:

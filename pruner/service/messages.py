@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -85,6 +85,59 @@ class PlanAnswer(msgspec.Struct):
     staleness_ms: float
 
 
+class Aggregate(msgspec.Struct, forbid_unknown_fields=True):
+    """An aggregate over all rows of a scan: of a column, or a count of all rows."""
+
+    function: Literal["count", "min", "max"]
+    column: Annotated[list[str], msgspec.Meta(min_length=1, max_length=64)] | None = None
+
+
+class FirstRowsAsked(msgspec.Struct, forbid_unknown_fields=True):
+    """So many first rows in the order of a column; `nulls_first` says whether NULL comes before all values."""
+
+    column: Annotated[list[str], msgspec.Meta(min_length=1, max_length=64)]
+    rows: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+    descending: bool = False
+    nulls_first: bool = False
+
+
+class AnswersRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A scan, and what is asked about its rows: aggregates, or a limit of its first rows.
+
+    `table`, `session`, `predicate` and `as_of` are as in a request for a plan.
+    """
+
+    table: str
+    session: Session
+    predicate: Predicate
+    as_of: str | None = None
+    aggregates: Annotated[list[Aggregate], msgspec.Meta(max_length=256)] = msgspec.field(
+        default_factory=list[Aggregate]
+    )
+    first: FirstRowsAsked | None = None
+
+
+class TypedValue(msgspec.Struct):
+    """A value; its type as Arrow writes it, the value as in the expression form, dates as days."""
+
+    type: str
+    value: bool | int | str | None
+
+
+class AnswersAnswer(msgspec.Struct):
+    """What metadata proves about the rows of a scan.
+
+    `values` has a value for each aggregate, in their order; null where some file would have to be read for one. At
+    least as many rows as were asked for have `threshold`, or come before it in the order, NULL aside; null where no
+    such value is known, or no file can be left out by it.
+    """
+
+    table: str
+    told: str
+    values: list[TypedValue] | None = None
+    threshold: TypedValue | None = None
+
+
 class ScanAnswer(msgspec.Struct, omit_defaults=True):
     """What came of one of the scans that were asked for together, by its place among them from 0 on.
 
@@ -113,6 +166,7 @@ class Failure(msgspec.Struct):
 # Made when this module is imported, by one thread: two that make the first of a type at once can crash the process.
 _PLAN = msgspec.json.Decoder(PlanRequest)
 _PLANS = msgspec.json.Decoder(PlansRequest)
+_ANSWERS = msgspec.json.Decoder(AnswersRequest)
 
 
 def decode_request(body: bytes) -> PlanRequest:
@@ -133,6 +187,16 @@ def decode_requests(body: bytes) -> PlansRequest:
         RecursionError: it is nested too deep.
     """
     return _PLANS.decode(body)
+
+
+def decode_question(body: bytes) -> AnswersRequest:
+    """Return the request for answers in a body.
+
+    Raises:
+        msgspec.ValidationError, msgspec.DecodeError: it is none.
+        RecursionError: it is nested too deep.
+    """
+    return _ANSWERS.decode(body)
 
 
 def encode(answer: Any) -> bytes:

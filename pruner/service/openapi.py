@@ -6,7 +6,16 @@ from typing import Any
 
 import msgspec
 
-from pruner.service.messages import Failure, PlanAnswer, PlanRequest, PlansRequest, ScanAnswer, TableAnswer
+from pruner.service.messages import (
+    AnswersAnswer,
+    AnswersRequest,
+    Failure,
+    PlanAnswer,
+    PlanRequest,
+    PlansRequest,
+    ScanAnswer,
+    TableAnswer,
+)
 from pruner.service.rest_catalog.asked import AskedScan
 from pruner.service.together import CONTENT_TYPE as LINES
 from pruner.version import __version__
@@ -26,7 +35,8 @@ _REFUSALS = {
 
 def description() -> dict[str, Any]:
     """Return the OpenAPI document as plain values."""
-    types = (PlanRequest, PlansRequest, PlanAnswer, ScanAnswer, TableAnswer, AskedScan, Failure)
+    asked = (PlanRequest, PlansRequest, AnswersRequest)
+    types = (*asked, PlanAnswer, ScanAnswer, AnswersAnswer, TableAnswer, AskedScan, Failure)
     _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     return {
         "openapi": "3.1.0",
@@ -39,6 +49,7 @@ def description() -> dict[str, Any]:
         "paths": {
             "/v1/plan": {"post": _plan()},
             "/v1/plans": {"post": _plans()},
+            "/v1/answers": {"post": _answers()},
             "/v1/plans/{id}": {
                 "get": _get(
                     "The report of a plan.", {"type": "object"}, ("404", "408", "410", "503"), _id("plan id")
@@ -70,6 +81,13 @@ def _plans() -> dict[str, Any]:
     operation = _get(summary, {}, ("400", "408", "413"))
     operation["responses"]["200"]["content"] = {LINES: {"schema": _reference("ScanAnswer")}}
     content = {"application/json": {"schema": _reference("PlansRequest")}}
+    return {**operation, "requestBody": {"required": True, "content": content}}
+
+
+def _answers() -> dict[str, Any]:
+    summary = "What metadata says about the rows of a scan: aggregates, or a threshold of its first rows."
+    operation = _get(summary, _reference("AnswersAnswer"), ("400", "404", "408", "413", "422", "503"))
+    content = {"application/json": {"schema": _reference("AnswersRequest")}}
     return {**operation, "requestBody": {"required": True, "content": content}}
 
 

@@ -88,7 +88,10 @@ class Ice:
     def know(self, name: str, metadata: str, alias: str | None = None) -> None:
         """Point the gate at a service that knows a table by a metadata file."""
         aliases = f'aliases = ["pruned_iceberg.{SCHEMA}.{alias}"]\n' if alias else ""
-        text = f'[tables.{name}]\nuri = "{metadata.removeprefix("file://")}"\n{aliases}'
+        self.serve(f'[tables.{name}]\nuri = "{metadata.removeprefix("file://")}"\n{aliases}')
+
+    def serve(self, text: str) -> None:
+        """Point the gate at a service of a configuration."""
         self.services.close()
         self.config.write_text(text, encoding="utf-8")
         self.trino.gate.target = self.services.enter_context(running_service(self.config))

@@ -1,6 +1,6 @@
 """Random counts, extremes, first rows and joins through the Trino plugin have the rows of a full scan.
 
-The plugin prunes by conditions and dynamic filters (docs/adr/0044-trino-plugin-answers-nothing.md), so
+The plugin prunes these tables by conditions and dynamic filters (docs/adr/0044-trino-plugin-answers-nothing.md), so
 it answers nothing by itself: what has to hold is that no statement misses a row. The oracle reads all rows once through
 the plain catalog, with the conditions as columns. PRUNER_ANSWER_QUERIES=3000 runs more; a failure names its seed.
 """

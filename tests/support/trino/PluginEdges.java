@@ -2,6 +2,9 @@ package lakepruner.trino;
 
 import io.trino.spi.connector.ConnectorSession;
 import io.trino.spi.connector.Constraint;
+import io.trino.spi.connector.SortOrder;
+import io.trino.spi.predicate.Domain;
+import io.trino.spi.type.BigintType;
 import io.trino.spi.type.TimeZoneKey;
 import java.lang.reflect.Proxy;
 import java.util.BitSet;
@@ -9,6 +12,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import lakepruner.trino.answers.Threshold;
 import lakepruner.trino.client.PlannerClient;
 import lakepruner.trino.client.Settings;
 import lakepruner.trino.files.Dropped;
@@ -53,8 +59,20 @@ public final class PluginEdges {
         List<OddSplit> splits = List.of(new OddSplit("/lake/a.parquet"));
         System.out.println(scan.filtered(splits, dropped).join().equals(splits) ? "all splits read" : "splits lost");
         gathered(pruning);
+        thresholds();
         pruning.counters().getUnpruned().forEach((reason, count) -> System.out.println(reason + ": " + count));
         System.exit(0);
+    }
+
+    private static void thresholds() {
+        for (SortOrder order : SortOrder.values()) {
+            Domain domain = Threshold.domain(BigintType.BIGINT, "7", order);
+            String kept = Stream.of(6L, 7L, 8L, null)
+                    .filter(domain::includesNullableValue)
+                    .map(String::valueOf)
+                    .collect(Collectors.joining(" "));
+            System.out.println(order + " to 7 keeps " + kept);
+        }
     }
 
     private static Scan scan(Pruning pruning, String query) {
@@ -67,7 +85,7 @@ public final class PluginEdges {
                     default -> null;
                 });
         ScannedTable table = new ScannedTable(
-                "web", "flights", Optional.empty(), List.of(), Optional.empty(), Optional.empty());
+                "web", "flights", Optional.empty(), List.of(), Optional.empty(), false, false, Optional.empty());
         return new Scan(pruning, session, table, Constraint.alwaysTrue(), Set.of());
     }
 

@@ -248,7 +248,7 @@ def test_the_description_names_every_route(client: Client) -> None:
     """And its references lead somewhere."""
     document = client.get("/v1/openapi.json").json
     assert set(document["paths"]) == {
-        "/v1/plan", "/v1/plans", "/v1/plans/{id}", "/v1/snapshots/{id}/keys", "/v1/tables", "/v1/asked",
+        "/v1/plan", "/v1/plans", "/v1/answers", "/v1/plans/{id}", "/v1/snapshots/{id}/keys", "/v1/tables", "/v1/asked",
         "/v1/openapi.json", "/metrics", "/healthz", "/readyz", "/",
     }  # fmt: skip
     assert "401" not in document["paths"]["/healthz"]["get"]["responses"]

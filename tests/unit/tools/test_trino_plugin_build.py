@@ -86,6 +86,10 @@ def test_what_no_server_can_be_made_to_do(tmp_path: Path) -> None:
         timeout=PATIENCE,
     )
     assert sorted(run.stdout.decode().splitlines()) == [
+        "ASC NULLS FIRST to 7 keeps 6 7 null",
+        "ASC NULLS LAST to 7 keeps 6 7",
+        "DESC NULLS FIRST to 7 keeps 7 8 null",
+        "DESC NULLS LAST to 7 keeps 7 8",
         "a split is of a form that is not known: 1",
         "all splits read",
         "forgotten true",

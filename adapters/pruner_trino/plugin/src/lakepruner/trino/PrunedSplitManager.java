@@ -7,8 +7,11 @@ import io.trino.spi.connector.ConnectorSplitSource;
 import io.trino.spi.connector.ConnectorTableHandle;
 import io.trino.spi.connector.ConnectorTransactionHandle;
 import io.trino.spi.connector.Constraint;
+import io.trino.spi.connector.FixedSplitSource;
 import java.lang.reflect.Method;
 import java.util.Optional;
+import lakepruner.trino.answers.Answer;
+import lakepruner.trino.answers.AnswerSplit;
 import lakepruner.trino.reflection.Forwarding;
 import lakepruner.trino.scans.Pruning;
 import lakepruner.trino.scans.Scan;
@@ -34,6 +37,9 @@ final class PrunedSplitManager extends Forwarding<ConnectorSplitManager> {
      */
     @Override
     protected Object call(Method method, Object[] arguments) throws Throwable {
+        if (method.getName().equals("getSplits") && arguments.length == 5 && arguments[2] instanceof Answer answer) {
+            return new FixedSplitSource(new AnswerSplit(answer.told()));
+        }
         Object result = forward(method, arguments);
         if (!method.getName().equals("getSplits")
                 || arguments.length != 5

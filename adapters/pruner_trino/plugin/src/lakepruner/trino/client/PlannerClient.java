@@ -2,6 +2,7 @@ package lakepruner.trino.client;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -18,6 +19,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -47,6 +49,10 @@ public final class PlannerClient implements AutoCloseable {
 
     private static final int UNKNOWN = 404;
     private static final int NO_METHOD = 405;
+
+    private static final String PLAN = "/v1/plan";
+    private static final String ANSWERS = "/v1/answers";
+    private static final ObjectNode NOTHING = JsonNodeFactory.instance.objectNode();
 
     /** So long a service that takes one scan at a time is asked so. */
     private static final long APART_NANOS = TimeUnit.MINUTES.toNanos(5);
@@ -99,6 +105,37 @@ public final class PlannerClient implements AutoCloseable {
         return answers;
     }
 
+    /**
+     * What the service says of a scan beside its plan; waits for it. Empty where it does not know the table, or has no answers.
+     *
+     * @param wanted what is asked about the scan's rows
+     */
+    public Optional<JsonNode> told(Question question, ObjectNode wanted) {
+        if (!pause.allows()) {
+            throw new PlannerError("the service took too long lately", "it is not asked for a while");
+        }
+        CompletableFuture<Named> answer = CompletableFuture.completedFuture(likeliest(question))
+                .thenCompose(at -> answer(ANSWERS, question, wanted, at, exchange.deadline()))
+                .orTimeout(settings.timeout().toMillis(), TimeUnit.MILLISECONDS);
+        try {
+            Named told = answer.get();
+            heeded(null);
+            known.putIfAbsent(question.table(), new Known(told.name(), ""));
+            return Optional.of(told.answer());
+        } catch (ExecutionException error) {
+            Throwable cause = Exchange.cause(error.getCause());
+            heeded(cause);
+            if (cause instanceof PlannerError refused && refused.isUnknown()) {
+                return Optional.empty();
+            }
+            throw new PlannerError(PlannerError.reason(cause), String.valueOf(cause.getMessage()));
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+            answer.cancel(true);
+            throw new PlannerError("the query was cancelled", "nothing is asked for it");
+        }
+    }
+
     /** Where a scan goes on once its plan is there. */
     public Executor threads() {
         return exchange.threads();
@@ -122,7 +159,7 @@ public final class PlannerClient implements AutoCloseable {
 
     /** What goes wrong before the request is sent belongs into the future as well: it must not fail the query. */
     private CompletableFuture<Named> alone(Question question, long deadline) {
-        return CompletableFuture.completedFuture(likeliest(question)).thenCompose(at -> answer(question, at, deadline));
+        return CompletableFuture.completedFuture(likeliest(question)).thenCompose(at -> answer(PLAN, question, NOTHING, at, deadline));
     }
 
     /** The place of the name by which the service knew the table last. */
@@ -132,11 +169,15 @@ public final class PlannerClient implements AutoCloseable {
     }
 
     /** Asks by one name after the other as long as the service knows no such table. */
-    private CompletableFuture<Named> answer(Question question, int at, long deadline) {
-        HttpRequest.Builder request = posted("/v1/plan", bytes(asked(question, at)));
+    private CompletableFuture<Named> answer(String path, Question question, ObjectNode wanted, int at, long deadline) {
+        ObjectNode body = asked(question, at).setAll(wanted);
+        if (path.equals(ANSWERS)) {
+            body.remove("known_snapshot");
+        }
+        HttpRequest.Builder request = posted(path, bytes(body));
         return exchange.send(request, BoundedBody.upTo(ANSWER_BYTES), deadline).thenCompose(response -> {
             if (response.statusCode() == UNKNOWN) {
-                return byNextName(question, at, deadline, refused(response));
+                return byNextName(path, question, wanted, at, deadline, refused(response));
             }
             if (response.statusCode() != 200) {
                 throw refused(response);
@@ -145,12 +186,15 @@ public final class PlannerClient implements AutoCloseable {
         });
     }
 
-    private CompletableFuture<Named> byNextName(Question question, int at, long deadline, PlannerError refusal) {
+    private CompletableFuture<Named> byNextName(
+            String path, Question question, ObjectNode wanted, int at, long deadline, PlannerError refusal) {
         if (at + 1 < question.names().size()) {
-            return answer(question, at + 1, deadline);
+            return answer(path, question, wanted, at + 1, deadline);
         }
-        // Its configuration may have changed; the next scan asks by all names again.
-        known.remove(question.table());
+        if (path.equals(PLAN)) {
+            // Its configuration may have changed; the next scan asks by all names again.
+            known.remove(question.table());
+        }
         throw refusal;
     }
 
@@ -205,7 +249,7 @@ public final class PlannerClient implements AutoCloseable {
             scan.promise().complete(new Named(name, line.path("plan")));
         } else if (status == UNKNOWN) {
             scan.follow(CompletableFuture.completedFuture(refused(status, line))
-                    .thenCompose(refusal -> byNextName(scan.question(), scan.at(), deadline, refusal)));
+                    .thenCompose(refusal -> byNextName(PLAN, scan.question(), NOTHING, scan.at(), deadline, refusal)));
         } else {
             scan.promise().completeExceptionally(refused(status, line));
         }
@@ -358,7 +402,7 @@ public final class PlannerClient implements AutoCloseable {
     private static PlannerError refused(int status, JsonNode answer) {
         String detail = answer.path("error").asText("");
         String sentence = detail.substring(0, Math.min(detail.length(), 300)).replaceAll("\\p{Cntrl}", " ");
-        return new PlannerError("the service answers " + status, sentence);
+        return PlannerError.refused(status, sentence);
     }
 
     @Override

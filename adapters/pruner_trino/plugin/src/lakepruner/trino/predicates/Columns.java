@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import lakepruner.trino.reflection.Reflection;
 
@@ -43,9 +44,20 @@ final class Columns {
         List<String> names = Reflection.has(handle, "getBaseColumnIdentity") ? namesById(handle) : names(handle);
         ArrayNode path = column.putArray("path");
         names.forEach(path::add);
-        column.put("type", ((Type) Reflection.get(handle, "getType")).getDisplayName());
+        column.put("type", type(handle).getDisplayName());
         column.put("kind", displaced.contains(names.getFirst()) ? "displaced" : kind(handle));
         return id;
+    }
+
+    static Type type(ColumnHandle handle) {
+        return (Type) Reflection.get(handle, "getType");
+    }
+
+    static Optional<String> ownName(ColumnHandle handle) {
+        boolean isOwn = Reflection.has(handle, "getBaseColumnIdentity")
+                && kind(handle).equals("identified")
+                && ((List<?>) Reflection.get(handle, "getPath")).isEmpty();
+        return isOwn ? Optional.of(namesById(handle).getFirst()) : Optional.empty();
     }
 
     private static List<String> names(ColumnHandle handle) {

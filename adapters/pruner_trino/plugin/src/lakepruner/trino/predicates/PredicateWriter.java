@@ -7,6 +7,7 @@ import io.trino.spi.connector.ColumnHandle;
 import io.trino.spi.expression.ConnectorExpression;
 import io.trino.spi.expression.Constant;
 import io.trino.spi.predicate.TupleDomain;
+import io.trino.spi.type.Type;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -30,10 +31,30 @@ public final class PredicateWriter {
         if (domains.isEmpty() && !says) {
             return Optional.empty();
         }
-        ArrayNode list = content.putArray("domains");
-        domains.forEach(domain -> write(list.addObject(), domain));
+        write(domains);
         content.set("expression", says ? new ExpressionWriter(columns).node(expression) : null);
         return Optional.of(content);
+    }
+
+    /** A predicate of domains alone, also one that holds for every row. */
+    public static ObjectNode content(String connector, List<TupleDomain<ColumnHandle>> domains) {
+        PredicateWriter writer = new PredicateWriter(connector, Map.of(), Set.of());
+        writer.write(domains);
+        return writer.content.putNull("expression");
+    }
+
+    /** The name of an Iceberg table's own column; empty for a field inside one, or what is none of the table's. */
+    public static Optional<String> column(ColumnHandle handle) {
+        return Columns.ownName(handle);
+    }
+
+    public static Type type(ColumnHandle handle) {
+        return Columns.type(handle);
+    }
+
+    private void write(List<TupleDomain<ColumnHandle>> domains) {
+        ArrayNode list = content.putArray("domains");
+        domains.forEach(domain -> write(list.addObject(), domain));
     }
 
     private void write(ObjectNode node, TupleDomain<ColumnHandle> domain) {

@@ -18,6 +18,7 @@ public final class Counters implements PruningMXBean {
     private final LongAdder splitsDropped = new LongAdder();
     private final LongAdder plans = new LongAdder();
     private final LongAdder planningMillis = new LongAdder();
+    private final LongAdder answers = new LongAdder();
     private final Map<String, LongAdder> unpruned = new ConcurrentHashMap<>();
 
     private Counters() {}
@@ -40,6 +41,10 @@ public final class Counters implements PruningMXBean {
     void planned(long millis) {
         plans.increment();
         planningMillis.add(millis);
+    }
+
+    void answered() {
+        answers.increment();
     }
 
     void unpruned(String reason) {
@@ -75,6 +80,11 @@ public final class Counters implements PruningMXBean {
     @Override
     public long getPlanningMillis() {
         return planningMillis.sum();
+    }
+
+    @Override
+    public long getAnswers() {
+        return answers.sum();
     }
 
     @Override

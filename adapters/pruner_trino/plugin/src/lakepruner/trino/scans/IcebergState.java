@@ -18,7 +18,7 @@ import lakepruner.trino.reflection.Reflection;
  *
  * <p>Only a catalog knows which metadata is the newest, and Trino has just asked it; the service may know an older one.
  */
-record IcebergState(Connector connector, ConnectorTransactionHandle transaction, ConnectorSession session) {
+public record IcebergState(Connector connector, ConnectorTransactionHandle transaction, ConnectorSession session) {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     /** The snapshot that a table handle is of; empty for another connector's, an empty number for a table without one. */

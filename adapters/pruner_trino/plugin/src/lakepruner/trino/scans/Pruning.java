@@ -1,5 +1,7 @@
 package lakepruner.trino.scans;
 
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.trino.spi.connector.Connector;
 import io.trino.spi.connector.ConnectorSession;
 import io.trino.spi.connector.ConnectorTableHandle;
@@ -74,6 +76,27 @@ public record Pruning(
     void finished(String table, long listed, long dropped, String plan) {
         counters.finished(listed, dropped);
         LOG.info("table " + table + ": " + (listed - dropped) + " of " + listed + " splits kept; " + plan);
+    }
+
+    /** Whose rules a question follows. */
+    public ObjectNode session(String zone, boolean isOfSnapshot) {
+        ObjectNode session = JsonNodeFactory.instance.objectNode();
+        session.put("engine", "trino");
+        session.put("version", trinoVersion);
+        session.put("zone", zone);
+        // Neither Hive's connector nor Hudi's reads Hudi's log files; of an Iceberg table all is read that belongs to it.
+        session.put("scan_mode", isOfSnapshot ? "snapshot" : "read_optimized");
+        return session;
+    }
+
+    /** Counts an offer of the optimizer that was taken. */
+    public void answered() {
+        counters.answered();
+    }
+
+    /** Logs why none was, where that is no matter of course. */
+    public void unanswered(String table, Throwable error) {
+        LOG.warning("table " + table + " is not answered from metadata: " + error.getMessage());
     }
 
     public void close() {

@@ -14,6 +14,9 @@ public interface PruningMXBean {
 
     long getPlanningMillis();
 
+    /** Aggregates that metadata answered, and first rows that it narrowed. */
+    long getAnswers();
+
     /** Scans that were read whole, by reason. */
     Map<String, Long> getUnpruned();
 }

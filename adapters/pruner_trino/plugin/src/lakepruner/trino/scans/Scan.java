@@ -1,6 +1,5 @@
 package lakepruner.trino.scans;
 
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.trino.spi.connector.ColumnHandle;
 import io.trino.spi.connector.ConnectorSession;
@@ -37,7 +36,7 @@ public final class Scan {
     private final Object dynamicFilter;
     private final String zone;
     private final String queryId;
-    private final List<String> names = new ArrayList<>();
+    private final List<String> names;
     private final AtomicLong listed = new AtomicLong();
     private final AtomicLong left = new AtomicLong();
     private final AtomicBoolean finished = new AtomicBoolean();
@@ -59,8 +58,7 @@ public final class Scan {
         this.dynamicFilter = dynamicFilter;
         this.zone = session.getTimeZoneKey().getId();
         this.queryId = session.getQueryId();
-        names.add(pruning.settings().catalog() + "." + table.schema() + "." + table.table());
-        table.basePath().ifPresent(names::add);
+        this.names = table.names(pruning.settings().catalog());
     }
 
     public long dynamicFilterWaitMillis() {
@@ -192,13 +190,8 @@ public final class Scan {
     }
 
     private ObjectNode session(ObjectNode content) {
-        ObjectNode session = JsonNodeFactory.instance.objectNode();
-        session.put("engine", "trino");
-        session.put("version", pruning.trinoVersion());
-        session.put("zone", zone);
+        ObjectNode session = pruning.session(zone, table.asOf().isPresent());
         TimestampUnit.coarsest(content.get("columns")).ifPresent(unit -> session.put("timestamp_unit", unit));
-        // Neither Hive's connector nor Hudi's reads Hudi's log files; of an Iceberg table all is read that belongs to it.
-        session.put("scan_mode", table.asOf().isPresent() ? "snapshot" : "read_optimized");
         return session;
     }
 

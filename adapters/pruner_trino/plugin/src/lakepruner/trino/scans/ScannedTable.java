@@ -15,6 +15,8 @@ import lakepruner.trino.reflection.Reflection;
  * @param places names by which the service may know the table, without the catalog: its own name, its base path
  * @param domains predicates that the connector took from the optimizer, all of them needed
  * @param asOf the snapshot that is scanned and the schema that it is scanned by (docs/http.md), where the connector says it
+ * @param isEnforced whether the connector applies all of them to rows itself
+ * @param isRowsOfSnapshot whether it is the rows of a snapshot that are scanned, all that meet the predicates
  * @param bypass why the scan must not be filtered: it reads for a statement that changes or measures the table
  */
 public record ScannedTable(
@@ -23,6 +25,8 @@ public record ScannedTable(
         Optional<String> basePath,
         List<TupleDomain<ColumnHandle>> domains,
         Optional<String> asOf,
+        boolean isEnforced,
+        boolean isRowsOfSnapshot,
         Optional<String> bypass) {
     /** Getters of Hive's, Hudi's and Iceberg's handles; one that a handle does not have says nothing. */
     private static final List<String> DOMAINS = List.of(
@@ -33,12 +37,13 @@ public record ScannedTable(
             "getEnforcedPredicate",
             "getUnenforcedPredicate");
 
-    static ScannedTable of(Object handle, IcebergState state) {
+    public static ScannedTable of(Object handle, IcebergState state) {
         List<TupleDomain<ColumnHandle>> domains = new ArrayList<>();
         for (String getter : DOMAINS) {
             Reflection.find(handle, getter).map(ScannedTable::domain).filter(found -> !domains.contains(found)).ifPresent(domains::add);
         }
         Optional<String> bypass = bypass(handle);
+        Optional<String> asOf = bypass.isEmpty() ? state.of(handle) : Optional.empty();
         return new ScannedTable(
                 (String) Reflection.get(handle, "getSchemaName"),
                 (String) Reflection.get(handle, "getTableName"),
@@ -46,8 +51,25 @@ public record ScannedTable(
                         .or(() -> Reflection.find(handle, "getTableLocation"))
                         .map(String.class::cast),
                 domains,
-                bypass.isEmpty() ? state.of(handle) : Optional.empty(),
+                asOf,
+                Reflection.find(handle, "getUnenforcedPredicate").map(ScannedTable::domain).filter(TupleDomain::isAll).isPresent(),
+                asOf.isPresent() && isWhole(handle),
                 bypass);
+    }
+
+    /** Whether the handle of an Iceberg table is of its rows, and not of so many alone. */
+    private static boolean isWhole(Object handle) {
+        return Reflection.find(handle, "getTableType").map(Object::toString).equals(Optional.of("DATA"))
+                && Reflection.find(handle, "getLimit").equals(Optional.of(OptionalLong.empty()))
+                && Reflection.find(handle, "getMaxScannedFileSize").isEmpty();
+    }
+
+    /** By which the service may know the table, the likeliest first. */
+    public List<String> names(String catalog) {
+        List<String> names = new ArrayList<>();
+        names.add(catalog + "." + schema + "." + table);
+        basePath.ifPresent(names::add);
+        return names;
     }
 
     private static Optional<String> bypass(Object handle) {
