@@ -31,6 +31,13 @@ _MOST_WATCHED: Final = 1024
 """So many folders are listed by their paths for whoever watches them."""
 
 
+class _Seen(NamedTuple):
+    """A stamp that a folder had at some moment (monotonic, nanoseconds) or before."""
+
+    stamp: _Stamp
+    at: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Folder:
     """What a folder held when it had this stamp, which was first seen at `since` (monotonic, nanoseconds).
@@ -175,10 +182,11 @@ class FolderLister(LocalLister):
         come: list[Fact] = []
         try:
             stamps = asked.stamps_now(self.root)
+            seen_at = time.monotonic_ns()
             for at in asked.stirred(stamps, self._unfinished):
                 prefix = asked.prefixes[at]
                 before = self._known[prefix]
-                listed[at] = now = self._look(prefix, before)
+                listed[at] = now = self._look(prefix, before, _Seen(stamps[at], seen_at))
                 if now.folders != before.folders:
                     return False
                 earlier, later = _without_ends(before.files, now.files)
@@ -223,14 +231,17 @@ class FolderLister(LocalLister):
             return None
         return [Watched("stat", f"{self.root}/{prefix}") for prefix in self._known]
 
-    def _look(self, prefix: str, before: _Folder | None) -> _Folder:
+    def _look(self, prefix: str, before: _Folder | None, seen: _Seen | None = None) -> _Folder:
         path = f"{self.root}/{prefix}"
         try:
             stamp = _stamp(path)
         except OSError as error:
             raise incomplete(self.root, path, error) from None
         if before is None or before.stamp != stamp:
-            before = _Folder(stamp, time.monotonic_ns(), [], [])
+            # Where many folders changed, those that were listed first take longer than the clock's granularity, and all
+            # others need not be listed once more.
+            since = seen.at if seen is not None and seen.stamp == stamp else time.monotonic_ns()
+            before = _Folder(stamp, since, [], [])
         elif before.settled and prefix not in self._unfinished:
             return before
         return self._read_again(prefix, before)
