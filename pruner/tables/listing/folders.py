@@ -38,6 +38,12 @@ class _Seen(NamedTuple):
     at: int
 
 
+_WAITED_FOR: Final = 4096
+"""Files in changed folders from which on listing them once more takes longer than to wait for the clock."""
+
+_MARGIN_NS: Final = 1_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class _Folder:
     """What a folder held when it had this stamp, which was first seen at `since` (monotonic, nanoseconds).
@@ -163,16 +169,29 @@ class FolderLister(LocalLister):
         self._folders = _Folders({})
         self._facts = FolderFacts(())
         self._unfinished: frozenset[str] = frozenset()
+        self._patient = False
         self.changes: ListingChanges | None = None
         """What differs between the last two listings that differ; None where that was not followed."""
 
     def facts(self) -> FolderFacts:
         """List all files: see `Lister.facts`. It is the same object for as long as nothing changes."""
-        if not self._follow():
+        patient, self._patient = self._patient, False
+        if not self._follow(patient):
             self._walk()
         return self._facts
 
-    def _follow(self) -> bool:
+    def expect_another_look(self) -> None:
+        """Let the next listing wait milliseconds if that saves the one after it the same folders, as a build wants."""
+        self._patient = True
+
+    def _wait(self, stirred: Iterable[int], stamps: list[_Stamp], seen_at: int) -> None:
+        """Wait until folders that changed can be listed once and for all, if they hold so many files that it pays."""
+        changed = [at for at in stirred if stamps[at] != self._folders.stamps[at]]
+        files = sum(len(self._known[self._folders.prefixes[at]].files) for at in changed)
+        if files >= _WAITED_FOR and max(_granularity(stamps[at]) for at in changed) <= CLOCK_TICK_NS:
+            time.sleep(max(0, seen_at + CLOCK_TICK_NS + _MARGIN_NS - time.monotonic_ns()) / 1e9)
+
+    def _follow(self, patient: bool) -> bool:
         """List only the folders that may have changed; tells whether that was enough."""
         if not self._known:
             return False
@@ -183,7 +202,10 @@ class FolderLister(LocalLister):
         try:
             stamps = asked.stamps_now(self.root)
             seen_at = time.monotonic_ns()
-            for at in asked.stirred(stamps, self._unfinished):
+            stirred = asked.stirred(stamps, self._unfinished)
+            if patient:
+                self._wait(stirred, stamps, seen_at)
+            for at in stirred:
                 prefix = asked.prefixes[at]
                 before = self._known[prefix]
                 listed[at] = now = self._look(prefix, before, _Seen(stamps[at], seen_at))

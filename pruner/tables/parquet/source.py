@@ -262,6 +262,8 @@ class ParquetSource:
         for lister in self._listers:
             if isinstance(lister, FeedLister):
                 lister.confirm()
+            elif isinstance(lister, FolderLister):
+                lister.expect_another_look()
 
     def doubts(self) -> tuple[str, ...]:
         """Say why the last look did not go by the feed: see `TableSource`."""

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import pruner
 from pruner.errors import TableError
+from pruner.tables.listing import folders
 from pruner.tables.listing.files import CLOCK_TICK_NS, Fact, LocalLister
 from pruner.tables.listing.folders import FolderLister, _Folders
 from tests.support.foreign_tables import FOREIGN_TABLES
@@ -83,6 +84,36 @@ def test_a_folder_whose_listing_began_a_tick_after_the_look_is_not_listed_once_m
     with patch.object(LocalLister, "_read_folder", _slowly(lambda: None)):
         lister.facts()
     assert len(folders_read(lister)) == 1
+
+
+def test_a_look_before_a_build_waits_where_many_files_would_be_listed_twice(tmp_path: Path) -> None:
+    lister = settled(write_tree(tmp_path, "k=1/b.parquet", "k=2/c.parquet"))
+    for waits in (False, True):
+        for folder in ("k=1", "k=2"):
+            write_file(tmp_path / folder / f"{waits}.parquet")
+        with patch.object(folders, "_WAITED_FOR", 4):
+            lister.expect_another_look()
+            lister.facts()
+        # The first time there were only two files in the folders that changed.
+        assert folders_read(lister) == ([] if waits else ["k=1/", "k=2/"])
+        assert paths(lister) == paths(LocalLister(str(tmp_path)))
+        time.sleep(TICK)
+        lister.facts()
+
+
+def test_r4_a_folder_that_changes_while_a_look_waits_is_listed_once_more(tmp_path: Path) -> None:
+    lister = settled(write_tree(tmp_path, "k=1/b.parquet", "k=2/c.parquet"))
+    write_file(tmp_path / "k=1" / "d.parquet")
+    plain = time.sleep
+
+    def late(seconds: float) -> None:
+        plain(seconds)
+        write_file(tmp_path / "k=1" / "e.parquet")
+
+    lister.expect_another_look()
+    with patch.object(folders, "_WAITED_FOR", 1), patch.object(folders.time, "sleep", late):
+        lister.facts()
+    assert folders_read(lister) == ["k=1/"]
 
 
 def test_r4_a_folder_that_changes_while_another_is_listed_is_listed_once_more(tmp_path: Path) -> None:
