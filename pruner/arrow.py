@@ -74,9 +74,8 @@ def _alike(wanted: Any, among: Any) -> NDArray[np.intp] | None:
     type_, width = among.type, _DIGEST_BYTES
     if type_ != pa.binary(width) or wanted.type != type_ or wanted.null_count or among.null_count:
         return None
-    if not isinstance(among, pa.Array) or not isinstance(wanted, pa.Array) or not len(among):
-        return None
-    if not 0 < len(wanted) <= _FEW_DIGESTS:
+    in_pieces = hasattr(among, "chunks") or hasattr(wanted, "chunks")
+    if in_pieces or not len(among) or not 0 < len(wanted) <= _FEW_DIGESTS:
         return None
     begins = np.zeros(1 << 16, np.bool_)
     begins[_first_words(wanted)] = True

@@ -238,3 +238,8 @@ def test_digests_that_begin_alike_are_no_others() -> None:
     held = pa.array([begin + bytes([at]) * 14 for at in range(9)], pa.binary(16))
     assert index_of_few(held.slice(3, 2), held.slice(1)).to_pylist() == [2, 3]
     assert index_of_few(held.slice(0, 1), held.slice(1)).to_pylist() == [None]
+
+
+def test_digests_of_a_column_that_begins_within_its_memory() -> None:
+    held = pa.array([bytes([at]) * 16 for at in range(9)], pa.binary(16))
+    assert index_of_few(held.slice(3, 2), held.slice(1)).to_pylist() == [2, 3]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress, count, islice
 from operator import attrgetter, ne
@@ -74,6 +74,17 @@ class FolderFacts(Sequence[Fact]):
             made._folders[at] = files
         made._count = self._count + sum(len(files) - len(self._folders[at]) for at, files in others.items())
         return made
+
+    def of(self, paths: Collection[str]) -> list[Fact]:
+        """The facts of some files; lists of other folders are not looked into."""
+        prefixes = {path[: path.rfind("/") + 1] for path in paths}
+        return [
+            fact
+            for files in self._folders
+            if files and (first := str(files[0][0]))[: first.rfind("/") + 1] in prefixes
+            for fact in files
+            if fact[0] in paths
+        ]
 
     def __len__(self) -> int:
         return self._count
@@ -188,7 +199,7 @@ class FolderLister(LocalLister):
         """Wait until folders that changed can be listed once and for all, if they hold so many files that it pays."""
         changed = [at for at in stirred if stamps[at] != self._folders.stamps[at]]
         files = sum(len(self._known[self._folders.prefixes[at]].files) for at in changed)
-        if files >= _WAITED_FOR and max(_granularity(stamps[at]) for at in changed) <= CLOCK_TICK_NS:
+        if files >= _WAITED_FOR and all(_granularity(stamps[at]) <= CLOCK_TICK_NS for at in changed):
             time.sleep(max(0, seen_at + CLOCK_TICK_NS + _MARGIN_NS - time.monotonic_ns()) / 1e9)
 
     def _follow(self, patient: bool) -> bool:
