@@ -76,10 +76,13 @@ def slice_keys(batch: pa.Table) -> pa.Array[Any]:
     return keys
 
 
-def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
-    """Return the slice batch of some slices of a snapshot: local ordinal i is the slice `ordinals[i]`."""
+def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp], rows: pa.Table | None = None) -> pa.Table:
+    """Return the slice batch of some slices of a snapshot: local ordinal i is the slice `ordinals[i]`.
+
+    `rows` are those of these slices, where they are at hand.
+    """
     at = pa.array(ordinals, type=pa.int64())
-    columns = snapshot.rows(at)
+    columns = snapshot.rows(at) if rows is None else rows
     held_columns: dict[str, Any] = {
         "slice_key": snapshot.keys.take(at),
         "partition_path": snapshot.partitions.paths.take(columns.column("partition").combine_chunks()),

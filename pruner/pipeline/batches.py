@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import compute
+from pruner.arrow import compute, positions
 from pruner.errors import first_line
 from pruner.indexes.optional import ArrangingIndexType, RefusingIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
@@ -107,8 +107,9 @@ class BuildRunner(Protocol):
 
 def work_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
     """Return `BuildJob.work` for some slices of a snapshot."""
-    table = batch_table(snapshot, ordinals).append_column(_ORDINAL, pa.array(ordinals, pa.int64()))
-    to_read = snapshot.to_read(ordinals)
+    rows = snapshot.rows(positions(ordinals))
+    table = batch_table(snapshot, ordinals, rows).append_column(_ORDINAL, pa.array(ordinals, pa.int64()))
+    to_read = snapshot.to_read(ordinals, rows)
     for name in READ_COLUMNS:
         table = table.append_column(_READ_PREFIX + name, to_read.column(name))
     return table

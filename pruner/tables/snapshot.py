@@ -506,9 +506,13 @@ class Snapshot:
         """All slices, lazily."""
         return SliceSequence(self, None)
 
-    def to_read(self, ordinals: NDArray[np.intp]) -> pa.Table:
-        """What is to be read of some slices, in their order: columns as `READ_COLUMNS`."""
-        columns = self.rows(positions(ordinals), [name for name in READ_COLUMNS if name != LOG_INSTANTS])
+    def to_read(self, ordinals: NDArray[np.intp], rows: pa.Table | None = None) -> pa.Table:
+        """What is to be read of some slices, in their order: columns as `READ_COLUMNS`.
+
+        `rows` are those of these slices, where they are at hand.
+        """
+        names = [name for name in READ_COLUMNS if name != LOG_INSTANTS]
+        columns = self.rows(positions(ordinals), names) if rows is None else rows.select(names)
         # The text is the same for all slices: as a dictionary it is there once.
         logs: Any = columns.column("log_files").combine_chunks()
         codes: Any = number_array(np.zeros(len(ordinals), np.int32), pa.int32(), as_numpy(logs.is_null()))

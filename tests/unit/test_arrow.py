@@ -18,6 +18,7 @@ from pruner.arrow import (
     bytes_array,
     empty_table,
     filled,
+    index_of_few,
     number_array,
     rows_at,
     text_array,
@@ -204,3 +205,41 @@ def test_rows_of_a_table_in_pieces(
         if total:
             with pytest.raises(pa.ArrowIndexError):
                 rows_at(table, pa.array([total], pa.int64()))
+
+
+@settings(max_examples=examples(100))
+@given(
+    among=st.lists(st.none() | st.binary(min_size=4, max_size=4), max_size=30),
+    chosen=st.lists(st.integers(0, 29), max_size=8),
+    others=st.lists(st.none() | st.binary(min_size=4, max_size=4), max_size=4),
+    cut=st.integers(0, 3),
+)
+def test_few_digests_are_found_where_arrow_finds_them(
+    among: list[bytes | None],
+    chosen: list[int],
+    others: list[bytes | None],
+    cut: int,
+) -> None:
+    """Digests that begin alike are told apart, and a column that begins within its memory is read from there."""
+    few = [*(among[at] for at in chosen if at < len(among)), *others]
+
+    def digests(values: list[bytes | None]) -> Any:
+        return pa.array([None if value is None else value * 4 for value in values], pa.binary(16))
+
+    wanted, held = digests(few).slice(cut), digests(among).slice(cut)
+    for skip_nulls in (False, True):
+        found = index_of_few(wanted, held, skip_nulls=skip_nulls)
+        expected = module.compute.index_in(wanted, value_set=held, skip_nulls=skip_nulls)
+        assert found.to_pylist() == expected.to_pylist()
+
+
+def test_digests_that_begin_alike_are_no_others() -> None:
+    begin = b"ab"
+    held = pa.array([begin + bytes([at]) * 14 for at in range(9)], pa.binary(16))
+    assert index_of_few(held.slice(3, 2), held.slice(1)).to_pylist() == [2, 3]
+    assert index_of_few(held.slice(0, 1), held.slice(1)).to_pylist() == [None]
+
+
+def test_digests_of_a_column_that_begins_within_its_memory() -> None:
+    held = pa.array([bytes([at]) * 16 for at in range(9)], pa.binary(16))
+    assert index_of_few(held.slice(3, 2), held.slice(1)).to_pylist() == [2, 3]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress, count, islice
 from operator import attrgetter, ne
@@ -29,6 +29,19 @@ _stamp_of: Final = attrgetter("st_dev", "st_ino", "st_mtime_ns", "st_ctime_ns", 
 
 _MOST_WATCHED: Final = 1024
 """So many folders are listed by their paths for whoever watches them."""
+
+
+class _Seen(NamedTuple):
+    """A stamp that a folder had at some moment (monotonic, nanoseconds) or before."""
+
+    stamp: _Stamp
+    at: int
+
+
+_WAITED_FOR: Final = 4096
+"""Files in changed folders from which on listing them once more takes longer than to wait for the clock."""
+
+_MARGIN_NS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +74,17 @@ class FolderFacts(Sequence[Fact]):
             made._folders[at] = files
         made._count = self._count + sum(len(files) - len(self._folders[at]) for at, files in others.items())
         return made
+
+    def of(self, paths: Collection[str]) -> list[Fact]:
+        """The facts of some files; lists of other folders are not looked into."""
+        prefixes = {path[: path.rfind("/") + 1] for path in paths}
+        return [
+            fact
+            for files in self._folders
+            if files and (first := str(files[0][0]))[: first.rfind("/") + 1] in prefixes
+            for fact in files
+            if fact[0] in paths
+        ]
 
     def __len__(self) -> int:
         return self._count
@@ -156,16 +180,29 @@ class FolderLister(LocalLister):
         self._folders = _Folders({})
         self._facts = FolderFacts(())
         self._unfinished: frozenset[str] = frozenset()
+        self._patient = False
         self.changes: ListingChanges | None = None
         """What differs between the last two listings that differ; None where that was not followed."""
 
     def facts(self) -> FolderFacts:
         """List all files: see `Lister.facts`. It is the same object for as long as nothing changes."""
-        if not self._follow():
+        patient, self._patient = self._patient, False
+        if not self._follow(patient):
             self._walk()
         return self._facts
 
-    def _follow(self) -> bool:
+    def expect_another_look(self) -> None:
+        """Let the next listing wait milliseconds if that saves the one after it the same folders, as a build wants."""
+        self._patient = True
+
+    def _wait(self, stirred: Iterable[int], stamps: list[_Stamp], seen_at: int) -> None:
+        """Wait until folders that changed can be listed once and for all, if they hold so many files that it pays."""
+        changed = [at for at in stirred if stamps[at] != self._folders.stamps[at]]
+        files = sum(len(self._known[self._folders.prefixes[at]].files) for at in changed)
+        if files >= _WAITED_FOR and all(_granularity(stamps[at]) <= CLOCK_TICK_NS for at in changed):
+            time.sleep(max(0, seen_at + CLOCK_TICK_NS + _MARGIN_NS - time.monotonic_ns()) / 1e9)
+
+    def _follow(self, patient: bool) -> bool:
         """List only the folders that may have changed; tells whether that was enough."""
         if not self._known:
             return False
@@ -175,10 +212,14 @@ class FolderLister(LocalLister):
         come: list[Fact] = []
         try:
             stamps = asked.stamps_now(self.root)
-            for at in asked.stirred(stamps, self._unfinished):
+            seen_at = time.monotonic_ns()
+            stirred = asked.stirred(stamps, self._unfinished)
+            if patient:
+                self._wait(stirred, stamps, seen_at)
+            for at in stirred:
                 prefix = asked.prefixes[at]
                 before = self._known[prefix]
-                listed[at] = now = self._look(prefix, before)
+                listed[at] = now = self._look(prefix, before, _Seen(stamps[at], seen_at))
                 if now.folders != before.folders:
                     return False
                 earlier, later = _without_ends(before.files, now.files)
@@ -223,14 +264,17 @@ class FolderLister(LocalLister):
             return None
         return [Watched("stat", f"{self.root}/{prefix}") for prefix in self._known]
 
-    def _look(self, prefix: str, before: _Folder | None) -> _Folder:
+    def _look(self, prefix: str, before: _Folder | None, seen: _Seen | None = None) -> _Folder:
         path = f"{self.root}/{prefix}"
         try:
             stamp = _stamp(path)
         except OSError as error:
             raise incomplete(self.root, path, error) from None
         if before is None or before.stamp != stamp:
-            before = _Folder(stamp, time.monotonic_ns(), [], [])
+            # Where many folders changed, those that were listed first take longer than the clock's granularity, and all
+            # others need not be listed once more.
+            since = seen.at if seen is not None and seen.stamp == stamp else time.monotonic_ns()
+            before = _Folder(stamp, since, [], [])
         elif before.settled and prefix not in self._unfinished:
             return before
         return self._read_again(prefix, before)

@@ -12,21 +12,32 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import arrow, as_numpy, compute, empty_table, index_of_few, truth_array
+from pruner.arrow import (
+    arrow,
+    as_numpy,
+    compute,
+    empty_table,
+    filled,
+    index_of_few,
+    number_array,
+    positions,
+)
 from pruner.parquet_type import MAGIC
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from pruner.tables.snapshot import Snapshot
 
 WHOLE_BYTES = 64 * 1024
 """Of a file up to this size the fingerprint is of all bytes, of a larger one this much of its end."""
+
+_MOST_RUNS = 4096
 
 SAMPLES = 4
 SAMPLE_BYTES = 4096
@@ -53,6 +64,13 @@ class ListedFile(NamedTuple):
     fingerprint: Callable[[], bytes | None]
 
 
+class _Joined(NamedTuple):
+    """The row of each file of a snapshot of this id among what is remembered, -1 where nothing is."""
+
+    of: str
+    rows: NDArray[np.int64]
+
+
 class TouchedFiles:
     """What one source remembers of the files that it has seen.
 
@@ -63,11 +81,12 @@ class TouchedFiles:
     def __init__(self) -> None:
         self._prints: pa.Table = empty_table(PRINTS)
         self.believed: Mapping[bytes, str] = {}
-        self._joined: tuple[str, int, pa.Array[Any]] | None = None
+        self._joined: _Joined | None = None
 
     def take_up(self, prints: pa.Table) -> None:
         """Remember the files of another process."""
         self._prints = prints
+        self._joined = None
 
     def recognize(self, files: Iterable[ListedFile]) -> None:
         """Take files, which are not known by their keys and not too young (R4), for those that they were.
@@ -92,20 +111,31 @@ class TouchedFiles:
 
     def lacking(self, snapshot: Snapshot) -> NDArray[np.bool_]:
         """Tell which files of a snapshot have no fingerprint yet, of those that are settled (R4)."""
-        return snapshot.coverable & as_numpy(self._rows_of(snapshot).is_null())
+        return snapshot.coverable & (self._rows_of(snapshot) < 0)
 
-    def _rows_of(self, snapshot: Snapshot) -> pa.Array[Any]:
-        """The row of each file of a snapshot, null where nothing is remembered of it. It is asked for twice."""
-        if self._joined is None or self._joined[:2] != (snapshot.id, id(self._prints)):
+    def _rows_of(self, snapshot: Snapshot) -> NDArray[np.int64]:
+        """The row of each file of a snapshot among what is remembered, -1 where nothing is."""
+        known, descent = self._joined, snapshot.descent
+        if known is not None and known.of == snapshot.id:
+            return known.rows
+        if known is not None and descent is not None and descent.of == known.of:
+            # A file that stays keeps its key and its row. A new one may be one of before that came back.
+            origin = descent.origin
+            rows = known.rows[origin]
+            new = np.flatnonzero(origin < 0)
+            wanted: Any = snapshot.keys.take(positions(new))
+            rows[new] = as_numpy(filled(index_of_few(wanted, self._column("slice_key")), -1))
+        else:
             found = compute.index_in(snapshot.keys, value_set=self._column("slice_key"))
-            self._joined = (snapshot.id, id(self._prints), found)
-        return self._joined[2]
+            rows = as_numpy(filled(found, -1)).astype(np.int64)
+        self._joined = _Joined(snapshot.id, rows)
+        return rows
 
     def remember(self, snapshot: Snapshot, lacking: Iterable[ListedFile]) -> pa.Table:
         """Take the fingerprints of files that lack one; return what is remembered of the files of a snapshot."""
-        rows = self._rows_of(snapshot).filter(truth_array(snapshot.coverable))
-        self._joined = None
-        kept = self._prints.take(rows.drop_null())
+        rows = self._rows_of(snapshot)
+        kept = snapshot.coverable & (rows >= 0)
+        before = _rows_in_runs(self._prints, rows[kept])
         new: dict[str, list[Any]] = {name: [] for name in PRINTS.names}
         for file in lacking:
             print_ = file.fingerprint()
@@ -114,8 +144,26 @@ class TouchedFiles:
                     PRINTS.names, (file.key, file.still, file.version, print_), strict=True
                 ):
                     new[name].append(value)
-        self._prints = arrow.concat_tables([kept, pa.table(new, schema=PRINTS)]).combine_chunks()
+        added = pa.table(new, schema=PRINTS)
+        rows = np.full(len(snapshot), -1, np.int64)
+        rows[kept] = np.arange(before.num_rows)
+        if added.num_rows:
+            places = index_of_few(added.column("slice_key").combine_chunks(), snapshot.keys)
+            found = as_numpy(filled(places, -1)).astype(np.int64)
+            rows[found[found >= 0]] = before.num_rows + np.flatnonzero(found >= 0)
+        # In the order of the files, so that the next time again there are few runs.
+        kept = rows >= 0
+        self._prints = _rows_in_runs(arrow.concat_tables([before, added]), rows[kept]).combine_chunks()
+        rows[kept] = np.arange(self._prints.num_rows)
+        self._joined = _Joined(snapshot.id, rows)
         return self._prints
+
+    def remembered(self, snapshot: Snapshot, chosen: NDArray[np.intp]) -> pa.Table:
+        """What is remembered of some files of a snapshot, in their order, NULL where nothing is: as `PRINTS`."""
+        rows = self._rows_of(snapshot)[chosen]
+        if not (rows < 0).any():
+            return _rows_in_runs(self._prints, rows)
+        return self._prints.take(number_array(rows, pa.int64(), rows < 0))
 
     def _rows(self, column: str, keys: list[bytes]) -> list[int | None]:
         wanted = pa.array(keys, pa.binary(SLICE_KEY_BYTES))
@@ -126,6 +174,18 @@ class TouchedFiles:
 
     def _value(self, column: str, row: int) -> Any:
         return self._prints.column(column)[row].as_py()
+
+
+def _rows_in_runs(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+    """Rows of a table in this order; those that stand one after another are sliced, which copies none."""
+    begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    if not len(rows) or len(begins) > _MOST_RUNS:
+        return table.take(positions(rows))
+    ends = [*begins[1:].tolist(), len(rows)]
+    runs = [
+        table.slice(int(rows[begin]), end - begin) for begin, end in zip(begins.tolist(), ends, strict=True)
+    ]
+    return arrow.concat_tables(runs)
 
 
 def fingerprint(path: str, size: int, stamp: tuple[int, int, int]) -> bytes | None:

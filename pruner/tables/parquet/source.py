@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, compute, empty_table, number_array, positions, truth_array
+from pruner.arrow import arrow, empty_table, number_array, positions
 from pruner.errors import StorageError, TableError
 from pruner.tables.feed.lister import FeedLister
 from pruner.tables.feed.place import Feed
@@ -29,7 +29,7 @@ from pruner.tables.footers.file_schemas import (
     UnreadableFileError,
 )
 from pruner.tables.listing.files import Fact, Lister, LocalLister, StoreLister, open_lister, settle
-from pruner.tables.listing.folders import FolderLister
+from pruner.tables.listing.folders import FolderFacts, FolderLister
 from pruner.tables.listing.foreign import Above
 from pruner.tables.listing.touched import PRINTS, ListedFile, TouchedFiles
 from pruner.tables.parquet.building import FEW, Builder, FileVersion, data_files, patched, slice_key
@@ -85,19 +85,19 @@ def _writer() -> str:
     return f"parquet types pruner {__version__} pyarrow {pa.__version__}"
 
 
-def save(snapshot: Snapshot, prints: pa.Table) -> SavedLook | None:
+def save(snapshot: Snapshot, touched: TouchedFiles) -> SavedLook | None:
     """Return the schemas of a snapshot's files in the form that is stored; None where none is known.
 
     Args:
         snapshot: the last look.
-        prints: the files' fingerprints, as `touched.PRINTS` has them.
+        touched: knows the files' fingerprints.
     """
     schemas = snapshot.file_schemas
     if schemas is None:
         return None
     kept = np.flatnonzero((schemas.ordinals >= 0) & snapshot.coverable)
-    keys = snapshot.keys.take(positions(kept))
-    known = prints.take(compute.index_in(keys, value_set=prints.column("slice_key").combine_chunks()))
+    keys = snapshot.keys if len(kept) == len(snapshot) else snapshot.keys.take(positions(kept))
+    known = touched.remembered(snapshot, kept)
     columns: dict[str, Any] = {
         "slice_key": keys,
         "schema": number_array(schemas.ordinals[kept], pa.int32()),
@@ -237,17 +237,18 @@ class ParquetSource:
                 return None
             lacking = self._touched.lacking(last.snapshot)
             seen = [self._seen(file) for file in self._files_at(last, lacking)] if lacking.any() else []
-            prints = self._touched.remember(last.snapshot, [file for file in seen if file is not None])
-        return save(last.snapshot, prints)
+            self._touched.remember(last.snapshot, [file for file in seen if file is not None])
+            return save(last.snapshot, self._touched)
 
     def _files_at(self, look: _Look, chosen: NDArray[np.bool_]) -> list[FileVersion]:
         """Some files of a look. Identities are worked out for those alone: a text for each file costs less."""
-        uris = set(look.snapshot.column("base_file").filter(truth_array(chosen)).to_pylist())
+        uris = set(look.snapshot.values("base_file", np.flatnonzero(chosen)))
         facts: list[list[Fact]] = []
         for lister, each in zip(self._listers, look.facts, strict=True):
             start = lister.uri("")
             paths = {uri.removeprefix(start) for uri in uris if uri and uri.startswith(start)}
-            facts.append([fact for fact in each if fact[0] in paths])
+            of = each.of(paths) if isinstance(each, FolderFacts) else [f for f in each if f[0] in paths]
+            facts.append(of)
         return self._files(facts, look.believed)
 
     def resume(self, saved: SavedLook) -> None:
@@ -262,6 +263,8 @@ class ParquetSource:
         for lister in self._listers:
             if isinstance(lister, FeedLister):
                 lister.confirm()
+            elif isinstance(lister, FolderLister):
+                lister.expect_another_look()
 
     def doubts(self) -> tuple[str, ...]:
         """Say why the last look did not go by the feed: see `TableSource`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,8 +18,9 @@ from hypothesis import strategies as st
 
 import pruner
 from pruner.errors import TableError
+from pruner.tables.listing import folders
 from pruner.tables.listing.files import CLOCK_TICK_NS, Fact, LocalLister
-from pruner.tables.listing.folders import FolderLister
+from pruner.tables.listing.folders import FolderLister, _Folders
 from tests.support.foreign_tables import FOREIGN_TABLES
 from tests.support.parquet.tables import write_file, write_tree
 from tests.support.running.profiles import examples
@@ -72,6 +74,90 @@ def test_a_folder_is_listed_until_its_stamp_is_older_than_the_clock_is_fine(tmp_
     time.sleep(TICK)
     assert folders_read(lister) == ["", "k=1/"]
     assert folders_read(lister) == []
+
+
+def test_a_folder_whose_listing_began_a_tick_after_the_look_is_not_listed_once_more(tmp_path: Path) -> None:
+    """Of many folders that changed, only those are listed twice that were listed at once."""
+    lister = settled(write_tree(tmp_path, "k=1/b.parquet", "k=2/c.parquet"))
+    for folder in ("k=1", "k=2"):
+        write_file(tmp_path / folder / "d.parquet")
+    with patch.object(LocalLister, "_read_folder", _slowly(lambda: None)):
+        lister.facts()
+    assert len(folders_read(lister)) == 1
+
+
+def test_a_look_before_a_build_waits_where_many_files_would_be_listed_twice(tmp_path: Path) -> None:
+    lister = settled(write_tree(tmp_path, "k=1/b.parquet", "k=2/c.parquet"))
+    for waits in (False, True):
+        for folder in ("k=1", "k=2"):
+            write_file(tmp_path / folder / f"{waits}.parquet")
+        with patch.object(folders, "_WAITED_FOR", 4):
+            lister.expect_another_look()
+            lister.facts()
+        # The first time there were only two files in the folders that changed.
+        assert folders_read(lister) == ([] if waits else ["k=1/", "k=2/"])
+        assert paths(lister) == paths(LocalLister(str(tmp_path)))
+        time.sleep(TICK)
+        lister.facts()
+
+
+def test_r4_a_folder_that_changes_while_a_look_waits_is_listed_once_more(tmp_path: Path) -> None:
+    lister = settled(write_tree(tmp_path, "k=1/b.parquet", "k=2/c.parquet"))
+    write_file(tmp_path / "k=1" / "d.parquet")
+    plain = time.sleep
+
+    def late(seconds: float) -> None:
+        plain(seconds)
+        write_file(tmp_path / "k=1" / "e.parquet")
+
+    lister.expect_another_look()
+    with patch.object(folders, "_WAITED_FOR", 1), patch.object(folders.time, "sleep", late):
+        lister.facts()
+    assert folders_read(lister) == ["k=1/"]
+
+
+def test_r4_a_folder_that_changes_while_another_is_listed_is_listed_once_more(tmp_path: Path) -> None:
+    """What was seen of it when the look began is of the time before the change."""
+    lister = settled(write_tree(tmp_path, "k=1/b.parquet", "k=2/c.parquet"))
+    for folder in ("k=1", "k=2"):
+        write_file(tmp_path / folder / "d.parquet")
+
+    def change() -> None:
+        for folder in ("k=1", "k=2"):
+            write_file(tmp_path / folder / "e.parquet")
+
+    with patch.object(LocalLister, "_read_folder", _slowly(change)):
+        lister.facts()
+    assert folders_read(lister) == ["k=1/", "k=2/"]
+
+
+def test_r4_a_folder_that_changes_while_all_are_asked_is_listed_once_more(tmp_path: Path) -> None:
+    lister = settled(write_tree(tmp_path, "k=1/b.parquet"))
+    plain = _Folders.stamps_now
+
+    def late(self: _Folders, root: str) -> list[Any]:
+        time.sleep(TICK)
+        write_file(tmp_path / "k=1" / "d.parquet")
+        return plain(self, root)
+
+    with patch.object(_Folders, "stamps_now", late):
+        lister.facts()
+    assert folders_read(lister) == ["k=1/"]
+
+
+def _slowly(then: Callable[[], None]) -> Callable[..., bool]:
+    """Reads a folder as ever, takes longer than the clock's granularity, and does something after the first one."""
+    plain, read = LocalLister._read_folder, list[str]()
+
+    def slow(self: LocalLister, prefix: str, *rest: Any) -> bool:
+        found = plain(self, prefix, *rest)
+        time.sleep(TICK)
+        if not read:
+            then()
+        read.append(prefix)
+        return found
+
+    return slow
 
 
 @pytest.mark.parametrize(

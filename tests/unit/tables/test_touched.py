@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pruner.tables.listing import touched
+from pruner.tables.listing.files import CLOCK_TICK_NS
 from pruner.tables.listing.touched import ListedFile, TouchedFiles
 from pruner.tables.parquet import building
 from pruner.tables.parquet import source as parquet
@@ -19,6 +21,8 @@ from pruner.tables.parquet.source import ParquetSource
 from pruner.tables.snapshot import Snapshot
 from tests.support.parquet.tables import names, slice_keys, write_file, write_tree
 from tests.support.snapshots import assert_same
+
+TICK = 1.5 * CLOCK_TICK_NS / 1e9
 
 
 def keys_by_name(snapshot: Snapshot) -> dict[str, bytes]:
@@ -214,3 +218,32 @@ def test_nothing_is_worked_out_where_nothing_is_remembered() -> None:
         yield
 
     TouchedFiles().recognize(asked())
+
+
+def test_rows_in_runs_are_the_rows_in_their_order() -> None:
+    table = pa.table({"x": list(range(8))})
+    for rows in ([], [0, 1, 2], [0, 1, 5, 2, 3, 3], [7, 6, 0]):
+        asked = np.array(rows, np.int64)
+        assert touched._rows_in_runs(table, asked).column("x").to_pylist() == rows
+
+
+def test_looks_between_two_stores_do_not_mix_fingerprints_up(tmp_path: Path) -> None:
+    """Only the snapshot that was stored tells where the fingerprints of its files are."""
+    root = write_tree(tmp_path / "t", "k=1/b.parquet", "k=1/m.parquet", "k=1/y.parquet")
+    source = ParquetSource([str(root)], immutable=True)
+    source.snapshot()
+    time.sleep(TICK)
+    source.snapshot()
+    assert source.saved() is not None
+    for name in ("a", "c"):
+        write_file(tmp_path / "new")
+        (tmp_path / "new").replace(root / "k=1" / f"{name}.parquet")
+        time.sleep(TICK)
+        source.snapshot()
+    found, anew = source.saved(), ParquetSource([str(root)])
+    anew.snapshot()
+    expected = anew.saved()
+    assert found is not None
+    assert expected is not None
+    key = "slice_key"
+    assert found.table.sort_by(key).to_pylist() == expected.table.sort_by(key).to_pylist()
