@@ -135,6 +135,7 @@ def both(root: Path) -> Iterator[Both]:
         ("SELECT DISTINCT city, day, y FROM t", [6]),
         ("SELECT DISTINCT day, x + 1 FROM t", [6]),
         ("SELECT DISTINCT ON (city) city, x FROM t ORDER BY city, x", [6]),
+        ("SELECT DISTINCT ON (day) day, x FROM t ORDER BY day, x LIMIT 2", [6]),
         ("SELECT DISTINCT x AS day FROM t ORDER BY day", [6]),
         ("SELECT x FROM t WHERE day IN (SELECT DISTINCT day FROM t WHERE x < 25) AND x > 50", [1, 1]),
         ("SELECT count(*) FROM (SELECT DISTINCT city FROM t)", [0]),

@@ -347,6 +347,7 @@ def test_keys_of_a_small_side_prune(both: Both, query: str, files: int) -> None:
         "SELECT x FROM t JOIN dim ON x = k OR x = 7",
         "SELECT x FROM t JOIN dim ON x <=> k",
         "SELECT x FROM t JOIN dim ON f = part",
+        "SELECT x FROM t JOIN dim ON f = part AND name > 'c'",
         "SELECT x FROM t JOIN dim ON x + 1 = k",
         "SELECT /*+ BROADCAST(dim) */ x FROM t JOIN dim ON x = k",
         "SELECT x FROM t WHERE x IN (SELECT k FROM dim WHERE rand() < 0.5 OR name <> 'z')",
