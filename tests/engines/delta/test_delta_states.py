@@ -24,7 +24,7 @@ from pruner.expr.nodes import Column, Compare, Expr, IsNull, Literal, Operator
 from pruner.expr.semantics import Semantics
 from pruner_duckdb.types import quote, quote_text
 from pruner_spark.relations.agreement import differing, spark_columns
-from tests.support.delta.tables import BUILDERS, delta_states, kept
+from tests.support.delta.tables import BUILDERS, delta_states
 from tests.support.delta.writer import FILE, DeltaState
 from tests.support.running import profiles
 
@@ -40,15 +40,6 @@ MOST_VALUES = 6
 
 def test_there_are_enough_states(delta_tables: AllTables) -> None:
     assert sum(len(delta_states(delta_tables, name)) for name in BUILDERS) >= 80
-
-
-def test_tables_that_are_kept_are_not_built_again(
-    delta_tables: AllTables, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in BUILDERS:
-        delta_tables.path(name)
-    monkeypatch.delattr(kept, "small_session")
-    kept.main()
 
 
 @pytest.mark.parametrize("name", BUILDERS)

@@ -269,6 +269,15 @@ def test_a_session_without_pruning_asks_nothing(ice: Ice, table: str) -> None:
     assert ice.trino.gate.requests == []
 
 
+def test_of_a_few_files_nothing_is_asked(ice: Ice, table: str) -> None:
+    """They are read in the time of a question; the other catalogs of these tests ask from the first file on."""
+    for sql in (f"SELECT count(*) FROM {table}", f"SELECT id FROM {table} ORDER BY id LIMIT 3"):
+        ice.trino.gate.forget()
+        found = ice.pruned(sql, "pruned_iceberg_waiting")
+        assert (found.rows, ice.splits(found)) == (ice.stock(sql).rows, [FILES])
+        assert ice.trino.gate.requests == []
+
+
 def test_each_offer_is_one_question(ice: Ice, table: str) -> None:
     """The optimizer makes the same offer many times; what is not answered is not asked again either."""
     for select in ("count(*)", "max(name)", "count(key)"):

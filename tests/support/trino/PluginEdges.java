@@ -11,6 +11,7 @@ import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -43,6 +44,7 @@ public final class PluginEdges {
     public static void main(String[] arguments) {
         refused(Map.of("pruner.url", "http://127.0.0.1:1", "pruner.timeout", "0s"));
         refused(Map.of("pruner.url", "http://127.0.0.1:1", "pruner.token-file", arguments[0]));
+        refused(Map.of("pruner.url", "http://127.0.0.1:1", "pruner.answer-min-files", "-1"));
         Settings settings = Settings.of(Map.of("pruner.url", "http://127.0.0.1:1"), "lake");
         Pruning pruning = new Pruning(
                 settings,
@@ -85,7 +87,7 @@ public final class PluginEdges {
                     default -> null;
                 });
         ScannedTable table = new ScannedTable(
-                "web", "flights", Optional.empty(), List.of(), Optional.empty(), false, false, Optional.empty());
+                "web", "flights", Optional.empty(), List.of(), Optional.empty(), false, false, OptionalLong.empty(), Optional.empty());
         return new Scan(pruning, session, table, Constraint.alwaysTrue(), Set.of());
     }
 

@@ -152,12 +152,14 @@ def start(folder: Path, *, others: Mapping[str, Mapping[str, str]] | None = None
         "hudi": local_catalog("hudi", metastore.folder),
         "pruned_hudi": local_catalog("pruned_hudi", metastore.folder, **asking),
         "iceberg": iceberg_catalog("iceberg", iceberg),
-        "pruned_iceberg": iceberg_catalog("pruned_iceberg", iceberg, **asking),
+        "pruned_iceberg": iceberg_catalog(
+            "pruned_iceberg", iceberg, **asking, **{"pruner.answer-min-files": "0"}
+        ),
         "pruned_iceberg_waiting": iceberg_catalog(
             "pruned_iceberg", iceberg, **asking, **{"pruner.dynamic-filter-wait": "10s"}
         ),
         "pruned_iceberg_failing": iceberg_catalog(
-            "pruned_iceberg", iceberg, **asking, **{"pruner.pause": "0s"}
+            "pruned_iceberg", iceberg, **asking, **{"pruner.pause": "0s", "pruner.answer-min-files": "0"}
         ),
         **(others or {}),
     }

@@ -11,6 +11,7 @@ import pytest
 from tests.support.delta.tables import delta_states, tables
 from tests.support.delta.writer import FILE
 from tests.support.hudi.tables import hudi_tables
+from tests.support.kept import __main__ as making
 from tests.support.kept import archives
 from tests.support.kept.__main__ import all_kept
 from tests.support.kept.archives import archive_of, archived, pack, unpack
@@ -90,6 +91,12 @@ def test_the_archives_hold_the_tables_of_today_s_builders() -> None:
     assert {archive.name: archived(archive) for archive in archives.ARCHIVES.iterdir()} == {
         archive.name: names for archive, names in wanted.items()
     }
+
+
+def test_tables_that_are_archived_are_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(making, "small_session")
+    monkeypatch.setattr("sys.argv", ["kept"])
+    making.main()
 
 
 @pytest.mark.spark

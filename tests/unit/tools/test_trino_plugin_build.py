@@ -96,6 +96,7 @@ def test_what_no_server_can_be_made_to_do(tmp_path: Path) -> None:
         "nothing dropped",
         "once true",
         "other true",
+        "pruner.answer-min-files must be a whole number from 0 to 999999999",
         "pruner.timeout must be above 0: pruner.enabled=false switches pruning off",
         "the predicate is of a form that is not known: 2",
         f"the token in {token} must be one line of printable ASCII without blanks",

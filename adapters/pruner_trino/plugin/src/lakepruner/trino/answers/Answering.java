@@ -127,7 +127,7 @@ public final class Answering {
             ScannedTable scanned,
             List<AggregateFunction> functions,
             ArrayNode aggregates) {
-        if (!scanned.isRowsOfSnapshot() || !scanned.isEnforced()) {
+        if (!isWorthAsking(scanned) || !scanned.isEnforced()) {
             return Optional.empty();
         }
         ObjectNode wanted = JsonNodeFactory.instance.objectNode();
@@ -193,7 +193,7 @@ public final class Answering {
                 && Values.areOrdered(type)
                 && rows > 0
                 && rows <= Integer.MAX_VALUE
-                && scanned.isRowsOfSnapshot()
+                && isWorthAsking(scanned)
                 // A condition of this plugin's own must not pass for the one on a partition that is asked of people.
                 && !session.getProperty("query_partition_filter_required", Boolean.class);
         if (!isAsked) {
@@ -211,6 +211,12 @@ public final class Answering {
         pruning.answered();
         return wrapped.applyFilter(session, handle, new Constraint(TupleDomain.withColumnDomains(Map.of(column, domain))))
                 .map(ConstraintApplicationResult::getHandle);
+    }
+
+    /** A few files are read in the time of a question. */
+    private boolean isWorthAsking(ScannedTable scanned) {
+        return scanned.isRowsOfSnapshot()
+                && scanned.files().orElse(Long.MAX_VALUE) >= pruning.settings().answerMinFiles();
     }
 
     private JsonNode told(ConnectorSession session, ScannedTable scanned, ObjectNode wanted) {

@@ -20,6 +20,7 @@ import java.util.regex.Pattern;
  * @param timeout for everything that a scan waits for from the service
  * @param pause how long no scan asks after one that waited in vain
  * @param dynamicFilterWait how long a scan waits for dynamic filters before its splits are listed
+ * @param answerMinFiles data files of an Iceberg snapshot from which on aggregates and first rows are asked about
  * @param enabled default of the session property
  * @param catalog first part of the names that tables have in the service's configuration
  */
@@ -29,6 +30,7 @@ public record Settings(
         Duration timeout,
         Duration pause,
         Duration dynamicFilterWait,
+        int answerMinFiles,
         boolean enabled,
         String catalog) {
     public static final String PREFIX = "pruner.";
@@ -40,9 +42,11 @@ public record Settings(
             "pruner.timeout",
             "pruner.pause",
             "pruner.dynamic-filter-wait",
+            "pruner.answer-min-files",
             "pruner.enabled",
             "pruner.catalog");
     private static final Pattern TOKEN = Pattern.compile("[\\x21-\\x7e]+");
+    private static final Pattern NUMBER = Pattern.compile("\\d{1,9}");
     private static final Pattern DURATION = Pattern.compile("(\\d{1,9})\\s*(ms|s|m)");
 
     public static Settings of(Map<String, String> properties, String catalogName) {
@@ -61,6 +65,7 @@ public record Settings(
                 timeout,
                 duration(properties, "pruner.pause", "10s"),
                 duration(properties, "pruner.dynamic-filter-wait", "0s"),
+                number(properties, "pruner.answer-min-files", "16"),
                 enabled(properties.getOrDefault("pruner.enabled", "true")),
                 properties.getOrDefault("pruner.catalog", catalogName));
     }
@@ -104,6 +109,14 @@ public record Settings(
             throw new IllegalArgumentException("pruner.enabled must be true or false");
         }
         return text.equals("true");
+    }
+
+    private static int number(Map<String, String> properties, String key, String otherwise) {
+        String text = properties.getOrDefault(key, otherwise).strip();
+        if (!NUMBER.matcher(text).matches()) {
+            throw new IllegalArgumentException(key + " must be a whole number from 0 to 999999999");
+        }
+        return Integer.parseInt(text);
     }
 
     private static Duration duration(Map<String, String> properties, String key, String otherwise) {

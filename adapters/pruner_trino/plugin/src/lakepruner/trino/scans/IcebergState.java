@@ -8,6 +8,8 @@ import io.trino.spi.connector.ConnectorTransactionHandle;
 import io.trino.spi.connector.SchemaTableName;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.reflect.Method;
+import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import lakepruner.trino.reflection.Reflection;
@@ -46,21 +48,38 @@ public record IcebergState(Connector connector, ConnectorTransactionHandle trans
         throw new IllegalStateException("the schema of the scan has no number");
     }
 
+    /** Data files of the snapshot of a handle, as its summary counts them; empty where that is not to be had. */
+    OptionalLong files(Object handle) {
+        try {
+            Method find = Class.forName("org.apache.iceberg.Table", true, handle.getClass().getClassLoader())
+                    .getMethod("snapshot", long.class);
+            Object read = find.invoke(table(handle), snapshot(handle).orElseThrow().orElseThrow());
+            Map<?, ?> summary = (Map<?, ?>) Reflection.get(read, "summary");
+            return OptionalLong.of(Long.parseLong((String) summary.get("total-data-files")));
+        } catch (ReflectiveOperationException | RuntimeException | LinkageError error) {
+            return OptionalLong.empty();
+        }
+    }
+
     /** What the transaction has read of the table; where that is not to be had, the service goes by what it knows. */
     private Optional<String> metadataFile(Object handle) {
         try {
-            Object metadata = connector.getMetadata(session, transaction);
-            Object table = Reflection.invoke(
-                    Reflection.field(metadata, "delegate").orElse(metadata),
-                    "getIcebergTable",
-                    new Class<?>[] {ConnectorSession.class, SchemaTableName.class},
-                    session,
-                    Reflection.get(handle, "getSchemaTableName"));
-            Object current = Reflection.get(Reflection.get(table, "operations"), "current");
+            Object current = Reflection.get(Reflection.get(table(handle), "operations"), "current");
             String location = (String) Reflection.get(current, "metadataFileLocation");
             return Optional.of(location.substring(location.lastIndexOf('/') + 1));
         } catch (RuntimeException | LinkageError error) {
             return Optional.empty();
         }
+    }
+
+    /** The table as the transaction has read it. */
+    private Object table(Object handle) {
+        Object metadata = connector.getMetadata(session, transaction);
+        return Reflection.invoke(
+                Reflection.field(metadata, "delegate").orElse(metadata),
+                "getIcebergTable",
+                new Class<?>[] {ConnectorSession.class, SchemaTableName.class},
+                session,
+                Reflection.get(handle, "getSchemaTableName"));
     }
 }
