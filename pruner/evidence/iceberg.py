@@ -81,6 +81,17 @@ class IcebergMetrics(FollowingStatistics):
             for number, buckets in self._buckets(about).items():
                 sources.usable.append(of_records(NAME, _BUCKETS, BucketEvidence(about, buckets, number)))
 
+    def may_differ_from_files(self, about: Field) -> bool:
+        """Tell whether a column is a partition by a floating-point number: see `TellsPartitions`.
+
+        Engines read such a column from the partition's value. Trino (483) writes 0.0 there for infinity.
+        """
+        fields = about.sources or (about,)
+        return any(
+            pa.types.is_floating(each.type) and each.field_id in self._state.metadata.identity_sources
+            for each in fields
+        )
+
     @cached_property
     def _reassigned(self) -> frozenset[int]:
         """Columns of which manifests may tell what readers do not find in the files."""
@@ -180,6 +191,7 @@ class IcebergMetrics(FollowingStatistics):
         rows, counted = counts
         of_one_value: list[int] = []
         is_text = pa.types.is_string(about.type) or pa.types.is_binary(about.type)
+        is_float = pa.types.is_floating(about.type)
         start = 0
         for part in parts:
             for at, extents in self._extents(about, part, start):
@@ -195,6 +207,8 @@ class IcebergMetrics(FollowingStatistics):
                         continue
                     if counted[at] == 0 or (counted[at] is None and not has_bounds):
                         nulls[at] = 0
+                    if is_float and extent.lower == 0 and not has_bounds:
+                        continue  # Trino 483 writes 0.0 for infinity
                     low[at] = _greater(low[at], extent.lower)
                     high[at] = _lesser(high[at], extent.upper)
                     if extent.lower is not None and extent.lower == extent.upper:

@@ -18,7 +18,14 @@ import pyarrow as pa
 from pruner.evidence.carry_over import CarryOver, Joined, Unrecorded, has_grown, only_new, part_of
 from pruner.evidence.loading import IndexLoader, usable_type
 from pruner.evidence.restricted import either, from_before, limited, since_schema_change
-from pruner.evidence.sources import BoundsValues, CountsRows, Sources, of_paths, partition_evidence
+from pruner.evidence.sources import (
+    BoundsValues,
+    CountsRows,
+    Sources,
+    TellsPartitions,
+    of_paths,
+    partition_evidence,
+)
 from pruner.expr.engines import Origin
 from pruner.indexes.optional import ExactIndexType
 from pruner.showing.words import counted
@@ -215,7 +222,12 @@ class SnapshotEvidence:
             sources.usable = [since_schema_change(source, earlier) for source in sources.usable]
 
     def _is_about(self, definition: IndexDefinition, about: Field) -> bool:
-        """Tell whether an index is over a field: one on all columns takes in those that the table gains later."""
+        """Tell whether an index is over a field: one on all columns takes in those that the table gains later.
+
+        Indexes know what the files hold, which is no matter where engines read something else.
+        """
+        if isinstance(self._own, TellsPartitions) and self._own.may_differ_from_files(about):
+            return False
         if about.expression is not None or definition.form is not None:
             return about.expression == definition.form
         if any(binding.recorded == about.recorded for binding in definition.fields):

@@ -411,6 +411,15 @@ class CountsRows(Protocol):
 
 
 @runtime_checkable
+class TellsPartitions(Protocol):
+    """Own indexes that know of which columns engines take the values from partitions, whatever the files hold."""
+
+    def may_differ_from_files(self, about: Field) -> bool:
+        """Tell whether engines may read other values of a column, or of an expression, than the files have."""
+        ...
+
+
+@runtime_checkable
 class BoundsValues(Protocol):
     """Own indexes that bound the values of columns, file by file."""
 

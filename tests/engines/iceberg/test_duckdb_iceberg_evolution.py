@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg import transforms
@@ -220,6 +221,40 @@ def _partitioned(folder: Path, type_: iceberg.IcebergType, transform: Any, mode:
         properties={"write.metadata.metrics.default": mode},
     )
     return made, transform
+
+
+@pytest.mark.parametrize("mode", ["full", "none"])
+def test_infinity_that_a_partition_has_as_zero_hides_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Trino 483 writes it so, and reads the column from the partition; DuckDB reads it from the file, as indexes do."""
+    transform = transforms.IdentityTransform()
+    made, _ = _partitioned(tmp_path, iceberg.DoubleType(), transform, mode)
+    monkeypatch.setattr(
+        type(transform),
+        "pyarrow_transform",
+        lambda *_: lambda column: pc.if_else(pc.is_finite(column), column, 0.0),
+    )
+    made.append(pa.table({"v": [float("inf"), 1.5, 2.5, float("-inf")]}))
+    opened = pruner.open_table(made.metadata_location)
+    for using in ("column_stats", "bloom_filter", "bitmap"):
+        opened.create_index(using, on="v", using=using)
+    with duckdb.connect() as plain, pruner_duckdb.connect({"t": opened}) as pruned:
+        plain.register("t", made.scan().to_arrow())
+        for condition in (
+            "v = 0",
+            "v > 2",
+            "v < -1e300",
+            "v = 'inf'::DOUBLE",
+            "v <> 0",
+            "NOT v < 2",
+            "v = 1.5",
+        ):
+            text = f"SELECT * FROM t WHERE {condition} ORDER BY ALL"
+            assert pruned.execute(text).fetchall() == plain.execute(text).fetchall(), condition
+        aggregates = "SELECT max(v), min(v), count(v), count(DISTINCT v) FROM t"
+        assert pruned.execute(aggregates).fetchall() == plain.execute(aggregates).fetchall()
+    assert [opened.plan(text).kept for text in ("v = 0", "v = 1.5")] == [1, 2]
 
 
 def test_texts_cut_within_a_character_hide_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

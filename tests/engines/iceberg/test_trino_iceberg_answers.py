@@ -195,7 +195,7 @@ def test_views_and_prepared_statements(ice: Ice, table: str) -> None:
 
 def test_answers_are_of_the_snapshot_that_is_scanned(ice: Ice) -> None:
     """After commits, in the past, and with deleted rows; the index is older than all of it."""
-    name = _registered(ice, "moving")
+    name = _registered(ice, "followed")
     newest = f'SELECT snapshot_id FROM "{name}$snapshots" ORDER BY committed_at DESC LIMIT 1'
     first = ice.stock(newest).rows[0][0]
     every = "SELECT count(*), count(number), max(id) FROM"
@@ -227,6 +227,45 @@ def test_conditions_that_iceberg_enforces(ice: Ice) -> None:
     _check(ice, f"SELECT count(*), max(id) FROM {name} WHERE day >= DATE '1970-03-05'", None, 0)
     _check(ice, f"SELECT id FROM {name} WHERE {month} ORDER BY id LIMIT 5", None, 1)
     _check(ice, f"SELECT count(*), min(id) FROM {name} WHERE day IS NULL", [ANSWERED], 1)
+
+
+def _made_by_trino(ice: Ice, name: str, columns: str, rows_of_files: list[str]) -> None:
+    """A table by its last column, indexed, and known by its newest metadata."""
+    place = ice.config.parent / name
+    ice.stock(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+    ice.stock(f"CREATE TABLE {name} ({columns}) WITH (location = 'file:{place}', partitioning = ARRAY['k'])")
+    for values in rows_of_files:
+        ice.stock(f"INSERT INTO {name} VALUES {values}")
+    newest = max((place / "metadata").glob("*.metadata.json"))
+    pruner.open_table(str(newest)).create_index("stats", on="*")
+    ice.know(name, str(newest))
+
+
+def test_a_condition_longer_than_what_is_sent_is_not_asked_about(ice: Ice) -> None:
+    """A range that spans its values would do for pruning, and would count rows between them."""
+    parts = [f"({10 * k}, {k}), ({10 * k + 1}, {k})" for k in range(6)]
+    _made_by_trino(ice, "listed", "id BIGINT, k INTEGER", parts)
+    # All rows of the two partitions that are listed are among the first three.
+    for way, most, narrowed in (("IN", 1_000, 0), ("NOT IN", 999, 1)):
+        for many in (most, most + 1):
+            values = ", ".join(str(value) for value in (0, 5, *range(100, 100 + 2 * (many - 2), 2)))
+            where = f"FROM listed WHERE k {way} ({values})"
+            _check(ice, f"SELECT count(*), max(id), min(id) {where}", None, int(many == most))
+            for direction in ("ASC", "DESC"):
+                _check(
+                    ice, f"SELECT id {where} ORDER BY id {direction} LIMIT 3", None, narrowed * (many == most)
+                )
+
+
+def test_conditions_on_floating_point_are_not_asked_about(ice: Ice) -> None:
+    """Trino writes infinity as 0 into a partition's value, and reads the column from there; the files have infinity."""
+    values = ("infinity()", "-infinity()", "DOUBLE '-0.0'", "3e0", "4e0")
+    _made_by_trino(
+        ice, "endless", "id BIGINT, k DOUBLE", [f"({n}, {value})" for n, value in enumerate(values)]
+    )
+    for where in ("k > 2", "k > 3", "k = -0e0", "k BETWEEN -0e0 AND 0e0", "k < 0"):
+        _check(ice, f"SELECT id FROM endless WHERE {where} ORDER BY id LIMIT 2", None, 0)
+        _check(ice, f"SELECT count(*) FROM endless WHERE {where}", None, 0)
 
 
 def test_statements_that_write_what_they_have_read(ice: Ice, table: str) -> None:

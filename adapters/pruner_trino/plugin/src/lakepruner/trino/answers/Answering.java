@@ -226,9 +226,13 @@ public final class Answering {
         }
         List<TupleDomain<ColumnHandle>> domains =
                 scanned.domains().stream().filter(domain -> !domain.isAll()).toList();
-        ObjectNode content = PredicateWriter.content(pruning.name(), domains);
+        // Rows are counted by it: one that holds for more rows than the scan's would do for pruning alone.
+        Optional<ObjectNode> content = PredicateWriter.exact(pruning.name(), domains);
+        if (content.isEmpty()) {
+            return JsonNodeFactory.instance.objectNode();
+        }
         ObjectNode rules = pruning.session(session.getTimeZoneKey().getId(), true);
-        Question question = new Question(names, scanned.asOf(), rules, content);
+        Question question = new Question(names, scanned.asOf(), rules, content.get());
         Optional<JsonNode> told = pruning.planner().told(question, wanted);
         if (told.isEmpty()) {
             asked.setUnknown(names.getFirst());

@@ -9,6 +9,8 @@ import io.trino.spi.predicate.EquatableValueSet;
 import io.trino.spi.predicate.Range;
 import io.trino.spi.predicate.SortedRangeSet;
 import io.trino.spi.predicate.ValueSet;
+import io.trino.spi.type.DoubleType;
+import io.trino.spi.type.RealType;
 import io.trino.spi.type.Type;
 import java.util.Optional;
 
@@ -39,6 +41,15 @@ final class DomainWriter {
             written = false;
         }
         return written ? node : opaque(type);
+    }
+
+    /**
+     * Whether {@link #values} writes the very values: neither a range that spans more, nor floating point, of which a
+     * partition's value may be another than that of its files.
+     */
+    static boolean isExact(Domain domain) {
+        boolean isFloating = domain.getType() instanceof RealType || domain.getType() instanceof DoubleType;
+        return !isFloating && domain.simplify(VALUES).equals(domain);
     }
 
     private static ObjectNode opaque(Type type) {

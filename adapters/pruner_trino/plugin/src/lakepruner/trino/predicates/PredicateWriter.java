@@ -36,11 +36,15 @@ public final class PredicateWriter {
         return Optional.of(content);
     }
 
-    /** A predicate of domains alone, also one that holds for every row. */
-    public static ObjectNode content(String connector, List<TupleDomain<ColumnHandle>> domains) {
+    /** A predicate of domains alone, also one that holds for every row; empty where it cannot be written exactly. */
+    public static Optional<ObjectNode> exact(String connector, List<TupleDomain<ColumnHandle>> domains) {
+        boolean isExact = domains.stream()
+                .flatMap(domain -> domain.getDomains().stream())
+                .flatMap(columns -> columns.values().stream())
+                .allMatch(DomainWriter::isExact);
         PredicateWriter writer = new PredicateWriter(connector, Map.of(), Set.of());
-        writer.write(domains);
-        return writer.content.putNull("expression");
+        writer.write(isExact ? domains : List.of());
+        return isExact ? Optional.of(writer.content.putNull("expression")) : Optional.empty();
     }
 
     /** The name of an Iceberg table's own column; empty for a field inside one, or what is none of the table's. */
