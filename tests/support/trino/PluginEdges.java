@@ -87,7 +87,7 @@ public final class PluginEdges {
                     default -> null;
                 });
         ScannedTable table = new ScannedTable(
-                "web", "flights", Optional.empty(), List.of(), Optional.empty(), false, false, OptionalLong.empty(), Optional.empty());
+                "web", "flights", Optional.empty(), List.of(), Optional.empty(), false, false, OptionalLong::empty, Optional.empty());
         return new Scan(pruning, session, table, Constraint.alwaysTrue(), Set.of());
     }
 

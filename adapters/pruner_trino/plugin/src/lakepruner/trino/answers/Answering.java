@@ -216,7 +216,7 @@ public final class Answering {
     /** A few files are read in the time of a question. */
     private boolean isWorthAsking(ScannedTable scanned) {
         return scanned.isRowsOfSnapshot()
-                && scanned.files().orElse(Long.MAX_VALUE) >= pruning.settings().answerMinFiles();
+                && scanned.files().get().orElse(Long.MAX_VALUE) >= pruning.settings().answerMinFiles();
     }
 
     private JsonNode told(ConnectorSession session, ScannedTable scanned, ObjectNode wanted) {

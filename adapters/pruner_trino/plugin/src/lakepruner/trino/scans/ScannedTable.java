@@ -7,6 +7,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.function.Supplier;
 import lakepruner.trino.reflection.Reflection;
 
 /**
@@ -17,7 +18,7 @@ import lakepruner.trino.reflection.Reflection;
  * @param asOf the snapshot that is scanned and the schema that it is scanned by (docs/http.md), where the connector says it
  * @param isEnforced whether the connector applies all of them to rows itself
  * @param isRowsOfSnapshot whether it is the rows of a snapshot that are scanned, all that meet the predicates
- * @param files data files of the snapshot; empty where the connector does not say it
+ * @param files data files of the snapshot, looked up when they are asked for; empty where the connector does not say it
  * @param bypass why the scan must not be filtered: it reads for a statement that changes or measures the table
  */
 public record ScannedTable(
@@ -28,7 +29,7 @@ public record ScannedTable(
         Optional<String> asOf,
         boolean isEnforced,
         boolean isRowsOfSnapshot,
-        OptionalLong files,
+        Supplier<OptionalLong> files,
         Optional<String> bypass) {
     /** Getters of Hive's, Hudi's and Iceberg's handles; one that a handle does not have says nothing. */
     private static final List<String> DOMAINS = List.of(
@@ -46,7 +47,6 @@ public record ScannedTable(
         }
         Optional<String> bypass = bypass(handle);
         Optional<String> asOf = bypass.isEmpty() ? state.of(handle) : Optional.empty();
-        boolean isRowsOfSnapshot = asOf.isPresent() && isWhole(handle);
         return new ScannedTable(
                 (String) Reflection.get(handle, "getSchemaName"),
                 (String) Reflection.get(handle, "getTableName"),
@@ -56,8 +56,8 @@ public record ScannedTable(
                 domains,
                 asOf,
                 Reflection.find(handle, "getUnenforcedPredicate").map(ScannedTable::domain).filter(TupleDomain::isAll).isPresent(),
-                isRowsOfSnapshot,
-                isRowsOfSnapshot ? state.files(handle) : OptionalLong.empty(),
+                asOf.isPresent() && isWhole(handle),
+                () -> state.files(handle),
                 bypass);
     }
 
