@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pruner.expr.identifier import render_column_path
 from pruner.expr.types import is_string
 from pruner.planning.answer import Order
 from pruner.planning.plan import threshold_of
@@ -42,7 +43,10 @@ def answers_of(planning: Planning, asked: AnswersRequest) -> AnswersAnswer:
 
 
 def _values(plan: Plan, aggregates: Sequence[Aggregate]) -> list[TypedValue] | None:
-    wanted = [(each.function, None if each.column is None else _quoted(each.column)) for each in aggregates]
+    wanted = [
+        (each.function, None if each.column is None else render_column_path(tuple(each.column)))
+        for each in aggregates
+    ]
     if any(function != "count" and column is None for function, column in wanted):
         return None
     answers, _ = plan.answers(wanted)
@@ -59,13 +63,10 @@ def _values(plan: Plan, aggregates: Sequence[Aggregate]) -> list[TypedValue] | N
 
 
 def _threshold(plan: Plan, first: FirstRowsAsked) -> TypedValue | None:
-    found = threshold_of(plan, Order(_quoted(first.column), first.rows, first.descending, first.nulls_first))
+    found = threshold_of(
+        plan, Order(render_column_path(tuple(first.column)), first.rows, first.descending, first.nulls_first)
+    )
     return None if found is None else _typed(found)
-
-
-def _quoted(path: Sequence[str]) -> str:
-    """A path of names as the text of a column."""
-    return ".".join('"' + name.replace('"', '""') + '"' for name in path)
 
 
 def _typed(value: Any) -> TypedValue | None:
