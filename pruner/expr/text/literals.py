@@ -44,6 +44,7 @@ _DECIMALS: Final = {
     for scale in range(precision + 1)
 }
 _NUMBER = re.compile(r"(\d*)(?:\.(\d*))?([eE][+-]?\d+)?", re.ASCII)
+TEXT_IN_SINGLE_QUOTES: Final = "double quotes hold a name, text stands in single quotes"
 MOST_DIGITS: Final = 400
 """Longest text of a number that is read."""
 

@@ -41,8 +41,7 @@ from pruner.expr.nodes import (
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.constants import Constants
 from pruner.expr.text.dialects import Node, as_written, dialect_of, function_name
-from pruner.expr.text.literals import in_one_type
-from pruner.expr.text.plain import TEXT_IN_SINGLE_QUOTES
+from pruner.expr.text.literals import TEXT_IN_SINGLE_QUOTES, in_one_type
 from pruner.expr.text.translate_calls import Calls
 from pruner.expr.truth import (
     as_predicate,

@@ -20,8 +20,8 @@ from sqlglot.tokenizer_core import TokenType
 from pruner.errors import PredicateError
 from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
-from pruner.expr.text import plain, sql
-from pruner.expr.text.plain import KEYWORDS, PlainTexts, is_certain, read_plain
+from pruner.expr.text import sql
+from pruner.expr.text.sql import KEYWORDS, PlainTexts, is_certain, read_plain
 from tests.support.running.profiles import IS_BRIEF, examples
 
 DIALECTS = ("duckdb", "spark", "trino")
@@ -151,13 +151,13 @@ def test_shapes_that_never_come_again_do_not_stay_in_the_way() -> None:
     for now in (None, 1, 2, 3):
         parse(f"x = {now or 0}", now)
     assert len(asked) == 1
-    for number in range(plain._SHAPES + 10):
+    for number in range(sql._SHAPES + 10):
         parse(f"x{number} = 1", None)
     asked.clear()
     parse("y = 1", None)
     parse("y = 2", None)
     assert asked == ["y = 1"]
-    assert len(texts._understood) <= plain._SHAPES
+    assert len(texts._understood) <= sql._SHAPES
 
 
 NOT_PLAIN = """
