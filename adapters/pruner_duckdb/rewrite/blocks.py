@@ -554,7 +554,7 @@ def _used_once(root: Node) -> dict[int, Node]:
     queries: list[tuple[str, Node]] = []
     tables: list[tuple[str, Node]] = []
     for node in nodes_below(root):
-        if node.get("type") in _READS_BY_NAME:
+        if str(node.get("type")) in _READS_BY_NAME:
             return {}
         if node.get("type") == "BASE_TABLE":
             tables.append((folded(node["table_name"]), node))

@@ -14,12 +14,26 @@ import pruner
 import pruner_duckdb
 from tests.support.cases import spec
 from tests.support.duckdb import plain as plain_duckdb
-from tests.support.duckdb.ways import is_native
+from tests.support.duckdb.ways import is_native, native_reads_are
 
 Rows = list[tuple[Any, ...]]
 
 BEFORE_2 = duckdb.__version__.startswith("1.")
 """Whether this is the older of the two versions of DuckDB that are tested (`make check-matrix`)."""
+
+
+def described(description: Any) -> list[tuple[str, str]]:
+    """Names and types of a result. In names made of subqueries, DuckDB 1.5 writes types in two ways."""
+    return [
+        (name.replace('"', "").replace(", ", ",") if BEFORE_2 else name, type_)
+        for name, type_, *_ in description or ()
+    ]
+
+
+def is_left_to_1_5(statement: str) -> bool:
+    """Whether metadata answers a statement in DuckDB 2.0 alone: 1.5 does not tell where a call with FILTER ends."""
+    return BEFORE_2 and "filter" in statement.lower()
+
 
 FLIGHTS_PER_FILE = 50
 FLIGHTS_FILES = 12
@@ -162,7 +176,7 @@ class Compared:
         found = self.kept(sql, parameters)
         if is_native():
             expected = native_kept().get(_key(sql, parameters), kept)
-            assert sorted(found) == sorted(expected), sql
+            assert native_reads_are(found, expected, kept), sql
             assert set(self.reasons()) <= {None}, sql
         else:
             assert found == kept, sql

@@ -71,7 +71,9 @@ def _plain(metadata_location: str) -> duckdb.DuckDBPyConnection:
     """A plain DuckDB over all rows of a state of a table: reading them takes PyIceberg longer than all else here."""
     plain = duckdb.connect()
     plain.execute("SET TimeZone = 'Asia/Kathmandu'")
-    return plain.register("t", StaticTable.from_metadata(metadata_location).scan().to_arrow())
+    # A table of its own: DuckDB 1.5 loses rows with NaN where Arrow applies the condition.
+    plain.register("arrow", StaticTable.from_metadata(metadata_location).scan().to_arrow())
+    return plain.execute("CREATE TABLE t AS FROM arrow")
 
 
 def _same(pruned: pruner_duckdb.Connection, table: Any, condition: str) -> None:

@@ -86,7 +86,8 @@ def test_partition_values_that_were_made_of_statistics_hide_no_row(
     made = _added(tmp_path, mode, statistics)
     opened = pruner.open_table(made.metadata_location)
     with duckdb.connect() as plain, pruner_duckdb.connect({"t": opened}) as pruned:
-        plain.register("t", made.scan().to_arrow())
+        # DuckDB 1.5 loses rows with NaN where Arrow applies the condition.
+        plain.register("arrow", made.scan().to_arrow()).execute("CREATE TABLE t AS FROM arrow")
         for condition in CONDITIONS:
             for text in (
                 f"SELECT k FROM t WHERE {condition} ORDER BY k",

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import duckdb
 import pytest
 
 FIXTURE: Final = "duckdb_way"
@@ -74,6 +75,26 @@ def is_left_out(item: pytest.Item) -> bool:
     """Whether a case is about rewriting and would run with the native scan."""
     parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     return parameters.get(FIXTURE) == NATIVE and item.get_closest_marker("rewriting") is not None
+
+
+def native_reads_are(found: Sequence[Any], expected: Sequence[Any], rewritten: Sequence[Any] = ()) -> bool:
+    """Whether the native scans of a statement read as many files as expected, in whatever order.
+
+    The numbers are those of DuckDB 2.0.0, which is locked. Version 2.0.1 learns more while it plans: it answers a count
+    from statistics and takes conditions from one side of a join to the other. It reads no more than 2.0.0.
+
+    Args:
+        found: numbers of files, or tuples of a table, the number of files, and how many there are.
+        expected: the same of 2.0.0.
+        rewritten: what the statement reads where it is rewritten.
+    """
+    if duckdb.__version__ == "2.0.0":
+        return sorted(found) == sorted(expected)
+    read, native, other = (
+        sum(one[1] if isinstance(one, tuple) else one for one in scans)
+        for scans in (found, expected, rewritten)
+    )
+    return len(found) <= len(expected) and read <= max(native, other)
 
 
 class Way:

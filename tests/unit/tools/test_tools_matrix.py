@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
-from tools.matrix import ENGINES, ROOT
+import pytest
+
+from tools.matrix import ENGINES, ROOT, python_with
 
 LOCKS = sorted(ROOT.glob("requirements-duckdb-*.lock"))
 
@@ -28,3 +31,19 @@ def test_the_tests_of_the_adapter_are_found() -> None:
         "test_duckdb_traps.py",
         "test_found_top_rows.py",
     } <= names
+
+
+@pytest.mark.slow
+def test_everyday_statements_are_answered_by_the_oldest_version() -> None:
+    """`make check-matrix` takes half an hour and runs seldom; what every statement meets is seen in each run."""
+    tests = ["tests/engines/test_everyday_answers.py", "-k", "parquet"]
+    options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-q"]
+    run = subprocess.run(
+        [python_with(LOCKS[0]), "-m", "pytest", *options, *tests],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout[-4000:]
+    assert " passed" in run.stdout

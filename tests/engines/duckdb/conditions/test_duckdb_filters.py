@@ -116,9 +116,10 @@ def test_expressions_are_conditions(
 
 
 def test_what_is_not_plain_text_is_applied_to_the_rows(pruned: pruner_duckdb.Connection) -> None:
-    twice = pruned.sql("SELECT id, id FROM flights")
-    plain = pruned.native.sql("SELECT 1 AS id, 2 AS id")
-    assert twice.filter("id = 70").columns == plain.filter("id = 1").columns
+    twice = pruned.sql("SELECT id, id FROM flights").filter("id = 70")
+    plain = pruned.native.sql("SELECT 1 AS id, 2 AS id").filter("id = 1")
+    # DuckDB 1.5 leaves two columns of one name as they are, until a statement reads them.
+    assert twice.columns == (plain.select("*") if BEFORE_2 else plain).columns
 
 
 @pytest.mark.sampled(32)
@@ -139,7 +140,7 @@ def test_what_is_not_plain_text_is_applied_to_the_rows(pruned: pruner_duckdb.Con
         "true LIMIT 0",
         "true ORDER BY 1",
         "true WHERE false",
-        "id = 1 AS one",
+        *(() if BEFORE_2 else ("id = 1 AS one",)),  # which takes the name for nothing
         "*",
         "max(id) > 0",
         "no_such_function(id)",

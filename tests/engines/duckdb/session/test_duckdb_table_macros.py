@@ -368,6 +368,8 @@ IN_BRACKETS = (
     "(SELECT list(id ORDER BY id) AS ids FROM (SELECT id FROM flights WHERE id < 5)) OFFSET 0",
 )
 """DuckDB writes such a query into its catalog without the brackets."""
+if BEFORE_2:  # which refuses an order over an order
+    IN_BRACKETS = tuple(query for query in IN_BRACKETS if "UNION" in query or query.endswith("OFFSET 0"))
 
 
 @pytest.mark.sampled(18)

@@ -22,6 +22,7 @@ from pruner_duckdb.decode.gets import whole_predicate
 from pruner_duckdb.rewrite.shortcuts import Shortcuts
 from pruner_duckdb.shadow.shadow import Relation, Shadow
 from pruner_duckdb.sql.engine_faults import MISREADS_BEHIND_NULLS_FIRST
+from tests.engines.duckdb.duckdb_tables import BEFORE_2, described, is_left_to_1_5
 from tests.engines.random_answers import random_statement, shown
 from tests.soundness.kinds import KINDS
 from tests.soundness.predicates import draw_predicate
@@ -80,9 +81,9 @@ class Both:
         """Compare a statement; returns how many files each of its scans reads."""
         before = len(self.pruned.last_plans)
         wanted = self._plain.execute(statement, parameters)
-        names, rows = [each[:2] for each in wanted.description or ()], wanted.fetchall()
+        names, rows = described(wanted.description), wanted.fetchall()
         found = self.pruned.execute(statement, parameters)
-        assert [each[:2] for each in found.description] == names
+        assert described(found.description) == names
         told = found.fetchall()
         ordered = "order by" in statement.lower()
         assert repr(told) == repr(rows) if ordered else Counter(map(repr, told)) == Counter(map(repr, rows))
@@ -208,7 +209,7 @@ def both(root: Path) -> Iterator[Both]:
     ],
 )
 def test_an_aggregate_reads_what_is_not_proved(both: Both, statement: str, files: list[int]) -> None:
-    assert both.read(statement) == files
+    assert both.read(statement) == files or is_left_to_1_5(statement)
 
 
 @pytest.mark.sampled(16)
@@ -238,6 +239,22 @@ def test_other_statements_run_as_before(both: Both, statement: str) -> None:
     assert max(both.read(statement)) > 2
 
 
+# DuckDB 1.5 refuses these, or takes them for one query with an order and a limit.
+LIMITED_AGAIN = (
+    ()
+    if BEFORE_2
+    else (
+        "(SELECT x FROM t LIMIT 5) ORDER BY x DESC LIMIT 3",
+        "(SELECT x FROM t LIMIT 5) ORDER BY x DESC",
+        "(SELECT x FROM t ORDER BY x LIMIT 5) ORDER BY x DESC",
+        "(SELECT x FROM t ORDER BY x DESC LIMIT 15) ORDER BY x LIMIT 3",
+        "(SELECT x FROM t OFFSET 20) LIMIT 2",
+        "(SELECT x FROM t LIMIT 5 OFFSET 20) LIMIT 2",
+        "(FROM t SELECT x LIMIT 5) ORDER BY x DESC",
+        "SELECT max(x) FROM ((SELECT x FROM t LIMIT 5) ORDER BY x DESC LIMIT 3)",
+        "WITH a AS ((SELECT x FROM t LIMIT 5) ORDER BY x DESC LIMIT 3) FROM a",
+    )
+)
 MACROS = (
     "greatest_of(x) AS max(x)",
     "rows_of() AS count(*)",
@@ -264,15 +281,7 @@ MACROS = (
         "SELECT generate_subscripts(CASE WHEN x > 20 THEN [x] END, 1) FROM t LIMIT 3",
         "SELECT x, rows_from(CASE WHEN x > 20 THEN [x] END) FROM t ORDER BY x LIMIT 3",
         "SELECT regexp_split_to_table(CASE WHEN x > 20 THEN 'a,b' END, ',') FROM t LIMIT 2",
-        "(SELECT x FROM t LIMIT 5) ORDER BY x DESC LIMIT 3",
-        "(SELECT x FROM t LIMIT 5) ORDER BY x DESC",
-        "(SELECT x FROM t ORDER BY x LIMIT 5) ORDER BY x DESC",
-        "(SELECT x FROM t ORDER BY x DESC LIMIT 15) ORDER BY x LIMIT 3",
-        "(SELECT x FROM t OFFSET 20) LIMIT 2",
-        "(SELECT x FROM t LIMIT 5 OFFSET 20) LIMIT 2",
-        "(FROM t SELECT x LIMIT 5) ORDER BY x DESC",
-        "SELECT max(x) FROM ((SELECT x FROM t LIMIT 5) ORDER BY x DESC LIMIT 3)",
-        "WITH a AS ((SELECT x FROM t LIMIT 5) ORDER BY x DESC LIMIT 3) FROM a",
+        *LIMITED_AGAIN,
     ],
 )
 def test_what_is_no_function_of_a_row_is_not_taken_for_one(both: Both, statement: str) -> None:
@@ -691,9 +700,9 @@ def _compare(rng: random.Random, table: RandomTable, seed: int, tally: Counter[s
         statement = random_statement(rng, [f'"{name}"' for name in table.columns], where, (only, truths))
         repeat = f"\n{statement}\nseed of the table: {seed}"
         wanted = plain.execute(statement)
-        names, rows = [each[:2] for each in wanted.description or ()], wanted.fetchall()
+        names, rows = described(wanted.description), wanted.fetchall()
         found = pruned.execute(statement)
-        assert [each[:2] for each in found.description] == names, repeat
+        assert described(found.description) == names, repeat
         told = Counter(map(shown, found.fetchall()))
         tally["all"] += 1
         if told != Counter(map(shown, rows)):
