@@ -46,7 +46,7 @@ fetch: $(READY) ## Fetch what tests need beside .venv; each test does so by itse
 tables: $(READY) ## Unpack or build the Delta and Hudi tables of the tests; each test does so by itself as well
 	@$(BIN)/python -m tests.support.kept
 
-archives: $(READY) ## Build the tables whose builders have changed, and pack them for all machines (tests/fixtures/tables)
+archives: $(READY) ## Build the tables whose builders have changed, and pack them and what Spark reads of them (tests/fixtures)
 	@$(BIN)/python -m tests.support.kept --archive
 
 demo: $(READY) ## Index a real Hudi table and query it in DuckDB, pruned and not pruned

@@ -15,6 +15,7 @@ import pruner
 import pruner_spark
 from pruner.errors import TableError
 from tests.engines.spark.spark_tables import new_scans, rows_of, unordered
+from tests.support.hudi.hurry import without_waits
 from tests.support.hudi.writer import QUIET, HudiWriter, trips
 from tests.support.spark.oracle import spark_snapshot
 
@@ -100,7 +101,7 @@ def test_what_neither_reads_is_an_error_in_the_users_words(
     properties.write_text(
         re.sub(before, after, properties.read_text(encoding="utf-8"), count=1), encoding="utf-8"
     )
-    with pytest.raises(TableError, match=reason):
+    with pytest.raises(TableError, match=reason), without_waits(spark):
         pruner_spark.read(spark, path)
     scans = pruner_spark.last_plans(spark)
     pruner_spark.prune(plain)

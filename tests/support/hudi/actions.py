@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.hudi.hurry import without_waits
 from tests.support.hudi.timeline import completed, make_inflight, pending
 from tests.support.hudi.writer import (
     CITIES,
@@ -130,9 +131,10 @@ class LiveTable:
         """Save the newest commit, update, and go back to what was saved."""
         saved = self.save()
         self.upsert()
-        self.spark.sql(
-            f"CALL rollback_to_savepoint(path => '{self.path}', instant_time => '{saved}')"
-        ).collect()
+        with without_waits(self.spark):
+            self.spark.sql(
+                f"CALL rollback_to_savepoint(path => '{self.path}', instant_time => '{saved}')"
+            ).collect()
 
     def save(self) -> str:
         """Make a savepoint of the newest commit; return its instant."""

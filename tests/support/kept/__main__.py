@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tests.support.cases.statement_tables import statement_tables
 from tests.support.delta import tables as delta
-from tests.support.hudi import archived, merging, nested, payloads, versions, wall_clocks
+from tests.support.hudi import archived, merging, nested, payloads, spark_reads, versions, wall_clocks
 from tests.support.hudi.tables import hudi_tables
 from tests.support.kept.archives import archive_of, pack
 from tests.support.kept.archives import archived as names_in
@@ -60,6 +60,8 @@ def _archive(kept: list[KeptTables]) -> None:
         if not archive.is_file() or names_in(archive) != wanted:
             pack([tables.root for tables in parts], archive)
             say(f"{archive.name}: {archive.stat().st_size:,} bytes")
+    if spark_reads.pack(tables.root for tables in kept):
+        say(f"{spark_reads.ARCHIVE.name}: {spark_reads.ARCHIVE.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

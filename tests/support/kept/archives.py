@@ -43,7 +43,7 @@ def pack(roots: Sequence[Path], archive: Path) -> None:
         _replace(Path(folder), str(roots[0].parent), HERE)
         _check(Path(folder), roots[0].parent)
         with tarfile.open(scratch, "w:xz", preset=9) as writer:
-            writer.add(folder, arcname="", filter=_nobodys)
+            writer.add(folder, arcname="", filter=nobodys)
     scratch.replace(archive)
 
 
@@ -103,7 +103,7 @@ def _files(folder: Path) -> Iterator[Path]:
     return (each for each in folder.rglob("*") if each.is_file())
 
 
-def _nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
     """Say nothing of whoever packed a table."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
