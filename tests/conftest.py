@@ -200,7 +200,11 @@ def start_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
     def start() -> SparkSession:
         if not started:
             # It is what all tests of one process share, for half an hour and thousands of plans.
-            started.append(small_session(tmp_path_factory.mktemp("spark"), s3a=True))
+            session = small_session(tmp_path_factory.mktemp("spark"), s3a=True)
+            # Spark makes the catalog of a session when it is first asked for, by the settings of the active session,
+            # which may be one with Delta by then.
+            session.catalog.currentCatalog()
+            started.append(session)
         return started[0]
 
     yield start

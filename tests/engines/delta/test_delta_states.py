@@ -315,7 +315,8 @@ def test_random_conditions_in_duckdb(delta_tables: AllTables, name: str) -> None
         with duckdb.connect() as plain, pruner_duckdb.connect(given) as con:
             for each in (plain, con):
                 each.execute("SET TimeZone = 'UTC'")
-            plain.register("t", t)
+            # A table of its own: DuckDB 1.5 cannot have Arrow apply every condition.
+            plain.register("arrow", t).execute("CREATE TABLE t AS FROM arrow")
             for _ in range(-(-share // len(chosen))):
                 query = f"FROM t WHERE {_condition(of, columns)}"
                 wanted = plain.execute(f"SELECT count(*) {query}").fetchone()
