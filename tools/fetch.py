@@ -17,7 +17,7 @@ from tools.matrix import ROOT, python_with
 from tools.trino.distribution import iceberg_jars, store_jars
 from tools.trino.plugin import plugin_jar
 
-LOCKS = ("requirements-store.lock", "requirements-browser.lock", "requirements-dbt.lock")
+LOCKS = tuple(f"requirements-{name}.lock" for name in ("store", "browser", "dbt", "duckdb-1.5"))
 """The packages of environments that some tests start processes in."""
 
 PARTS: Mapping[str, Callable[[], object]] = {
