@@ -101,7 +101,7 @@ soak: $(READY) ## A million schedules of writers, the oldest Trino, 100,000 requ
 	while [ "$$(date +%s)" -lt "$$end" ]; do \
 		PRUNER_TEST_PROFILE=soak PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED) || exit 1; done
 
-api: $(READY) ## Write docs/api.md, errors.md, functions.md, expressions.md and the pictures anew from the code
+api: $(READY) ## Write docs/api.md, errors.md, functions.md, index-functions.md and the pictures anew from the code
 	@$(BIN)/python -m tools.pages.api
 	@$(BIN)/python -m tools.pages.functions
 	@$(BIN)/python -m tools.pages.expressions

@@ -72,7 +72,7 @@ def understood(text: str, dialect: str | None, schema: TableSchema) -> tuple[Fie
     except NotCanonical as reason:
         raise IndexDefinitionError(
             f"an index cannot be over {shown!r}: {reason}{_place(text, reason.name)} "
-            "(docs/expressions.md lists the functions)"
+            "(docs/index-functions.md lists the functions)"
         ) from None
     return derived_field(form), Over(shown, engine, form.text, REGISTRY_VERSION, evaluator())
 
