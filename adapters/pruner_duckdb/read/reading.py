@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # When DuckDB is told which rows to read and not only which files.
 #
 # It leaves out row groups by `file_row_number`, so a few rows of a big file cost as much as their row groups. With
-# smaller files, or more rows, the list of files alone is as fast or faster (measured: docs/benchmarks.md).
+# smaller files, or more rows, the list of files alone is as fast or faster.
 
 MOST_FILES = 4
 """Positions are given to all files alike, so each file adds row groups to every other one."""
