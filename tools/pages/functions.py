@@ -19,19 +19,16 @@ ENGINES: Final = {"duckdb": "DuckDB", "spark": "Spark", "trino": "Trino"}
 HEAD = """\
 # Functions of columns that prune
 
-Plain statistics of a column, and its bitmap, serve conditions on functions of it. No index over an expression is
-needed. `year(ts) = 2024` is asked of `ts` as a range, `lower(city) = 'paris'` as the texts that may give that result.
+Statistics of a column, and its bitmap, answer conditions on these functions of it without an index over an expression:
+`year(ts) = 2024` becomes a range of `ts`, `lower(city) = 'paris'` the texts that may give that result.
 
 Each row is a rule with a domain: the values for which the named engines were compared with it, at the edges of every
-type. The tests are `test_functions_duckdb.py`, `…_spark.py` (with and without ANSI mode) and `…_trino.py` below
-`tests/engines`. They fail when an engine changes what a function does. A file with a value outside the domain is kept,
-as is every file where the engine is not named. So a file for which the function raises an error is kept, too, and the
-engine raises the error. Nested functions are taken apart up to four levels deep. `make api` writes this page from the
-registry.
+type. A file with a value outside the domain is kept, as is every file if the engine is not named. So a file for which
+the function raises an error is kept, and the engine raises the error. Nested functions are taken apart up to four
+levels deep. The optimizers of Spark and Trino turn some of these functions into ranges themselves.
 
-The optimizers of Spark and Trino turn some of these into ranges themselves. `year(ts) = 2024` and
-`date_trunc('day', ts) = …` come from Trino as ranges of `ts`. What they leave as functions is read from the expressions
-that they pass on.
+`make api` writes this page from the registry. `test_functions_duckdb.py`, `…_spark.py` (with and without ANSI mode) and
+`…_trino.py` below `tests/engines` fail when an engine changes what a function does.
 
 | function | comparisons | of which values | {titles} |
 |---|---|---|{dashes}|
@@ -42,14 +39,16 @@ TAIL = """
 
 `now()`, `current_timestamp`, `current_date`, `today()` and `localtimestamp`, with `± INTERVAL`, `± days`, casts and
 `date_trunc` around them, and in DuckDB `AT TIME ZONE` with UTC or a zone of the form Area/City, stand for any moment
-from an earliest one on. So `ts >= now() - INTERVAL 1 DAY` drops files that end more than a day before that earliest
-moment, and so does `ts >= now() AT TIME ZONE 'UTC' - INTERVAL 1 DAY`. `ts < now()` drops nothing where it is not known
-when the files of the plan will be read. In DuckDB the earliest moment is the start of the session's transaction, for
-which it is asked each time, and a SELECT that `execute` runs has a latest moment, too: ten minutes after it was
-planned. So `ts BETWEEN now() - INTERVAL 100 DAY AND now() - INTERVAL 99 DAY` reads that day alone. A statement that may
-have begun later than that runs again over all files. A relation can run at any later time, so it has no latest moment;
-nor has a statement that writes rows. Elsewhere the earliest moment is that of planning, less five minutes for clocks
-that differ. Spark and Trino replace these functions by the moment before pruner sees the predicate.
+between an earliest and a latest one:
+
+- **Earliest.** In DuckDB the start of the session's transaction, elsewhere the moment of planning, less five minutes
+  for clocks that differ. `ts >= now() - INTERVAL 1 DAY` drops files that end more than a day before.
+- **Latest.** Only for a SELECT that `execute` of DuckDB's adapter runs: ten minutes after planning, so that `ts BETWEEN
+  now() - INTERVAL 100 DAY AND now() - INTERVAL 99 DAY` reads that day alone. A statement that may have begun later runs
+  again over all files. Relations, statements that write rows and other engines have no latest moment: there
+  `ts < now()` drops nothing.
+
+Spark and Trino replace these functions by the moment before pruner sees the predicate.
 
 ## Other forms
 
