@@ -3,9 +3,10 @@
 sqlglot gives functions of several dialects one class. What it takes for alike need not be: whether an engine is one by
 which a rule was proved, binding asks. Whatever stands in another shape than the ones here is left to the caller.
 
-Forms that only DuckDB's text has stand at the end: constants that its functions make, zones, patterns.
+An engine may bind signs otherwise than sqlglot, which takes `&`, `^`, `|`, `<<` and `>>` from left to right, as DuckDB
+does. In Spark `n | 4 & 1` is `n | (4 & 1)`.
 
-sqlglot takes `&`, `^`, `|`, `<<` and `>>` from left to right, as DuckDB does. In Spark `n | 4 & 1` is `n | (4 & 1)`.
+Forms that only DuckDB's text has stand at the end: constants that its functions make, zones, patterns.
 """
 
 from __future__ import annotations

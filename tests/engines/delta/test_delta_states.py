@@ -26,6 +26,7 @@ from pruner_duckdb.types import quote, quote_text
 from pruner_spark.relations.agreement import differing, spark_columns
 from tests.support.delta.tables import BUILDERS, delta_states
 from tests.support.delta.writer import FILE, DeltaState
+from tests.support.duckdb.plain import keep
 from tests.support.running import profiles
 
 if TYPE_CHECKING:
@@ -315,8 +316,7 @@ def test_random_conditions_in_duckdb(delta_tables: AllTables, name: str) -> None
         with duckdb.connect() as plain, pruner_duckdb.connect(given) as con:
             for each in (plain, con):
                 each.execute("SET TimeZone = 'UTC'")
-            # A table of its own: DuckDB 1.5 cannot have Arrow apply every condition.
-            plain.register("arrow", t).execute("CREATE TABLE t AS FROM arrow")
+            keep(plain, t)
             for _ in range(-(-share // len(chosen))):
                 query = f"FROM t WHERE {_condition(of, columns)}"
                 wanted = plain.execute(f"SELECT count(*) {query}").fetchone()

@@ -19,6 +19,7 @@ from pyiceberg.transforms import parse_transform
 import pruner
 import pruner_duckdb
 from pruner.errors import TableError
+from tests.support.duckdb.plain import keep
 from tests.support.iceberg.tables import COLUMNS, ROWS, SPECS, IcebergLake, rows
 
 CONDITIONS = (
@@ -71,9 +72,7 @@ def _plain(metadata_location: str) -> duckdb.DuckDBPyConnection:
     """A plain DuckDB over all rows of a state of a table: reading them takes PyIceberg longer than all else here."""
     plain = duckdb.connect()
     plain.execute("SET TimeZone = 'Asia/Kathmandu'")
-    # A table of its own: DuckDB 1.5 loses rows with NaN where Arrow applies the condition.
-    plain.register("arrow", StaticTable.from_metadata(metadata_location).scan().to_arrow())
-    return plain.execute("CREATE TABLE t AS FROM arrow")
+    return keep(plain, StaticTable.from_metadata(metadata_location).scan().to_arrow())
 
 
 def _same(pruned: pruner_duckdb.Connection, table: Any, condition: str) -> None:
