@@ -29,6 +29,9 @@ _DIGEST_BYTES: Final = 16
 _FEW_DIGESTS: Final = 1024
 """Digests up to which their beginnings are looked for first: of 65,536 beginnings, these are one in 64 at most."""
 
+MOST_RUNS: Final = 4096
+"""Runs of neighbouring rows up to which they are sliced."""
+
 _MOST_BYTES: Final = (1 << 31) - 1
 """Most bytes of an array of texts: its offsets have 32 bits."""
 
@@ -87,6 +90,18 @@ def _first_words(digests: Any) -> NDArray[np.uint16]:
         digests.buffers()[1], np.uint16, len(digests) * _DIGEST_BYTES // 2, digests.offset * _DIGEST_BYTES
     )
     return words[:: _DIGEST_BYTES // 2]
+
+
+def rows_in_runs(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+    """Rows of a table in this order; those that stand one after another are sliced, which copies none."""
+    begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    if not len(rows) or len(begins) > MOST_RUNS:
+        return table.take(positions(rows))
+    ends = [*begins[1:].tolist(), len(rows)]
+    runs = [
+        table.slice(int(rows[begin]), end - begin) for begin, end in zip(begins.tolist(), ends, strict=True)
+    ]
+    return arrow.concat_tables(runs)
 
 
 def rows_at(table: pa.Table, at: Any) -> pa.Table:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from pruner.errors import IndexDefinitionError
 from pruner.formats.detect import open_table_source
 from pruner.limits import INDEX_MEMORY
+from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.receipts import checked_grace
 from pruner.metadata.segment_cache import SegmentCache
-from pruner.metadata.table import LastSnapshot
 from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planning.pinned import PinnedSnapshot
 from pruner.planning.python_engines import counted_by_reading
@@ -62,7 +62,8 @@ class Table:
         self._metadata = metadata
         self._segments = SegmentCache(lambda: metadata, index_memory)
         used = {"own_indexes": hudi_indexes, "file_filters": file_filters}
-        self._views = Views(source, metadata, self._segments, max_staleness, **used)
+        self._last_snapshot = LastSnapshot(source, metadata)
+        self._views = Views(source, metadata, self._segments, self._last_snapshot, max_staleness, **used)
         self.index_uri = index_uri
 
     def __repr__(self) -> str:
@@ -454,4 +455,6 @@ class Table:
     def _indexing(self) -> Indexing:
         from pruner.maintenance.build import Indexing
 
-        return Indexing(self._source, self._metadata, self._segments, self._views.fresh_snapshot)
+        return Indexing(
+            self._source, self._metadata, self._segments, self._last_snapshot, self._views.fresh_snapshot
+        )

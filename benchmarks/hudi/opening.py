@@ -36,7 +36,7 @@ from pruner.indexes.registry import index_type
 from pruner.metadata import FieldBinding, MetadataTable, define
 from pruner.metadata.ranged import Blocks
 from pruner.metadata.segment_cache import SegmentCache
-from pruner.metadata.segments import batch_table
+from pruner.metadata.segments import batch_table, read_saved, saved_blocks
 from pruner.metadata.state import FILES, SavedSnapshot
 from pruner.pipeline.batches import BATCH_SLICES
 from pruner.planning.planner import Planner
@@ -249,7 +249,7 @@ def _whole(folder: str) -> list[float]:
     stored = metadata.state().last_snapshot
     assert stored is not None
     before = _resident()
-    table, decoded = _timed(lambda: metadata.read_saved(stored))
+    table, decoded = _timed(lambda: read_saved(metadata.store, stored))
     columns, made = _timed(lambda: HudiColumns.from_stored(ROOT, table, {}))
     assert len(columns) == stored.segment.rows
     return [decoded, made, _resident() - before]
@@ -282,9 +282,9 @@ def _opened(metadata: MetadataTable) -> tuple[Any, Snapshot]:
     stored = state.last_snapshot
     assert stored is not None
     if stored.segment.tail is None:
-        columns = HudiColumns.from_stored(ROOT, metadata.read_saved(stored), {})
+        columns = HudiColumns.from_stored(ROOT, read_saved(metadata.store, stored), {})
         return state, _snapshot(columns, columns.columns)
-    loaded = saved.load_blocks(stored.id, metadata.saved_blocks(stored), ROOT, _never)
+    loaded = saved.load_blocks(stored.id, saved_blocks(metadata.store, stored), ROOT, _never)
     assert loaded is not None
     return state, _snapshot(loaded[1], loaded[1])
 

@@ -17,8 +17,8 @@ from pruner.arrow import arrow, as_numpy, bytes_array, number_array, truth_array
 from pruner.errors import FormatError, StorageError
 from pruner.indexes.optional import RowIndexType
 from pruner.indexes.partition_stats import Groups, groups_of
-from pruner.metadata.definitions import locate_all, locate_runs
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys
+from pruner.tables.slice_keys import locate_all, locate_runs
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from pruner.arrow import as_numpy
 from pruner.errors import FormatError
 from pruner.indexes.optional import AggregatingIndexType, PagedIndexType, SelectiveIndexType
 from pruner.limits import SEGMENT_SLICES
-from pruner.metadata.definitions import digest_runs
 from pruner.metadata.pages import PAGED_FROM
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys
+from pruner.tables.slice_keys import digest_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

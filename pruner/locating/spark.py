@@ -25,6 +25,7 @@ from pruner.locating.reading import (
     literals,
     typed,
 )
+from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
 from pruner.planning.pinned import PinnedSnapshot
@@ -220,7 +221,8 @@ def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 def _pinned(place: TableHandle) -> PinnedSnapshot:
     source = open_table_source(list(place.roots), place.storage_options, place.format)
     metadata = MetadataTable(open_store(place.index_uri, place.storage_options))
-    views = Views(source, metadata, SegmentCache(lambda: metadata, place.index_memory), 0.0)
+    segments = SegmentCache(lambda: metadata, place.index_memory)
+    views = Views(source, metadata, segments, LastSnapshot(source, metadata), 0.0)
     pinned = PinnedSnapshot(views.current())
     if pinned.id != place.snapshot_id:
         raise TableError("the table changed while keys were located: ask again")

@@ -26,10 +26,11 @@ from pruner.maintenance.commit import Publisher
 from pruner.maintenance.estimate import SMALL_TABLE_BYTES, IndexEstimate, estimate
 from pruner.maintenance.expressions import check_where, slices_where, why_outdated
 from pruner.metadata import receipts
-from pruner.metadata.definitions import FieldBinding, IndexDefinition, define, locate
+from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
 from pruner.pipeline.batches import BuildJob, Target, work_table
 from pruner.pipeline.requests import BuildRequest, Failure
 from pruner.showing.words import FILE, are, counted
+from pruner.tables.slice_keys import locate
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.indexes.base import IndexType
+    from pruner.metadata.last_snapshot import LastSnapshot
     from pruner.metadata.receipts import Receipt
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import State
@@ -158,13 +160,14 @@ class Indexing:
         source: TableSource,
         metadata: MetadataTable,
         segments: SegmentCache,
+        last_snapshot: LastSnapshot,
         snapshot: Callable[[], Snapshot],
     ) -> None:
         self._source = source
         self._metadata = metadata
         self._segments = segments
         self._snapshot = snapshot
-        self._publisher = Publisher(source, metadata, segments)
+        self._publisher = Publisher(source, metadata, segments, last_snapshot)
 
     def create(
         self,

@@ -16,14 +16,15 @@ from pruner.errors import FormatError, StorageError
 from pruner.indexes.partition_stats import layout_of
 from pruner.indexes.registry import index_type
 from pruner.metadata import receipts
+from pruner.metadata.last_snapshot import with_snapshot
 from pruner.metadata.segments import SLICE_COLUMN
-from pruner.metadata.table import LastSnapshot, with_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
 
     from numpy.typing import NDArray
 
+    from pruner.metadata.last_snapshot import LastSnapshot
     from pruner.metadata.receipts import Receipt
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import SavedSnapshot, SegmentEntry, State
@@ -37,11 +38,17 @@ _NOTHING: Set[str] = frozenset()
 class Publisher:
     """Makes finished batches visible."""
 
-    def __init__(self, source: TableSource, metadata: MetadataTable, segments: SegmentCache) -> None:
+    def __init__(
+        self,
+        source: TableSource,
+        metadata: MetadataTable,
+        segments: SegmentCache,
+        last_snapshot: LastSnapshot,
+    ) -> None:
         self._source = source
         self._metadata = metadata
         self._segments = segments
-        self._last_snapshot = LastSnapshot(source, metadata)
+        self._last_snapshot = last_snapshot
 
     def of_this_table(self, state: State) -> State:
         """The state without the coverage of a table that stood here before (R10)."""
@@ -156,9 +163,7 @@ class Publisher:
             return True
         try:
             mine = self._recorded(receipt, entry, snapshot)
-            covered = np.zeros(len(snapshot), np.bool_)
-            for other in others:
-                covered[self._segments.recorded(state, other, snapshot)] = True
+            covered = self._segments.recorded(state, others, snapshot)
         except (FormatError, StorageError):
             # What cannot be read now is no reason to lose what was built, or to believe what was left behind.
             return entry.id in disjoint

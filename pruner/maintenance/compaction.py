@@ -22,7 +22,6 @@ from pruner.indexes.optional import AggregatingIndexType, ArrangingIndexType, Sp
 from pruner.indexes.partition_stats import SliceBatch, groups_of, write_records
 from pruner.indexes.registry import index_type
 from pruner.maintenance.columns import gone, recorded_field
-from pruner.metadata.definitions import digest_runs
 from pruner.metadata.segments import (
     REMEDY,
     SLICE_COLUMN,
@@ -33,6 +32,7 @@ from pruner.metadata.segments import (
 )
 from pruner.metadata.state import FILES, refuse_newer
 from pruner.pipeline.batches import BATCH_SLICES
+from pruner.tables.slice_keys import digest_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pruner.metadata.definitions import FieldBinding, IndexDefinition, define, locate
+from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
 from pruner.metadata.segments import batch_table
 from pruner.metadata.state import FILES, NewerFormatError, SegmentEntry, State
 from pruner.metadata.table import MetadataTable
@@ -17,5 +17,4 @@ __all__ = [
     "State",
     "batch_table",
     "define",
-    "locate",
 ]

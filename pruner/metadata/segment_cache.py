@@ -12,10 +12,10 @@ from pruner.arrow import Condensed, as_numpy, first_value
 from pruner.bounded_cache import BoundedCache
 from pruner.errors import FormatError
 from pruner.limits import INDEX_MEMORY
-from pruner.metadata.definitions import locate
 from pruner.metadata.pages import PAGES
 from pruner.metadata.ranged import RangedSegment
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys
+from pruner.tables.slice_keys import locate, locate_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,13 +118,20 @@ class SegmentCache:
         ids = {file.id for entry in entries for file in entry.files()}
         return sum(size for key, size in self._cache.sizes() if key[0] in ids)
 
-    def recorded(self, state: State, entry: SegmentEntry, snapshot: Keyed) -> NDArray[np.int64]:
-        """Snapshot ordinals of the slices that a segment has records of."""
-        recorded = self.leading(entry, (SLICE_COLUMN,)).column(SLICE_COLUMN)
-        ordinals = self.located(state, entry, snapshot)
-        has_record = np.zeros(len(ordinals), np.bool_)
-        has_record[as_numpy(recorded)] = True
-        return ordinals[has_record & (ordinals >= 0)]
+    def recorded(
+        self, state: State, entries: Iterable[SegmentEntry], snapshot: Keyed
+    ) -> NDArray[np.bool_]:
+        """Tell for each slice of a snapshot whether one of some segments has a record of it."""
+        entries = list(entries)
+        batches = list(dict.fromkeys(entry.batch or "" for entry in entries))
+        keys = [slice_keys(self.read(self.entry(state, batch))) for batch in batches]
+        located = dict(zip(batches, locate_all(snapshot.keys, keys), strict=True)) if keys else {}
+        covered = np.zeros(len(snapshot.keys), np.bool_)
+        for entry in entries:
+            recorded = self.leading(entry, (SLICE_COLUMN,)).column(SLICE_COLUMN)
+            ordinals = located[entry.batch or ""][np.unique(as_numpy(recorded))]
+            covered[ordinals[ordinals >= 0]] = True
+        return covered
 
     def located(self, state: State, entry: SegmentEntry, snapshot: Keyed) -> NDArray[np.int64]:
         """Snapshot ordinal of each slice of a segment's batch, -1 for those that are not in the snapshot."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,16 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.arrow import compute
+from pruner.arrow import arrow, compute, rows_in_runs
 from pruner.errors import FormatError, StorageError
 from pruner.limits import SEGMENT_SLICES
 from pruner.metadata import ranged
-from pruner.metadata.definitions import digest_runs, now
+from pruner.metadata.definitions import now
 from pruner.metadata.log import checksum_of
 from pruner.metadata.pages import PAGES, write_pages
 from pruner.metadata.ranged import RANGED_FROM, Blocks
 from pruner.metadata.state import FILES, FORMAT_VERSION, Run, SegmentEntry, Tail
 from pruner.storage.store import LargerError
+from pruner.tables.slice_keys import digest_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.pages import PageLayout
+    from pruner.metadata.state import SavedSnapshot
     from pruner.storage.store import Store
     from pruner.tables.snapshot import Snapshot
 
@@ -68,6 +71,10 @@ BATCH_SCHEMA = pa.schema(
 REMEDY = "drop the index and create it again"
 SAVED_REMEDY = "no answer depends on it, and it is rewritten when the table has changed"
 """What to do about a damaged segment, and about a damaged snapshot that was saved for the next look."""
+
+
+GONE = b"pruner.gone"
+"""Key of the metadata of changes: which rows of the stored look are gone, ascending, 4 bytes each, in Base64."""
 
 
 def slice_keys(batch: pa.Table) -> pa.Array[Any]:
@@ -279,9 +286,55 @@ def read_segment(
     return table
 
 
-def read_saved(store: Store, entry: SegmentEntry) -> pa.Table:
-    """Return a saved snapshot, verified, with the metadata of its schema: raises as `read_segment` does."""
-    return _read(store, entry, None, (), SAVED_REMEDY)
+def read_saved(store: Store, saved: SavedSnapshot) -> pa.Table:
+    """Return the last snapshot, verified, with the metadata of its schema.
+
+    Raises:
+        NotFoundError: it is not there (any more).
+        FormatError: its bytes are not those that were committed.
+        StorageError: it cannot be read.
+    """
+    table = read_part(store, saved.segment)
+    if saved.changes is None:
+        return table
+    changes = read_part(store, saved.changes)
+    where = f"the segment {store.uri}/{saved.changes.path}"
+    if not changes.schema.equals(table.schema):
+        raise FormatError(f"{where} has other columns than what it changes: {SAVED_REMEDY}")
+    stays = np.ones(table.num_rows, np.bool_)
+    stays[_gone(changes, table.num_rows, where)] = False
+    parts = [rows_in_runs(table, np.flatnonzero(stays)), changes]
+    whole = arrow.concat_tables([part.replace_schema_metadata(None) for part in parts])
+    return whole.replace_schema_metadata(changes.schema.metadata)
+
+
+def saved_blocks(store: Store, saved: SavedSnapshot) -> ranged.RangedSegment:
+    """Return the blocks of the last snapshot, of which the directory alone was read and verified.
+
+    Raises:
+        FormatError: it has no blocks, or the directory is not what was committed.
+        StorageError: it cannot be read.
+    """
+    return ranged.RangedSegment(store, saved.segment, SAVED_REMEDY)
+
+
+def _gone(changes: pa.Table, count: int, where: str) -> NDArray[np.int64]:
+    """The rows of the stored look that are gone, ascending."""
+    try:
+        data = b64decode((changes.schema.metadata or {})[GONE], validate=True)
+        rows = np.frombuffer(data, "<i4").astype(np.int64)
+    except (KeyError, ValueError):
+        raise FormatError(f"{where} does not say which files are gone: {SAVED_REMEDY}") from None
+    if len(rows) and not 0 <= rows.min() <= rows.max() < count:
+        raise FormatError(f"{where} is about another snapshot: {SAVED_REMEDY}")
+    return rows
+
+
+def read_part(store: Store, entry: SegmentEntry, only: Sequence[str] | None = None) -> pa.Table:
+    """Return what one segment holds of the last snapshot, verified, with the metadata of its schema; raises as
+    `read_segment` does.
+    """
+    return _read(store, entry, only, (), SAVED_REMEDY)
 
 
 def _read(

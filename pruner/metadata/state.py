@@ -83,10 +83,18 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The table as a writer last saw it: `id` is that of the snapshot, `segment` holds it, in the partition `files`."""
+    """The table as a writer last saw it: `id` is that of the snapshot, `segment` holds it, in the partition `files`.
+
+    Where `changes` is there, `segment` holds an earlier snapshot, and `changes` what has come and gone since.
+    """
 
     id: str
     segment: SegmentEntry
+    changes: SegmentEntry | None = None
+
+    def files(self) -> tuple[SegmentEntry, ...]:
+        """What is stored of it."""
+        return (self.segment,) if self.changes is None else (self.segment, self.changes)
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +146,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     def stored(self) -> tuple[SegmentEntry, ...]:
         """Everything that is stored outside the log: the segments, their aggregates and the last snapshot."""
         entries = tuple(file for entry in self.segments for file in entry.files())
-        return entries if self.last_snapshot is None else (*entries, self.last_snapshot.segment)
+        return entries if self.last_snapshot is None else (*entries, *self.last_snapshot.files())
 
     def batches(self) -> tuple[SegmentEntry, ...]:
         """The slice batches, oldest first."""

@@ -1,14 +1,7 @@
-"""The metadata table: read its newest state, change it atomically, its segments and its last snapshot.
-
-The last snapshot in the metadata table: writers keep it there, and whoever opens the table starts from it.
-
-It never changes an answer. A source that starts from it comes to the same snapshot as one that lists the whole
-table. Where it is missing, damaged or of another version, the table is listed.
-"""
+"""The metadata table: read its newest state, change it atomically, and its segments."""
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 import uuid
@@ -21,10 +14,9 @@ from pruner.limits import LOG_ENTRY_BYTES
 from pruner.metadata import cleanup, log, receipts, segments
 from pruner.metadata.definitions import now
 from pruner.metadata.pages import PagedSegment
-from pruner.metadata.ranged import Blocks, RangedSegment
-from pruner.metadata.state import FILES, FORMAT_VERSION, NewerFormatError, SavedSnapshot, State, refuse_newer
+from pruner.metadata.ranged import Blocks
+from pruner.metadata.state import FORMAT_VERSION, NewerFormatError, State, refuse_newer
 from pruner.storage.store import NotFoundError, RefusedError
-from pruner.tables.source import BlockSource, SavedLook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +27,6 @@ if TYPE_CHECKING:
     from pruner.metadata.pages import PageLayout
     from pruner.metadata.state import SegmentEntry
     from pruner.storage.store import ObjectInfo, Store
-    from pruner.tables.source import TableSource
 
 COMMIT_ATTEMPTS = 50
 """How often a commit is tried before it gives up against other writers."""
@@ -322,24 +313,6 @@ class MetadataTable:
         """
         return segments.read_segment(self.store, entry, only, but)
 
-    def read_saved(self, saved: SavedSnapshot) -> pa.Table:
-        """Return the last snapshot, verified, with the metadata of its schema.
-
-        Raises:
-            NotFoundError: it is not there (any more).
-            FormatError: its bytes are not those that were committed.
-        """
-        return segments.read_saved(self.store, saved.segment)
-
-    def saved_blocks(self, saved: SavedSnapshot) -> RangedSegment:
-        """Return the blocks of the last snapshot, of which the directory alone was read and verified.
-
-        Raises:
-            FormatError: it has no blocks, or the directory is not what was committed.
-            StorageError: it cannot be read.
-        """
-        return RangedSegment(self.store, saved.segment, segments.SAVED_REMEDY)
-
     def unreferenced(self) -> list[ObjectInfo]:
         """What `cleanup.unreferenced` finds: files that the newest state does not refer to."""
         return cleanup.unreferenced(self.store, self.state())
@@ -385,68 +358,3 @@ def _following(base: _Newest, changed: State) -> State:
     except FormatError as error:
         raise ConflictError(f"the change cannot be committed: {error}") from None
     return state
-
-
-_log = logging.getLogger("pruner")
-
-
-class LastSnapshot:
-    """Saves the snapshot of one table in its metadata table, and loads it from there."""
-
-    def __init__(self, source: TableSource, metadata: MetadataTable) -> None:
-        self._source = source
-        self._metadata = metadata
-
-    def resume(self) -> State | None:
-        """Let the source start from what a writer kept, if it can be read; return the state as it was read for that."""
-        state: State | None = None
-        try:
-            state = self._metadata.state()
-            saved = state.last_snapshot
-            if saved is not None and state.matches(self._source.identity()):
-                self._take_up(saved)
-        except (FormatError, StorageError) as error:
-            _log.debug("%s is listed from scratch: %s", self._source.root, error)
-        return state
-
-    def _take_up(self, saved: SavedSnapshot) -> None:
-        if saved.segment.tail is not None and isinstance(self._source, BlockSource):
-            self._source.resume_blocks(saved.id, self._metadata.saved_blocks(saved))
-        else:
-            self._source.resume(SavedLook(saved.id, self._metadata.read_saved(saved)))
-
-    def keep(self) -> None:
-        """Save the source's last look in the metadata table, unless it is there already or there are no indexes.
-
-        Raises:
-            FormatError: the metadata table is damaged.
-            StorageError: it cannot be written.
-            ConflictError: other writers kept changing it.
-        """
-        state = self._metadata.state()
-        if state.definitions and state.matches(self._source.identity()):
-            saved = self.written(state)
-            if saved is not None:
-                self._metadata.commit(lambda newest: with_snapshot(newest, saved))
-
-    def written(self, state: State) -> SavedSnapshot | None:
-        """Write the source's last look for a commit to come; None where the state of this table has it.
-
-        Raises:
-            StorageError: it cannot be written.
-        """
-        look = self._source.saved(state.last_snapshot.id if state.last_snapshot is not None else None)
-        if look is None:
-            return None
-        layout = Blocks(look.blocks) if look.blocks else None
-        segment = self._metadata.write_segment(FILES, look.table, layout=layout)
-        return SavedSnapshot(id=look.id, segment=segment)
-
-
-def with_snapshot(state: State, saved: SavedSnapshot | None) -> State:
-    """The state with the last snapshot, where there is one, it is new, and there are indexes to serve."""
-    if saved is None or not state.definitions:
-        return state
-    if state.last_snapshot is not None and state.last_snapshot.id == saved.id:
-        return state
-    return state.with_snapshot(saved)

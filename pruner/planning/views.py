@@ -16,7 +16,6 @@ from pruner.evidence.sources import FollowsSnapshots
 from pruner.expr.derived.indexed import ExpressionIndexes
 from pruner.formats.guarded import own_indexes
 from pruner.metadata import log
-from pruner.metadata.table import LastSnapshot
 from pruner.planning.pinned import View
 from pruner.planning.planner import Planner
 from pruner.planning.usage import Usage
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pruner.evidence.sources import OwnIndexes
+    from pruner.metadata.last_snapshot import LastSnapshot
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import State
     from pruner.metadata.table import MetadataTable
@@ -48,6 +48,7 @@ class Views:
         source: TableSource,
         metadata: MetadataTable,
         segments: SegmentCache,
+        last_snapshot: LastSnapshot,
         max_staleness: float,
         *,
         own_indexes: bool = True,
@@ -59,6 +60,7 @@ class Views:
             source: the table.
             metadata: its metadata table.
             segments: its segments.
+            last_snapshot: the look that is kept there.
             max_staleness: age in seconds up to which a view may be used again without a look.
             own_indexes: whether the indexes that the table itself keeps are used.
             file_filters: whether the Bloom filters in the files are asked.
@@ -71,7 +73,7 @@ class Views:
         self._max_staleness = max_staleness
         self._lock = RLock()
         self._view: View | None = None
-        self._last_snapshot = LastSnapshot(source, metadata)
+        self._last_snapshot = last_snapshot
         self._resumed = False
         self._looked_at = _NEVER
         self._evidence: SnapshotEvidence | None = None

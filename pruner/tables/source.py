@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from pruner.tables.snapshot import Snapshot, Watched
 
 SAVED_METADATA = b"pruner.snapshot"
@@ -44,6 +47,42 @@ class SavedBlocks(Protocol):
         Raises:
             FormatError: what was read is not what was stored.
             StorageError: it cannot be read.
+        """
+        ...
+
+
+class StoredLook(NamedTuple):
+    """A look that is stored, as far as changes are found by it: the slice key of each row, and its `SAVED_METADATA`."""
+
+    keys: pa.Array[Any]
+    described: bytes
+
+
+class SavedChanges(NamedTuple):
+    """A look in a form that can be stored beside an earlier one.
+
+    `gone` are the rows of the earlier look, ascending, that it does not have, and `table` are those that it has beside
+    them, with the metadata of the whole look. The rows that stay and these are what `SavedLook.table` holds.
+    """
+
+    id: str
+    table: pa.Table
+    gone: NDArray[np.int64]
+
+
+@runtime_checkable
+class ChangesSource(Protocol):
+    """A source of whose look no more need be stored than what changed since one that is stored already."""
+
+    def saved_changes(self, stored_id: str, stored: StoredLook) -> SavedChanges | None:
+        """Return how the last look differs from one that is stored.
+
+        Args:
+            stored_id: id of the look that was stored last, by which the last look is known again.
+            stored: one that was stored whole.
+
+        Returns:
+            None where there was no look, or it was stored last, or the stored one is of another version.
         """
         ...
 

@@ -20,6 +20,7 @@ import pruner
 from pruner.errors import FormatError
 from pruner.metadata import MetadataTable, SegmentEntry, log, ranged, segments
 from pruner.metadata.ranged import RangedSegment
+from pruner.metadata.segments import read_saved
 from pruner.storage.opening import open_store
 from pruner.storage.store import ObjectInfo, Store
 from tests.support.paging import page_everything
@@ -133,8 +134,8 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 def whole(metadata: MetadataTable, entry: SegmentEntry) -> pa.Table:
     """All that a segment holds."""
     saved = metadata.state().last_snapshot
-    if saved is not None and saved.segment.id == entry.id:
-        return metadata.read_saved(saved)
+    if saved is not None and entry in saved.files():
+        return read_saved(metadata.store, saved)
     return metadata.read_segment(entry)
 
 

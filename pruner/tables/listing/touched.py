@@ -25,6 +25,7 @@ from pruner.arrow import (
     index_of_few,
     number_array,
     positions,
+    rows_in_runs,
 )
 from pruner.parquet_type import MAGIC
 from pruner.tables.snapshot import SLICE_KEY_BYTES
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 WHOLE_BYTES = 64 * 1024
 """Of a file up to this size the fingerprint is of all bytes, of a larger one this much of its end."""
-
-_MOST_RUNS = 4096
 
 SAMPLES = 4
 SAMPLE_BYTES = 4096
@@ -135,7 +134,12 @@ class TouchedFiles:
         """Take the fingerprints of files that lack one; return what is remembered of the files of a snapshot."""
         rows = self._rows_of(snapshot)
         kept = snapshot.coverable & (rows >= 0)
-        before = _rows_in_runs(self._prints, rows[kept])
+        before = self._prints
+        if np.count_nonzero(kept) < before.num_rows:
+            # In the order of the files, so that the next time there are few runs.
+            before = rows_in_runs(before, rows[kept]).combine_chunks()
+            rows = np.full(len(snapshot), -1, np.int64)
+            rows[kept] = np.arange(before.num_rows)
         new: dict[str, list[Any]] = {name: [] for name in PRINTS.names}
         for file in lacking:
             print_ = file.fingerprint()
@@ -145,16 +149,12 @@ class TouchedFiles:
                 ):
                     new[name].append(value)
         added = pa.table(new, schema=PRINTS)
-        rows = np.full(len(snapshot), -1, np.int64)
-        rows[kept] = np.arange(before.num_rows)
         if added.num_rows:
             places = index_of_few(added.column("slice_key").combine_chunks(), snapshot.keys)
             found = as_numpy(filled(places, -1)).astype(np.int64)
+            rows = rows.copy()
             rows[found[found >= 0]] = before.num_rows + np.flatnonzero(found >= 0)
-        # In the order of the files, so that the next time again there are few runs.
-        kept = rows >= 0
-        self._prints = _rows_in_runs(arrow.concat_tables([before, added]), rows[kept]).combine_chunks()
-        rows[kept] = np.arange(self._prints.num_rows)
+        self._prints = arrow.concat_tables([before, added])
         self._joined = _Joined(snapshot.id, rows)
         return self._prints
 
@@ -162,7 +162,7 @@ class TouchedFiles:
         """What is remembered of some files of a snapshot, in their order, NULL where nothing is: as `PRINTS`."""
         rows = self._rows_of(snapshot)[chosen]
         if not (rows < 0).any():
-            return _rows_in_runs(self._prints, rows)
+            return rows_in_runs(self._prints, rows)
         return self._prints.take(number_array(rows, pa.int64(), rows < 0))
 
     def _rows(self, column: str, keys: list[bytes]) -> list[int | None]:
@@ -174,18 +174,6 @@ class TouchedFiles:
 
     def _value(self, column: str, row: int) -> Any:
         return self._prints.column(column)[row].as_py()
-
-
-def _rows_in_runs(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
-    """Rows of a table in this order; those that stand one after another are sliced, which copies none."""
-    begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
-    if not len(rows) or len(begins) > _MOST_RUNS:
-        return table.take(positions(rows))
-    ends = [*begins[1:].tolist(), len(rows)]
-    runs = [
-        table.slice(int(rows[begin]), end - begin) for begin, end in zip(begins.tolist(), ends, strict=True)
-    ]
-    return arrow.concat_tables(runs)
 
 
 def fingerprint(path: str, size: int, stamp: tuple[int, int, int]) -> bytes | None:

@@ -34,8 +34,9 @@ from pruner.tables.listing.foreign import Above
 from pruner.tables.listing.touched import PRINTS, ListedFile, TouchedFiles
 from pruner.tables.parquet.building import FEW, Builder, FileVersion, data_files, patched, slice_key
 from pruner.tables.parquet.several import check_one_table
+from pruner.tables.slice_keys import locate
 from pruner.tables.snapshot import SLICE_KEY_BYTES, Watched
-from pruner.tables.source import SAVED_METADATA, SavedLook
+from pruner.tables.source import SAVED_METADATA, SavedChanges, SavedLook
 from pruner.version import __version__
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.tables.feed.place import FeedSettings
-    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.snapshot import FileSchemas, Snapshot
+    from pruner.tables.source import StoredLook
 
 # The schemas of a Parquet table's files as they are stored between processes, so that each footer is read once.
 #
@@ -95,32 +97,89 @@ def save(snapshot: Snapshot, touched: TouchedFiles) -> SavedLook | None:
     schemas = snapshot.file_schemas
     if schemas is None:
         return None
-    kept = np.flatnonzero((schemas.ordinals >= 0) & snapshot.coverable)
+    kept = np.flatnonzero(_kept(snapshot, schemas))
+    return SavedLook(
+        snapshot.id, _stored_rows(snapshot, touched, kept, schemas.ordinals[kept], _texts(schemas))
+    )
+
+
+def changes(snapshot: Snapshot, touched: TouchedFiles, stored: StoredLook) -> SavedChanges | None:
+    """Return what `save` would, as what it has otherwise than a look that is stored.
+
+    Args:
+        snapshot: the last look.
+        touched: knows the files' fingerprints.
+        stored: the earlier one. Its rows stay as they are: a file of the same slice key is the same.
+
+    Returns:
+        None where no schema is known, or the stored form is not ours.
+    """
+    schemas, before = snapshot.file_schemas, _described(stored.described)
+    if schemas is None or before is None:
+        return None
+    kept = np.flatnonzero(_kept(snapshot, schemas))
     keys = snapshot.keys if len(kept) == len(snapshot) else snapshot.keys.take(positions(kept))
-    known = touched.remembered(snapshot, kept)
+    rows = locate(stored.keys, keys)
+    stays = np.zeros(len(stored.keys), np.bool_)
+    stays[rows[rows >= 0]] = True
+    # Rows that stay have the ordinals of the schemas that were known then.
+    texts = _texts(schemas)
+    known = tuple(dict.fromkeys((*before.schemas, *texts)))
+    number = np.array([known.index(text) for text in texts], np.int32)
+    new = kept[rows < 0]
+    table = _stored_rows(snapshot, touched, new, number[schemas.ordinals[new]], known)
+    return SavedChanges(snapshot.id, table, np.flatnonzero(~stays))
+
+
+def _kept(snapshot: Snapshot, schemas: FileSchemas) -> NDArray[np.bool_]:
+    """The files of which something is stored."""
+    return (schemas.ordinals >= 0) & snapshot.coverable
+
+
+def _texts(schemas: FileSchemas) -> tuple[str, ...]:
+    return tuple(b64encode(schema.serialize().to_pybytes()).decode() for schema in schemas.distinct)
+
+
+def _stored_rows(
+    snapshot: Snapshot,
+    touched: TouchedFiles,
+    chosen: NDArray[np.intp],
+    ordinals: NDArray[np.int32],
+    texts: tuple[str, ...],
+) -> pa.Table:
+    """Some files of a snapshot in the form that is stored; `ordinals` are those of their schemas in `texts`."""
+    known = touched.remembered(snapshot, chosen)
     columns: dict[str, Any] = {
-        "slice_key": keys,
-        "schema": number_array(schemas.ordinals[kept], pa.int32()),
+        "slice_key": snapshot.keys if len(chosen) == len(snapshot) else snapshot.keys.take(positions(chosen)),
+        "schema": number_array(ordinals, pa.int32()),
         **{name: known.column(name) for name in _PRINT_COLUMNS},
     }
-    texts = tuple(b64encode(schema.serialize().to_pybytes()).decode() for schema in schemas.distinct)
     about = {SAVED_METADATA: msgspec.json.encode(_About(_writer(), texts))}
-    return SavedLook(snapshot.id, pa.table(columns, schema=STORED_COLUMNS).replace_schema_metadata(about))
+    return pa.table(columns, schema=STORED_COLUMNS).replace_schema_metadata(about)
+
+
+def _described(data: bytes) -> _About | None:
+    """What is no column of a stored look; None where its form is not ours."""
+    try:
+        about = _ABOUT.decode(data)
+    except msgspec.MsgspecError:
+        return None
+    return about if about.written_by == _writer() else None
 
 
 def load(saved: SavedLook) -> dict[bytes, pa.Schema]:
     """Return the stored schemas by slice key; none where the stored form is not ours."""
     table = saved.table
     try:
-        about = _ABOUT.decode((table.schema.metadata or {}).get(SAVED_METADATA, b""))
-        if about.written_by != _writer() or not table.schema.equals(STORED_COLUMNS):
+        about = _described((table.schema.metadata or {}).get(SAVED_METADATA, b""))
+        if about is None or not table.schema.equals(STORED_COLUMNS):
             return {}
         messages = [b64decode(text, validate=True) for text in about.schemas]
         schemas: list[pa.Schema] = [arrow.ipc.read_schema(pa.py_buffer(data)) for data in messages]
         keys = cast("list[bytes]", table.column("slice_key").to_pylist())
         ordinals = cast("list[int]", table.column("schema").to_pylist())
         return {key: schemas[ordinal] for key, ordinal in zip(keys, ordinals, strict=True)}
-    except (msgspec.MsgspecError, ValueError, IndexError, pa.ArrowException):
+    except (ValueError, IndexError, pa.ArrowException):
         return {}
 
 
@@ -232,13 +291,24 @@ class ParquetSource:
     def saved(self, stored: str | None = None) -> SavedLook | None:
         """Return the schema and fingerprint of each file of the last look by slice key: see `TableSource`."""
         with self._lock:
-            last = self._last
-            if last is None or last.snapshot.id == stored:
-                return None
-            lacking = self._touched.lacking(last.snapshot)
-            seen = [self._seen(file) for file in self._files_at(last, lacking)] if lacking.any() else []
-            self._touched.remember(last.snapshot, [file for file in seen if file is not None])
-            return save(last.snapshot, self._touched)
+            snapshot = self._to_store(stored)
+            return None if snapshot is None else save(snapshot, self._touched)
+
+    def saved_changes(self, stored_id: str, stored: StoredLook) -> SavedChanges | None:
+        """Return the files that the last look has and a stored one does not, and those that are gone."""
+        with self._lock:
+            snapshot = self._to_store(stored_id)
+            return None if snapshot is None else changes(snapshot, self._touched, stored)
+
+    def _to_store(self, stored: str | None) -> Snapshot | None:
+        """The last look, of whose files the fingerprints were taken; None where it is the stored one."""
+        last = self._last
+        if last is None or last.snapshot.id == stored:
+            return None
+        lacking = self._touched.lacking(last.snapshot)
+        seen = [self._seen(file) for file in self._files_at(last, lacking)] if lacking.any() else []
+        self._touched.remember(last.snapshot, [file for file in seen if file is not None])
+        return last.snapshot
 
     def _files_at(self, look: _Look, chosen: NDArray[np.bool_]) -> list[FileVersion]:
         """Some files of a look. Identities are worked out for those alone: a text for each file costs less."""

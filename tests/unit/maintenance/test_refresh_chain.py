@@ -16,9 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pruner
+from pruner import arrow
+from pruner.metadata import last_snapshot
+from pruner.metadata.segments import read_saved
 from pruner.metadata.table import MetadataTable
 from pruner.storage.local import LocalStore
-from pruner.tables.listing import folders, touched
+from pruner.tables.listing import folders
 from pruner.tables.listing.files import CLOCK_TICK_NS
 from pruner.tables.parquet.source import ParquetSource
 from tests.support.running.profiles import examples
@@ -75,7 +78,7 @@ def _stored(index: Path) -> pa.Table:
     metadata = MetadataTable.open(LocalStore(str(index)))
     saved = metadata.state().last_snapshot
     assert saved is not None
-    return metadata.read_saved(saved)
+    return read_saved(metadata.store, saved)
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -84,9 +87,13 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("waits", [False, True])
 @settings(max_examples=examples(25), deadline=None)
-@given(steps=STEPS, most_runs=st.sampled_from([0, 4096]))
+@given(steps=STEPS, most_runs=st.sampled_from([0, 4096]), least_kept=st.sampled_from([None, 0, 2]))
 def test_a_chain_of_refreshes_is_the_table_indexed_anew(
-    tmp_path_factory: pytest.TempPathFactory, waits: bool, steps: list[Any], most_runs: int
+    tmp_path_factory: pytest.TempPathFactory,
+    waits: bool,
+    steps: list[Any],
+    most_runs: int,
+    least_kept: int | None,
 ) -> None:
     base = tmp_path_factory.mktemp("chain")
     root = base / "t"
@@ -96,8 +103,10 @@ def test_a_chain_of_refreshes_is_the_table_indexed_anew(
     aside: dict[Path, bytes] = {}
     time.sleep(TICK)
     with (
-        patch.object(touched, "_MOST_RUNS", most_runs),
+        patch.object(arrow, "MOST_RUNS", most_runs),
         patch.object(folders, "_WAITED_FOR", 0 if waits else 4096),
+        patch.object(last_snapshot, "CHANGES_FROM", 0 if least_kept is not None else 1 << 30),
+        patch.object(last_snapshot, "LEAST_KEPT", least_kept or 0),
     ):
         table = pruner.open_table(root, files="immutable", index_uri=str(base / "i"))
         table.create_index("stats", on="x")

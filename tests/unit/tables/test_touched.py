@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pruner.arrow import rows_in_runs
 from pruner.tables.listing import touched
 from pruner.tables.listing.files import CLOCK_TICK_NS
 from pruner.tables.listing.touched import ListedFile, TouchedFiles
@@ -224,7 +225,7 @@ def test_rows_in_runs_are_the_rows_in_their_order() -> None:
     table = pa.table({"x": list(range(8))})
     for rows in ([], [0, 1, 2], [0, 1, 5, 2, 3, 3], [7, 6, 0]):
         asked = np.array(rows, np.int64)
-        assert touched._rows_in_runs(table, asked).column("x").to_pylist() == rows
+        assert rows_in_runs(table, asked).column("x").to_pylist() == rows
 
 
 def test_looks_between_two_stores_do_not_mix_fingerprints_up(tmp_path: Path) -> None:

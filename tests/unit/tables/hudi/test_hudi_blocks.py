@@ -23,6 +23,7 @@ import pruner
 from pruner.arrow import positions
 from pruner.errors import FormatError, TableError
 from pruner.expr.semantics import Semantics
+from pruner.metadata.segments import saved_blocks
 from pruner.metadata.state import SegmentEntry
 from pruner.metadata.table import MetadataTable
 from pruner.planning.pinned import PinnedSnapshot
@@ -402,7 +403,7 @@ def mixed(root: Path, change: Callable[[pa.Table], pa.Table]) -> tuple[HudiSourc
     metadata = MetadataTable.open(open_store(f"{root}.pruner"))
     last = metadata.state().last_snapshot
     assert last is not None
-    found = Mixed(metadata.saved_blocks(last), change)
+    found = Mixed(saved_blocks(metadata.store, last), change)
     source = HudiSource(str(root))
     source.resume_blocks(last.id, found)
     return source, found
@@ -439,11 +440,11 @@ def test_a_directory_of_other_slices_is_not_taken_up(tmp_path: Path) -> None:
     last = metadata.state().last_snapshot
     assert last is not None
     for change in (with_other_keys, lambda read: read.take(pa.array(range(read.num_rows)[::-1]))):
-        found = Mixed(metadata.saved_blocks(last), change)
+        found = Mixed(saved_blocks(metadata.store, last), change)
         found.harms = True
         with pytest.raises(FormatError, match="has other slices than its directory says"):
             HudiSource(str(table.root)).resume_blocks(last.id, found)
-    found = Mixed(metadata.saved_blocks(last), lambda read: read)
+    found = Mixed(saved_blocks(metadata.store, last), lambda read: read)
     found.rows = (*found.rows[:-1], found.rows[-1] + 1)
     with pytest.raises(FormatError, match="does not have the blocks of its directory"):
         HudiSource(str(table.root)).resume_blocks(last.id, found)

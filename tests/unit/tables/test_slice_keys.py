@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.metadata import locate
-from pruner.metadata.aligning import aligned
+from pruner.tables.slice_keys import aligned, locate
 
 _KEY = st.integers(0, 6).map(lambda number: bytes([number % 2]) * 8 + bytes([number // 2]) * 8)
 _KEYS = st.lists(_KEY, max_size=12)
