@@ -63,11 +63,20 @@ def number_array(
 def index_of_few(wanted: Any, among: Any, *, skip_nulls: bool = False) -> Any:
     """What `index_in` returns, where few values are looked for among very many: those are not made a table of."""
     rows = _alike(wanted, among)
-    if rows is None:
-        held = compute.is_in(among, value_set=wanted, skip_nulls=skip_nulls)
-        rows = np.flatnonzero(as_numpy(held))
-    at = positions(rows)
+    at = positions(_rows_with(wanted, among, skip_nulls=skip_nulls) if rows is None else rows)
     return at.take(compute.index_in(wanted, value_set=among.take(at), skip_nulls=skip_nulls))
+
+
+def rows_with(wanted: Any, among: Any) -> NDArray[np.intp]:
+    """The rows, ascending, whose value is one of few, where these are looked for among very many."""
+    rows = _alike(wanted, among)
+    if rows is None:
+        return _rows_with(wanted, among)
+    return rows[_rows_with(wanted, among.take(positions(rows)))]
+
+
+def _rows_with(wanted: Any, among: Any, *, skip_nulls: bool = False) -> NDArray[np.intp]:
+    return np.flatnonzero(as_numpy(compute.is_in(among, value_set=wanted, skip_nulls=skip_nulls)))
 
 
 def _alike(wanted: Any, among: Any) -> NDArray[np.intp] | None:

@@ -358,11 +358,13 @@ class Indexing:
         if definition.where is not None:
             in_scope = in_scope & slices_where(definition.where, snapshot, self._segments)
         targets: list[_Target] = []
-        for about in fields_of(definition, snapshot.schema, kind):
-            covered = np.zeros(len(snapshot), np.bool_)
-            for entry in state.segments_of(definition):
-                if entry.field == about.recorded:
-                    covered[self._segments.recorded(state, entry, snapshot)] = True
+        fields = fields_of(definition, snapshot.schema, kind)
+        of_these = {about.recorded for about in fields}
+        entries = [entry for entry in state.segments_of(definition) if entry.field in of_these]
+        recorded = self._segments.recorded(state, entries, snapshot)
+        nothing = np.zeros(len(snapshot), np.bool_)
+        for about in fields:
+            covered = recorded.get(about.recorded, nothing)
             request = BuildRequest(kind, about, definition.options, definition.name)
             taken = in_scope & snapshot.coverable
             targets.append(_Target(Target(definition, request), taken, taken & ~covered))
@@ -380,6 +382,7 @@ class Indexing:
         """Run the kernel once for each slice, over all targets that lack it; commit once."""
         identity, believed = self._source.identity(), self._source.believed()
         built: list[Receipt] = []
+        asked: list[NDArray[np.intp]] = []
         failures, done = list[Failure](), 0
         for ordinals, lacking in _alike(targets):
             job = BuildJob(
@@ -392,8 +395,9 @@ class Indexing:
             step = None if progress is None else partial(_advance, progress, done, counts.files)
             built += runner.run(job, step)
             done += len(ordinals)
+            asked.append(ordinals)
         failures += [Failure(*failure) for receipt in built for failure in receipt.failures]
-        now = self._source.look_again(snapshot, believed)
+        now = self._source.look_again(snapshot, believed, np.concatenate(asked))
         if now is not snapshot:
             failures += _changed(snapshot, now, targets)
         dropped = self._publisher.publish(built, state, snapshot, now)

@@ -163,7 +163,8 @@ class Publisher:
             return True
         try:
             mine = self._recorded(receipt, entry, snapshot)
-            covered = self._segments.recorded(state, others, snapshot)
+            recorded = self._segments.recorded(state, others, snapshot)
+            covered = recorded.get(entry.field, np.zeros(len(snapshot), np.bool_))
         except (FormatError, StorageError):
             # What cannot be read now is no reason to lose what was built, or to believe what was left behind.
             return entry.id in disjoint

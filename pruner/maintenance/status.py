@@ -330,15 +330,8 @@ def _recorded_slices(
     entries: Sequence[SegmentEntry], state: State, slices: Keyed, segments: SegmentCache
 ) -> NDArray[np.bool_]:
     """Of the slices with some keys those with a record for each column of which there are segments."""
-    count = len(slices.keys)
-    by_field: dict[tuple[str, ...], NDArray[np.bool_]] = {}
-    for entry in entries:
-        mask = by_field.setdefault(entry.field or (), np.zeros(count, np.bool_))
-        mask[segments.recorded(state, entry, slices)] = True
-    everywhere = np.ones(count, np.bool_) if by_field else np.zeros(count, np.bool_)
-    for mask in by_field.values():
-        everywhere &= mask
-    return everywhere
+    masks = list(segments.recorded(state, entries, slices).values())
+    return np.logical_and.reduce(masks) if masks else np.zeros(len(slices.keys), np.bool_)
 
 
 def answering_slices(

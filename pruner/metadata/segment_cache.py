@@ -120,18 +120,24 @@ class SegmentCache:
 
     def recorded(
         self, state: State, entries: Iterable[SegmentEntry], snapshot: Keyed
-    ) -> NDArray[np.bool_]:
-        """Tell for each slice of a snapshot whether one of some segments has a record of it."""
+    ) -> dict[tuple[str, ...] | None, NDArray[np.bool_]]:
+        """Tell for each slice of a snapshot whether some segments have a record of it, by the field that they are of.
+
+        Slice batches are joined to the snapshot together, and each once.
+        """
         entries = list(entries)
         batches = list(dict.fromkeys(entry.batch or "" for entry in entries))
         keys = [slice_keys(self.read(self.entry(state, batch))) for batch in batches]
         located = dict(zip(batches, locate_all(snapshot.keys, keys), strict=True)) if keys else {}
-        covered = np.zeros(len(snapshot.keys), np.bool_)
+        by_field: dict[tuple[str, ...] | None, NDArray[np.bool_]] = {}
         for entry in entries:
             recorded = self.leading(entry, (SLICE_COLUMN,)).column(SLICE_COLUMN)
-            ordinals = located[entry.batch or ""][np.unique(as_numpy(recorded))]
-            covered[ordinals[ordinals >= 0]] = True
-        return covered
+            ordinals = located[entry.batch or ""]
+            has_record = np.zeros(len(ordinals), np.bool_)
+            has_record[as_numpy(recorded)] = True
+            mask = by_field.setdefault(entry.field, np.zeros(len(snapshot.keys), np.bool_))
+            mask[ordinals[has_record & (ordinals >= 0)]] = True
+        return by_field
 
     def located(self, state: State, entry: SegmentEntry, snapshot: Keyed) -> NDArray[np.int64]:
         """Snapshot ordinal of each slice of a segment's batch, -1 for those that are not in the snapshot."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import arrow, as_numpy, compute, filled, index_of_few, positions
+from pruner.arrow import arrow, as_numpy, compute, filled, index_of_few, positions, rows_with
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 
 if TYPE_CHECKING:
@@ -61,10 +61,11 @@ def locate_all(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) -
     if len(batches) == 1 and _same(snapshot_keys, batches[0]):
         return [np.arange(len(batches[0]), dtype=np.int64)]
     together = arrow.chunked_array(batches, pa.binary(SLICE_KEY_BYTES)).combine_chunks()
-    ordinals = _in_order(snapshot_keys, together)
-    if ordinals is None:
-        ordinals = _joined(snapshot_keys, together)
     ends = np.cumsum([len(batch) for batch in batches])[:-1]
+    ordinals = _in_order(snapshot_keys, together)
+    if ordinals is not None:
+        return np.split(ordinals, ends)
+    ordinals = _joined(snapshot_keys, together)
     return [_first_only(run, len(snapshot_keys)) for run in np.split(ordinals, ends)]
 
 
@@ -86,7 +87,10 @@ def _joined(snapshot_keys: pa.Array[Any], keys: Any) -> NDArray[np.int64]:
 
 
 def _in_order(snapshot_keys: pa.Array[Any], keys: Any) -> NDArray[np.int64] | None:
-    """What `_joined` returns, of keys that stand in the order of the snapshot but for few; None of others."""
+    """What `_joined` returns, of keys that stand in the order of the snapshot but for few; None of others.
+
+    No ordinal comes twice.
+    """
     if len(keys) < _ALIGNED_FROM or keys.null_count or snapshot_keys.null_count:
         return None
     ordinals = aligned(_words(snapshot_keys), _words(keys))
@@ -96,12 +100,14 @@ def _in_order(snapshot_keys: pa.Array[Any], keys: Any) -> NDArray[np.int64] | No
     if not len(left) or len(left) * _FEW > len(keys):
         return None if len(left) else ordinals
     others = keys.take(positions(left))
-    if int(compute.sum(compute.is_in(keys, value_set=others)).as_py() or 0) > len(left):
+    if len(rows_with(others, keys)) > len(left):
         return None  # a key comes twice, of which the first counts
     free = np.ones(len(snapshot_keys), np.bool_)
     free[ordinals[ordinals >= 0]] = False
     rest = np.flatnonzero(free)
     found = _joined(snapshot_keys.take(positions(rest)), others)
+    if len(np.unique(found[found >= 0])) < np.count_nonzero(found >= 0):
+        return None  # likewise
     ordinals[left[found >= 0]] = rest[found[found >= 0]]
     return ordinals
 

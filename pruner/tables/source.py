@@ -206,14 +206,18 @@ class TableSource(Protocol):
         """
         ...
 
-    def look_again(self, previous: Snapshot, believed: Mapping[bytes, str]) -> Snapshot:
+    def look_again(
+        self, previous: Snapshot, believed: Mapping[bytes, str], read: NDArray[np.intp] | None = None
+    ) -> Snapshot:
         """Look at the table after something was read from it, whether that can be of other content (R4).
 
         A file that was touched is another one here, unless it is believed: it may have held something else in between.
 
         Args:
-            previous: what was read; returned itself when nothing has changed.
+            previous: a snapshot of which slices were read; returned itself when nothing has changed.
             believed: what was believed before the reading began; nothing for what another process read.
+            read: ordinals of the slices that were read, where no others need be looked at: `previous` is returned when
+                none of these has changed. None for all.
 
         Raises:
             TableError: the table is gone or cannot be listed completely.
@@ -246,6 +250,8 @@ class WriteOnceSource:
         """Return nothing: no time is part of a version."""
         return {}
 
-    def look_again(self, previous: Snapshot, believed: Mapping[bytes, str]) -> Snapshot:
+    def look_again(
+        self, previous: Snapshot, believed: Mapping[bytes, str], read: NDArray[np.intp] | None = None
+    ) -> Snapshot:
         """Return `previous`: no file of it can have changed."""
         return previous

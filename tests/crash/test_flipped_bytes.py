@@ -18,11 +18,13 @@ import pytest
 
 import pruner
 from pruner.errors import FormatError
-from pruner.metadata import MetadataTable, SegmentEntry, log, ranged, segments
+from pruner.metadata import MetadataTable, SegmentEntry, last_snapshot, log, ranged, segments
+from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.ranged import RangedSegment
 from pruner.metadata.segments import read_saved
 from pruner.storage.opening import open_store
 from pruner.storage.store import ObjectInfo, Store
+from pruner.tables.parquet.source import ParquetSource
 from tests.support.paging import page_everything
 from tests.support.running.profiles import IS_FIXED
 
@@ -120,7 +122,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(ranged, "PIECE_BYTES", 256)
     root = tmp_path / "t"
     root.mkdir()
-    for number in range(FILES):
+    for number in range(FILES + 1):
         values = [f"v{10 * number + i:02}" for i in range(3)]
         pq.write_table(pa.table(dict.fromkeys(INDEXES, pa.array(values))), root / f"{number}.parquet")
         os.utime(root / f"{number}.parquet", ns=(10**18, 10**18))  # long settled
@@ -128,6 +130,15 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     table = pruner.open_table(root, index_uri=place)
     for column, using in INDEXES.items():
         table.create_index(column, on=column, using=using)
+    (root / f"{FILES}.parquet").unlink()
+    monkeypatch.setattr(last_snapshot, "CHANGES_FROM", 0)
+    monkeypatch.setattr(last_snapshot, "LEAST_KEPT", 0)
+    source = ParquetSource([str(root)])
+    source.snapshot()
+    LastSnapshot(source, table._metadata).keep()
+    saved = table._metadata.state().last_snapshot
+    assert saved is not None
+    assert saved.changes is not None
     return Lake(root, FlippingStore(open_store(place)))
 
 

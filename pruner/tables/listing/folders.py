@@ -65,6 +65,7 @@ class FolderFacts(Sequence[Fact]):
         """`folders`: lists that nobody changes any more."""
         self._folders = list(folders)
         self._count = sum(map(len, self._folders))
+        self._at: dict[str, int] | None = None
 
     def with_folders(self, others: Mapping[int, list[Fact]]) -> FolderFacts:
         """The same with other lists in some places; the lists in all other places are not even looked at."""
@@ -72,19 +73,18 @@ class FolderFacts(Sequence[Fact]):
         made._folders = self._folders.copy()
         for at, files in others.items():
             made._folders[at] = files
+        if self._at is not None:
+            made._at = self._at | {_folder_of(files[0]): at for at, files in others.items() if files}
         made._count = self._count + sum(len(files) - len(self._folders[at]) for at, files in others.items())
         return made
 
     def of(self, paths: Collection[str]) -> list[Fact]:
         """The facts of some files; lists of other folders are not looked into."""
+        if self._at is None:
+            self._at = {_folder_of(files[0]): at for at, files in enumerate(self._folders) if files}
         prefixes = {path[: path.rfind("/") + 1] for path in paths}
-        return [
-            fact
-            for files in self._folders
-            if files and (first := str(files[0][0]))[: first.rfind("/") + 1] in prefixes
-            for fact in files
-            if fact[0] in paths
-        ]
+        places = [self._at[prefix] for prefix in prefixes if prefix in self._at]
+        return [fact for at in places for fact in self._folders[at] if fact[0] in paths]
 
     def __len__(self) -> int:
         return self._count
@@ -110,6 +110,11 @@ class FolderFacts(Sequence[Fact]):
         return [files for files in self._folders if files]
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _folder_of(fact: Fact) -> str:
+    path = str(fact[0])
+    return path[: path.rfind("/") + 1]
 
 
 class ListingChanges(NamedTuple):

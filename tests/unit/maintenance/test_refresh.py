@@ -19,6 +19,7 @@ from pruner.pipeline.batches import BuildJob, work_table, write_batches
 from pruner.pipeline.runners import LocalRunner
 from pruner.pipeline.slices import run_slices
 from pruner.storage.opening import open_store
+from pruner.tables.parquet import source
 
 
 def write_files(root: Path, numbers: range) -> None:
@@ -186,8 +187,12 @@ def test_left_batches_are_judged_by_the_table_as_it_is_now(
     assert table.verify() == []
 
 
-def test_r4_a_file_that_changed_while_it_was_read_is_left_out(root: Path) -> None:
+@pytest.mark.parametrize("few_of", [64, 0], ids=["listed again", "asked for"])
+def test_r4_a_file_that_changed_while_it_was_read_is_left_out(
+    root: Path, monkeypatch: pytest.MonkeyPatch, few_of: int
+) -> None:
     """Same size, same modification time (trap T16): only the look afterwards shows it."""
+    monkeypatch.setattr(source, "FEW_OF", few_of)
     table = pruner.open_table(root)
     table.create_index("i", on=["x", "s"], build=False)
     changed = root / "0001.parquet"

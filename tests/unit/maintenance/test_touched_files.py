@@ -14,9 +14,16 @@ import pytest
 import pruner
 from pruner.pipeline.batches import BuildJob
 from pruner.pipeline.runners import LocalRunner
+from pruner.tables.parquet import source
 from tests.unit.maintenance.test_refresh import write_files
 
 FILES = 12
+
+
+@pytest.fixture(autouse=True, params=[64, 0], ids=["listed again", "asked for"])
+def few_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a build all files are listed, or those that it read are asked for."""
+    monkeypatch.setattr(source, "FEW_OF", request.param)
 
 
 @pytest.fixture

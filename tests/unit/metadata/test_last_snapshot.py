@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -58,12 +59,12 @@ def saved_of(root: Path) -> SavedSnapshot:
 
 
 def slice_keys(root: Path) -> list[bytes]:
-    return sorted(ParquetSource([str(root)]).snapshot().keys.to_pylist())
+    return sorted(cast("list[bytes]", ParquetSource([str(root)]).snapshot().keys.to_pylist()))
 
 
 def stored_keys(root: Path) -> list[bytes]:
     table = read_saved(metadata_of(root).store, saved_of(root))
-    return sorted(table.column("slice_key").to_pylist())
+    return sorted(cast("list[bytes]", table.column("slice_key").to_pylist()))
 
 
 def assert_nothing_is_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,9 @@ def test_of_equal_rows_in_a_large_batch_the_first_counts() -> None:
     _is_joined(snapshot, np.concatenate([snapshot[500:501], snapshot]))
     _is_joined(snapshot, np.concatenate([snapshot, snapshot[500:501]]))
     _is_joined(snapshot, np.insert(snapshot, 300, snapshot[4000], axis=0))
+    # Both stand elsewhere now than their neighbours do.
+    moved = np.concatenate([snapshot[:500], snapshot[501:], snapshot[500:501]])
+    _is_joined(moved, np.insert(snapshot, 501, snapshot[500], axis=0))
 
 
 def _million(seed: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import pytest
 
 from pruner.arrow import rows_in_runs
 from pruner.tables.listing import touched
-from pruner.tables.listing.files import CLOCK_TICK_NS
+from pruner.tables.listing.files import CLOCK_TICK_NS, LocalLister
 from pruner.tables.listing.touched import ListedFile, TouchedFiles
 from pruner.tables.parquet import building
 from pruner.tables.parquet import source as parquet
@@ -151,6 +151,43 @@ def test_r4_what_changed_while_something_was_read_is_another_file(tmp_path: Path
     }
     nothing = keys_by_name(source.look_again(snapshot, {}))
     assert {name for name in nothing if nothing[name] == keys_by_name(snapshot)[name]} == {"b.parquet"}
+
+
+def test_r4_few_files_that_were_read_are_asked_for_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever read one file of many lists the table again only where that file is another one now."""
+    monkeypatch.setattr(parquet, "FEW_OF", 3)
+    root = write_tree(tmp_path / "t", "k=1/a.parquet", "k=1/b.parquet", "k=2/a.parquet")
+    source = ParquetSource([str(root)])
+    source.snapshot()
+    assert source.saved() is not None
+    (root / "k=1/a.parquet").chmod(0o600)
+    snapshot, believed = source.snapshot(), source.believed()
+    before = keys_by_name(snapshot)
+
+    def asked(name: str, believed: Mapping[bytes, str]) -> dict[str, bool]:
+        """The files that are others when one was read; none where the snapshot stands."""
+        again = source.look_again(snapshot, believed, np.array([list(before).index(name)]))
+        after = keys_by_name(again)
+        return {} if again is snapshot else {name: after.get(name) != before[name] for name in before}
+
+    with monkeypatch.context() as unlisted:
+        unlisted.setattr(LocalLister, "facts", lambda _: pytest.fail("the table was listed"))
+        assert asked("k=1/a.parquet", believed) == {}
+        assert asked("k=2/a.parquet", {}) == {}
+        write_file(root / "k=1/b.parquet", x=[7])
+        assert asked("k=1/a.parquet", believed) == {}
+    assert asked("k=1/b.parquet", believed) == {
+        "k=1/a.parquet": False,
+        "k=1/b.parquet": True,
+        "k=2/a.parquet": False,
+    }
+    assert asked("k=1/a.parquet", {})["k=1/a.parquet"], "it was not believed when it was read"
+    (root / "k=2/a.parquet").unlink()
+    assert asked("k=2/a.parquet", believed)["k=2/a.parquet"]
+    write_tree(root, "k=2/a.parquet")
+    assert asked("k=2/a.parquet", believed)["k=2/a.parquet"]
 
 
 def test_a_fingerprint_is_of_the_version_that_was_listed(tmp_path: Path) -> None:
