@@ -113,7 +113,7 @@ class LastSnapshot:
         except (FormatError, StorageError) as error:
             _log.debug("the snapshot of %s is stored anew: %s", source.root, error)
             return None
-        changes = source.saved_changes(before.id, stored)
+        changes = None if stored is None else source.saved_changes(before.id, stored)
         if changes is None or (len(changes.gone) + changes.table.num_rows) * LEAST_KEPT > before.segment.rows:
             return None
         described = {
@@ -123,18 +123,18 @@ class LastSnapshot:
         segment = self._metadata.write_segment(FILES, changes.table.replace_schema_metadata(described))
         return SavedSnapshot(id=changes.id, segment=before.segment, changes=segment)
 
-    def _stored_by(self, segment: SegmentEntry) -> StoredLook:
-        """What a segment holds, as it was written here, or is read."""
+    def _stored_by(self, segment: SegmentEntry) -> StoredLook | None:
+        """What a segment holds, as it was written here, or is read; None of one without slice keys."""
         held = self._stored
         if held is None or held.segment != segment.id:
             table = segments.read_part(self._metadata.store, segment, (SLICE_KEY,))
+            if SLICE_KEY not in table.column_names:
+                return None
             held = self._stored = _Stored(segment.id, _stored_look(table))
         return held.look
 
 
 def _stored_look(table: pa.Table) -> StoredLook:
-    if SLICE_KEY not in table.column_names:
-        raise FormatError("it has no slice keys")
     keys: Any = table.column(SLICE_KEY).combine_chunks()
     return StoredLook(keys, (table.schema.metadata or {}).get(SAVED_METADATA, b""))
 

@@ -298,11 +298,14 @@ def read_saved(store: Store, saved: SavedSnapshot) -> pa.Table:
     if saved.changes is None:
         return table
     changes = read_part(store, saved.changes)
-    where = f"the segment {store.uri}/{saved.changes.path}"
-    if not changes.schema.equals(table.schema):
-        raise FormatError(f"{where} has other columns than what it changes: {SAVED_REMEDY}")
     stays = np.ones(table.num_rows, np.bool_)
-    stays[_gone(changes, table.num_rows, where)] = False
+    try:
+        stays[_gone(changes, table)] = False
+    except (KeyError, ValueError):
+        where = f"{store.uri}/{saved.changes.path}"
+        raise FormatError(
+            f"the segment {where} does not fit the snapshot that it changes: {SAVED_REMEDY}"
+        ) from None
     parts = [rows_in_runs(table, np.flatnonzero(stays)), changes]
     whole = arrow.concat_tables([part.replace_schema_metadata(None) for part in parts])
     return whole.replace_schema_metadata(changes.schema.metadata)
@@ -318,15 +321,16 @@ def saved_blocks(store: Store, saved: SavedSnapshot) -> ranged.RangedSegment:
     return ranged.RangedSegment(store, saved.segment, SAVED_REMEDY)
 
 
-def _gone(changes: pa.Table, count: int, where: str) -> NDArray[np.int64]:
-    """The rows of the stored look that are gone, ascending."""
-    try:
-        data = b64decode((changes.schema.metadata or {})[GONE], validate=True)
-        rows = np.frombuffer(data, "<i4").astype(np.int64)
-    except (KeyError, ValueError):
-        raise FormatError(f"{where} does not say which files are gone: {SAVED_REMEDY}") from None
-    if len(rows) and not 0 <= rows.min() <= rows.max() < count:
-        raise FormatError(f"{where} is about another snapshot: {SAVED_REMEDY}")
+def _gone(changes: pa.Table, table: pa.Table) -> NDArray[np.int64]:
+    """The rows of a stored look that are gone, ascending.
+
+    Raises:
+        KeyError, ValueError: the changes do not say so, or are about another look.
+    """
+    data = b64decode((changes.schema.metadata or {})[GONE], validate=True)
+    rows = np.frombuffer(data, "<i4").astype(np.int64)
+    if not changes.schema.equals(table.schema) or not ((rows >= 0) & (rows < table.num_rows)).all():
+        raise ValueError(GONE)
     return rows
 
 
