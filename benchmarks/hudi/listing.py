@@ -23,17 +23,17 @@ COMMITS = 100
 _OPENED = """
 import json, sys, time
 import hudi, numpy, pyarrow
-from pruner.tables import hudi_full
+from pruner.tables.hudi import full
 from pruner.tables.hudi.source import HudiSource
 
 def of_status(name):
     return next(int(line.split()[1]) >> 10 for line in open("/proc/self/status") if line.startswith(name))
 
 def open_question(*_, **__):
-    raise hudi_full.TableError("asked for")
+    raise full.TableError("asked for")
 
 if sys.argv[2] == "hudi-rs":
-    hudi_full._listing = open_question
+    full._listing = open_question
 imports, started = of_status("VmRSS"), time.process_time()
 source = HudiSource(sys.argv[1])
 snapshot = source.snapshot()
