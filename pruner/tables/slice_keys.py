@@ -14,7 +14,7 @@ import pyarrow as pa
 import xxhash
 
 from pruner.arrow import arrow, as_numpy, compute, filled, index_of_few, positions, rows_with
-from pruner.tables.snapshot import SLICE_KEY_BYTES
+from pruner.tables.snapshot import SLICE_KEY_BYTES, evenly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,13 +60,39 @@ def locate_all(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) -
     """
     if len(batches) == 1 and _same(snapshot_keys, batches[0]):
         return [np.arange(len(batches[0]), dtype=np.int64)]
-    together = arrow.chunked_array(batches, pa.binary(SLICE_KEY_BYTES)).combine_chunks()
-    ends = np.cumsum([len(batch) for batch in batches])[:-1]
-    ordinals = _in_order(snapshot_keys, together)
-    if ordinals is not None:
-        return np.split(ordinals, ends)
-    ordinals = _joined(snapshot_keys, together)
-    return [_first_only(run, len(snapshot_keys)) for run in np.split(ordinals, ends)]
+    order, large = _by_place(snapshot_keys, batches)
+    together = arrow.chunked_array([batches[at] for at in order], pa.binary(SLICE_KEY_BYTES)).combine_chunks()
+    ends = np.cumsum([len(batches[at]) for at in order])
+    ordinals = _in_order(snapshot_keys, together, int(ends[large - 1]) if large else 0)
+    if ordinals is None:
+        joined = _joined(snapshot_keys, together)
+        runs = [_first_only(run, len(snapshot_keys)) for run in np.split(joined, ends[:-1])]
+    else:
+        runs = np.split(ordinals, ends[:-1])
+    located = dict(zip(order, runs, strict=True))
+    return [located[at] for at in range(len(batches))]
+
+
+def _by_place(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) -> tuple[list[int], int]:
+    """The order in which batches stand in the snapshot, as a build by several processes does not finish them; the small
+    ones, which refreshes add, come last. Also returns the number of large ones.
+    """
+    large = [at for at, batch in enumerate(batches) if len(batch) >= _ALIGNED_FROM]
+    small = [at for at, batch in enumerate(batches) if len(batch) < _ALIGNED_FROM]
+    if len(large) < 2:
+        return [*large, *small], len(large)
+    asked = max(1, _ASKED // len(large))
+    samples = [batches[at].take(positions(evenly(np.arange(len(batches[at])), asked))) for at in large]
+    counts = [len(sample) for sample in samples]
+    together: Any = arrow.chunked_array(samples).combine_chunks()
+    found = as_numpy(filled(index_of_few(together, snapshot_keys, skip_nulls=True), -1)).astype(np.int64)
+    found[found < 0] = len(snapshot_keys)
+    first = [int(run.min()) for run in np.split(found, np.cumsum(counts)[:-1])]
+    return [*(large[at] for at in np.argsort(first, kind="stable").tolist()), *small], len(large)
+
+
+_ASKED: Final = 512
+"""Keys, of all batches together, by which their order is found."""
 
 
 _FEW: Final = 16
@@ -86,16 +112,17 @@ def _joined(snapshot_keys: pa.Array[Any], keys: Any) -> NDArray[np.int64]:
     return as_numpy(filled(found, -1)).astype(np.int64)
 
 
-def _in_order(snapshot_keys: pa.Array[Any], keys: Any) -> NDArray[np.int64] | None:
+def _in_order(snapshot_keys: pa.Array[Any], keys: Any, large: int) -> NDArray[np.int64] | None:
     """What `_joined` returns, of keys that stand in the order of the snapshot but for few; None of others.
 
-    No ordinal comes twice.
+    The first keys, so many as are of `large` batches, are compared in their order. No ordinal comes twice.
     """
-    if len(keys) < _ALIGNED_FROM or keys.null_count or snapshot_keys.null_count:
+    if not large or keys.null_count or snapshot_keys.null_count:
         return None
-    ordinals = aligned(_words(snapshot_keys), _words(keys))
-    if ordinals is None:
+    in_order = aligned(_words(snapshot_keys), _words(keys)[: 2 * large])
+    if in_order is None:
         return None
+    ordinals = np.concatenate([in_order, np.full(len(keys) - large, -1, np.int64)])
     left = np.flatnonzero(ordinals < 0)
     if not len(left) or len(left) * _FEW > len(keys):
         return None if len(left) else ordinals

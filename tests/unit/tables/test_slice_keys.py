@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.tables.slice_keys import aligned, locate
+from pruner.tables import slice_keys
+from pruner.tables.slice_keys import aligned, locate, locate_all
 
 _KEY = st.integers(0, 6).map(lambda number: bytes([number % 2]) * 8 + bytes([number // 2]) * 8)
 _KEYS = st.lists(_KEY, max_size=12)
@@ -143,6 +144,42 @@ def test_of_equal_rows_in_a_large_batch_the_first_counts() -> None:
     # Both stand elsewhere now than their neighbours do.
     moved = np.concatenate([snapshot[:500], snapshot[501:], snapshot[500:501]])
     _is_joined(moved, np.insert(snapshot, 501, snapshot[500], axis=0))
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("changes", [0, 1, 40])
+@pytest.mark.parametrize("order", ["as built", "mixed", "begun anew"])
+def test_batches_are_found_together_in_whatever_order_they_were_built(
+    monkeypatch: pytest.MonkeyPatch, changes: int, order: str
+) -> None:
+    """Several processes finish batches in any order, refreshes add small ones, and slices go."""
+    random = np.random.default_rng(7)
+    keys = _keys(30_000)
+    sizes = [5000, 5000, 5000, 5000, 5000, 4500]
+    batches = np.split(keys[: sum(sizes)], np.cumsum(sizes)[:-1])
+    if order == "mixed":
+        batches = [batches[at] for at in random.permutation(len(batches))]
+    new = _keys(changes, seed=4)
+    batches += [new[: changes // 2], new[changes // 2 :]]
+    if order == "begun anew":
+        batches = batches[::-1]
+    gone = random.choice(len(keys), changes, replace=False)
+    snapshot = np.insert(
+        np.delete(keys, gone, axis=0), random.integers(0, len(keys) - changes, changes), new, axis=0
+    )
+    joined: list[int] = []
+    whole = slice_keys._joined
+
+    def counted(snapshot_keys: pa.Array[Any], keys: Any) -> Any:
+        joined.append(len(keys))
+        return whole(snapshot_keys, keys)
+
+    monkeypatch.setattr(slice_keys, "_joined", counted)
+    found = locate_all(_from_words(snapshot), [_from_words(batch) for batch in batches])
+    places = {tuple(key): place for place, key in enumerate(snapshot.tolist())}
+    for batch, ordinals in zip(batches, found, strict=True):
+        assert ordinals.tolist() == [places.get(tuple(key), -1) for key in batch.tolist()]
+    assert sum(joined) <= 2 * changes, "all others are found by their order"
 
 
 def _million(seed: int) -> np.ndarray:
