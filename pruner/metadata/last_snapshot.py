@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from base64 import b64encode
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -18,7 +19,14 @@ from pruner.errors import FormatError, StorageError
 from pruner.metadata import segments
 from pruner.metadata.ranged import Blocks
 from pruner.metadata.state import FILES, SavedSnapshot
-from pruner.tables.source import SAVED_METADATA, BlockSource, ChangesSource, SavedLook, StoredLook
+from pruner.tables.source import (
+    SAVED_METADATA,
+    BlockSource,
+    ChangesSource,
+    ComparedLook,
+    SavedLook,
+    StoredLook,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,13 +129,13 @@ class LastSnapshot:
         source = self._source
         if before is None or before.segment.rows < CHANGES_FROM or not isinstance(source, ChangesSource):
             return None
+        rows, read = before.segment.rows, partial(self._stored_by, before.segment)
         try:
-            stored = self._stored_by(before.segment)
+            changes = source.saved_changes(before.last_id, ComparedLook(rows, rows // LEAST_KEPT, read))
         except (FormatError, StorageError) as error:
             _log.debug("the snapshot of %s is stored anew: %s", source.root, error)
             return None
-        changes = source.saved_changes(before.last_id, stored)
-        if changes is None or (len(changes.gone) + changes.table.num_rows) * LEAST_KEPT > before.segment.rows:
+        if changes is None:
             return None
         described = {
             **(changes.table.schema.metadata or {}),

@@ -133,6 +133,15 @@ def test_a_snapshot_that_changed_much_is_stored_whole(root: Path, monkeypatch: p
     assert_nothing_is_read_again(root, monkeypatch)
 
 
+def test_a_snapshot_is_stored_whole_where_as_many_files_came_as_went(root: Path) -> None:
+    for number in range(FILE_COUNT // 8):
+        (root / f"{number:02}.parquet").unlink()
+        put(root / f"new-{number}.parquet", x=[number])
+    opened(root).refresh()
+    assert saved_of(root).changes is None
+    assert stored_keys(root) == slice_keys(root)
+
+
 def test_files_of_a_new_schema_keep_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(root / "00-first.parquet", x=[1], y=["a"])  # so that the schemas have another order
     opened(root).refresh()
@@ -218,6 +227,39 @@ def test_where_changes_are_gone_the_snapshot_before_them_is_taken(
     put(root / "newer.parquet", x=[101])
     opened(root).refresh()
     assert stored_keys(root) == slice_keys(root)
+
+
+def refuse_to_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads what is stored once more, to compare with it, fails the test."""
+    monkeypatch.setattr(LastSnapshot, "_stored_by", lambda *_: pytest.fail("it was read once more"))
+
+
+@pytest.mark.parametrize("with_changes", [True, False])
+def test_a_snapshot_that_is_stored_is_not_read_to_compare(
+    root: Path, monkeypatch: pytest.MonkeyPatch, with_changes: bool
+) -> None:
+    if with_changes:
+        put(root / "new.parquet", x=[100])
+        opened(root).refresh()
+    before = saved_of(root)
+    refuse_to_compare(monkeypatch)
+    opened(root).refresh()
+    assert saved_of(root) == before
+
+
+def test_what_is_stored_is_not_read_where_too_many_files_came_or_went(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_to_compare(monkeypatch)
+    for number in range(FILE_COUNT // 8 + 1):
+        put(root / f"new-{number}.parquet", x=[100 + number])
+    opened(root).refresh()
+    assert saved_of(root).changes is None
+    for number in range(FILE_COUNT // 8 + 2):
+        (root / f"{number:02}.parquet").unlink()
+    opened(root).refresh()
+    LastSnapshot(ParquetSource([str(root)]), metadata_of(root)).keep()  # of a source that has not looked
+    assert_nothing_is_read_again(root, monkeypatch)
 
 
 def test_what_is_lost_of_a_stored_snapshot_is_stored_anew(
