@@ -10,13 +10,23 @@ from __future__ import annotations
 
 import logging
 from base64 import b64encode
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from pruner.errors import FormatError, StorageError
 from pruner.metadata import segments
 from pruner.metadata.ranged import Blocks
 from pruner.metadata.state import FILES, SavedSnapshot
-from pruner.tables.source import SAVED_METADATA, BlockSource, ChangesSource, SavedLook, StoredLook
+from pruner.tables.source import (
+    SAVED_METADATA,
+    BlockSource,
+    ChangesSource,
+    ComparedLook,
+    SavedLook,
+    StoredLook,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +79,18 @@ class LastSnapshot:
         if saved.segment.tail is not None and saved.changes is None and isinstance(self._source, BlockSource):
             self._source.resume_blocks(saved.id, segments.saved_blocks(store, saved))
         else:
-            self._source.resume(SavedLook(saved.id, segments.read_saved(store, saved)))
+            self._source.resume(self._read(saved))
+
+    def _read(self, saved: SavedSnapshot) -> SavedLook:
+        store = self._metadata.store
+        try:
+            return SavedLook(saved.last_id, segments.read_saved(store, saved))
+        except (FormatError, StorageError) as error:
+            if saved.changes is None:
+                raise
+            # A pruner that does not know of changes vacuums them. The snapshot before them saves most of the reading.
+            _log.debug("of %s an earlier snapshot is taken up: %s", self._source.root, error)
+            return SavedLook(saved.id, segments.read_part(store, saved.segment))
 
     def keep(self) -> None:
         """Save the source's last look in the metadata table, unless it is there already or there are no indexes.
@@ -94,7 +115,7 @@ class LastSnapshot:
         return self._written_changes(state.last_snapshot) or self._written_whole(state.last_snapshot)
 
     def _written_whole(self, before: SavedSnapshot | None) -> SavedSnapshot | None:
-        look = self._source.saved(None if before is None else before.id)
+        look = self._source.saved(None if before is None else before.last_id)
         if look is None:
             return None
         layout = Blocks(look.blocks) if look.blocks else None
@@ -108,20 +129,20 @@ class LastSnapshot:
         source = self._source
         if before is None or before.segment.rows < CHANGES_FROM or not isinstance(source, ChangesSource):
             return None
+        rows, read = before.segment.rows, partial(self._stored_by, before.segment)
         try:
-            stored = self._stored_by(before.segment)
+            changes = source.saved_changes(before.last_id, ComparedLook(rows, rows // LEAST_KEPT, read))
         except (FormatError, StorageError) as error:
             _log.debug("the snapshot of %s is stored anew: %s", source.root, error)
             return None
-        changes = None if stored is None else source.saved_changes(before.id, stored)
-        if changes is None or (len(changes.gone) + changes.table.num_rows) * LEAST_KEPT > before.segment.rows:
+        if changes is None:
             return None
         described = {
             **(changes.table.schema.metadata or {}),
             segments.GONE: b64encode(changes.gone.astype("<i4").tobytes()),
         }
         segment = self._metadata.write_segment(FILES, changes.table.replace_schema_metadata(described))
-        return SavedSnapshot(id=changes.id, segment=before.segment, changes=segment)
+        return msgspec.structs.replace(before, changes=segment, changed_id=changes.id)
 
     def _stored_by(self, segment: SegmentEntry) -> StoredLook | None:
         """What a segment holds, as it was written here, or is read; None of one without slice keys."""
@@ -144,7 +165,7 @@ def with_snapshot(state: State, saved: SavedSnapshot | None) -> State:
     if saved is None or not state.definitions:
         return state
     last = state.last_snapshot
-    if last is not None and last.id == saved.id:
+    if last is not None and last.last_id == saved.last_id:
         return state
     if saved.changes is not None and (last is None or last.segment.id != saved.segment.id):
         return state  # another writer stored it anew meanwhile, and what the changes are about may be going

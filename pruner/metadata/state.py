@@ -85,12 +85,19 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
 class SavedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The table as a writer last saw it: `id` is that of the snapshot, `segment` holds it, in the partition `files`.
 
-    Where `changes` is there, `segment` holds an earlier snapshot, and `changes` what has come and gone since.
+    Where `changes` is there, these two are of an earlier snapshot, `changes` is what has come and gone since, and
+    `changed_id` is the id of the last one. So what is left stays true when a pruner that knows neither commits.
     """
 
     id: str
     segment: SegmentEntry
     changes: SegmentEntry | None = None
+    changed_id: str | None = None
+
+    @property
+    def last_id(self) -> str:
+        """The id of the snapshot that all of it makes."""
+        return self.changed_id or self.id
 
     def files(self) -> tuple[SegmentEntry, ...]:
         """What is stored of it."""

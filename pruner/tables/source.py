@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -58,6 +58,18 @@ class StoredLook(NamedTuple):
     described: bytes
 
 
+class ComparedLook(NamedTuple):
+    """A look that is stored whole, which is not read before it has to be.
+
+    `rows` is how many it has, `most` of how many that come or go changes are worth storing; `read` raises FormatError
+    or StorageError where it cannot be read.
+    """
+
+    rows: int
+    most: int
+    read: Callable[[], StoredLook]
+
+
 class SavedChanges(NamedTuple):
     """A look in a form that can be stored beside an earlier one.
 
@@ -74,7 +86,7 @@ class SavedChanges(NamedTuple):
 class ChangesSource(Protocol):
     """A source of whose look no more need be stored than what changed since one that is stored already."""
 
-    def saved_changes(self, stored_id: str, stored: StoredLook) -> SavedChanges | None:
+    def saved_changes(self, stored_id: str, stored: ComparedLook) -> SavedChanges | None:
         """Return how the last look differs from one that is stored.
 
         Args:
@@ -82,7 +94,11 @@ class ChangesSource(Protocol):
             stored: one that was stored whole.
 
         Returns:
-            None where there was no look, or it was stored last, or the stored one is of another version.
+            None where there was no look, or it was stored last, or the stored one is of another version, or too much
+            has changed.
+
+        Raises:
+            FormatError, StorageError: the stored one cannot be read.
         """
         ...
 

@@ -132,7 +132,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         table.create_index(column, on=column, using=using)
     (root / f"{FILES}.parquet").unlink()
     monkeypatch.setattr(last_snapshot, "CHANGES_FROM", 0)
-    monkeypatch.setattr(last_snapshot, "LEAST_KEPT", 0)
+    monkeypatch.setattr(last_snapshot, "LEAST_KEPT", 1)
     source = ParquetSource([str(root)])
     source.snapshot()
     LastSnapshot(source, table._metadata).keep()

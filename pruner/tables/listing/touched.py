@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 WHOLE_BYTES = 64 * 1024
 """Of a file up to this size the fingerprint is of all bytes, of a larger one this much of its end."""
 
+MOST_PIECES = 64
+"""Pieces up to which what is added is left beside what was there: to put all together takes longer than to add."""
+
 SAMPLES = 4
 SAMPLE_BYTES = 4096
 
@@ -154,7 +157,9 @@ class TouchedFiles:
             found = as_numpy(filled(places, -1)).astype(np.int64)
             rows = rows.copy()
             rows[found[found >= 0]] = before.num_rows + np.flatnonzero(found >= 0)
-        self._prints = arrow.concat_tables([before, added])
+        prints = arrow.concat_tables([before, added])
+        many = prints.column("slice_key").num_chunks > MOST_PIECES
+        self._prints = prints.combine_chunks() if many else prints
         self._joined = _Joined(snapshot.id, rows)
         return self._prints
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from pruner.tables.feed.place import FeedSettings
     from pruner.tables.snapshot import FileSchemas, Snapshot
-    from pruner.tables.source import StoredLook
+    from pruner.tables.source import ComparedLook, StoredLook
 
 # The schemas of a Parquet table's files as they are stored between processes, so that each footer is read once.
 #
@@ -103,16 +103,17 @@ def save(snapshot: Snapshot, touched: TouchedFiles) -> SavedLook | None:
     )
 
 
-def changes(snapshot: Snapshot, touched: TouchedFiles, stored: StoredLook) -> SavedChanges | None:
+def changes(snapshot: Snapshot, touched: TouchedFiles, stored: StoredLook, most: int) -> SavedChanges | None:
     """Return what `save` would, as what it has otherwise than a look that is stored.
 
     Args:
         snapshot: the last look.
         touched: knows the files' fingerprints.
         stored: the earlier one. Its rows stay as they are: a file of the same slice key is the same.
+        most: of how many files that came or went changes are worth storing.
 
     Returns:
-        None where no schema is known, or the stored form is not ours.
+        None where no schema is known, or the stored form is not ours, or too much has changed.
     """
     schemas, before = snapshot.file_schemas, _described(stored.described)
     if schemas is None or before is None:
@@ -122,6 +123,8 @@ def changes(snapshot: Snapshot, touched: TouchedFiles, stored: StoredLook) -> Sa
     rows = locate(stored.keys, keys)
     stays = np.zeros(len(stored.keys), np.bool_)
     stays[rows[rows >= 0]] = True
+    if np.count_nonzero(~stays) + np.count_nonzero(rows < 0) > most:
+        return None
     # Rows that stay have the ordinals of the schemas that were known then.
     texts = _texts(schemas)
     known = tuple(dict.fromkeys((*before.schemas, *texts)))
@@ -297,11 +300,19 @@ class ParquetSource:
             snapshot = self._to_store(stored)
             return None if snapshot is None else save(snapshot, self._touched)
 
-    def saved_changes(self, stored_id: str, stored: StoredLook) -> SavedChanges | None:
+    def saved_changes(self, stored_id: str, stored: ComparedLook) -> SavedChanges | None:
         """Return the files that the last look has and a stored one does not, and those that are gone."""
         with self._lock:
             snapshot = self._to_store(stored_id)
-            return None if snapshot is None else changes(snapshot, self._touched, stored)
+        schemas = None if snapshot is None else snapshot.file_schemas
+        if snapshot is None or schemas is None:
+            return None
+        # So many came or went at least, whichever they are.
+        if abs(int(np.count_nonzero(_kept(snapshot, schemas))) - stored.rows) > stored.most:
+            return None
+        look = stored.read()  # without the lock, for which plans would wait
+        with self._lock:
+            return changes(snapshot, self._touched, look, stored.most)
 
     def _to_store(self, stored: str | None) -> Snapshot | None:
         """The last look, of whose files the fingerprints were taken; None where it is the stored one."""

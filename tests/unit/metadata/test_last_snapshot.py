@@ -18,7 +18,7 @@ from pruner.errors import FormatError
 from pruner.metadata import MetadataTable, last_snapshot, segments
 from pruner.metadata.last_snapshot import LastSnapshot, with_snapshot
 from pruner.metadata.segments import read_saved
-from pruner.metadata.state import FILES, SavedSnapshot
+from pruner.metadata.state import FILES, SavedSnapshot, State
 from pruner.storage.opening import open_store
 from pruner.tables.listing.files import LocalLister
 from pruner.tables.parquet.source import ParquetSource
@@ -133,6 +133,15 @@ def test_a_snapshot_that_changed_much_is_stored_whole(root: Path, monkeypatch: p
     assert_nothing_is_read_again(root, monkeypatch)
 
 
+def test_a_snapshot_is_stored_whole_where_as_many_files_came_as_went(root: Path) -> None:
+    for number in range(FILE_COUNT // 8):
+        (root / f"{number:02}.parquet").unlink()
+        put(root / f"new-{number}.parquet", x=[number])
+    opened(root).refresh()
+    assert saved_of(root).changes is None
+    assert stored_keys(root) == slice_keys(root)
+
+
 def test_files_of_a_new_schema_keep_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(root / "00-first.parquet", x=[1], y=["a"])  # so that the schemas have another order
     opened(root).refresh()
@@ -154,17 +163,23 @@ def test_a_touched_file_is_known_again_by_its_changes(root: Path) -> None:
     assert table.refresh().indexed == 0
 
 
+def drop_changes(root: Path) -> None:
+    """Commit as a writer that does not know of changes: what it does not know is not in what it writes."""
+
+    def without(state: State) -> State:
+        older = msgspec.json.decode(msgspec.json.encode(state))
+        known = ("id", "segment")
+        older["last_snapshot"] = {key: older["last_snapshot"][key] for key in known}
+        return msgspec.convert(older, State)
+
+    metadata_of(root).commit(without)
+
+
 def test_a_writer_that_does_not_know_of_changes_loses_only_these(root: Path) -> None:
     put(root / "new.parquet", x=[100])
     (root / "05.parquet").unlink()
     opened(root).refresh()
-
-    def drop(state: object) -> object:
-        older = msgspec.json.decode(msgspec.json.encode(state))
-        del older["last_snapshot"]["changes"]
-        return msgspec.convert(older, type(state))
-
-    metadata_of(root).commit(drop)  # type: ignore[arg-type]
+    drop_changes(root)
     assert saved_of(root).changes is None
     table = opened(root)
     assert table.plan("x = 100").files == [str(root / "new.parquet")]
@@ -172,6 +187,79 @@ def test_a_writer_that_does_not_know_of_changes_loses_only_these(root: Path) -> 
     put(root / "newer.parquet", x=[101])
     table.refresh()
     assert stored_keys(root) == slice_keys(root)
+
+
+def test_changes_that_another_writer_dropped_are_stored_again_though_the_table_stays(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = saved_of(root)
+    put(root / "new.parquet", x=[100])
+    opened(root).refresh()
+    drop_changes(root)
+    assert saved_of(root) == whole
+    opened(root).refresh()
+    assert saved_of(root).changes is not None
+    assert_nothing_is_read_again(root, monkeypatch)
+
+
+def test_where_changes_are_gone_the_snapshot_before_them_is_taken(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a vacuum of a pruner that does not know of them."""
+    put(root / "new.parquet", x=[100])
+    opened(root).refresh()
+    changes = saved_of(root).changes
+    assert changes is not None
+    (root.parent / "t.pruner" / changes.path).unlink()
+    source = ParquetSource([str(root)])
+    LastSnapshot(source, metadata_of(root)).resume()
+    anew = ParquetSource([str(root)]).snapshot()
+    read: set[str] = set()
+    whole = LocalLister.read
+
+    def noted(self: LocalLister, path: str, start: int, length: int) -> bytes:
+        read.add(path)
+        return whole(self, path, start, length)
+
+    monkeypatch.setattr(LocalLister, "read", noted)
+    assert source.snapshot().id == anew.id
+    assert read == {"new.parquet"}
+    put(root / "newer.parquet", x=[101])
+    opened(root).refresh()
+    assert stored_keys(root) == slice_keys(root)
+
+
+def refuse_to_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads what is stored once more, to compare with it, fails the test."""
+    monkeypatch.setattr(LastSnapshot, "_stored_by", lambda *_: pytest.fail("it was read once more"))
+
+
+@pytest.mark.parametrize("with_changes", [True, False])
+def test_a_snapshot_that_is_stored_is_not_read_to_compare(
+    root: Path, monkeypatch: pytest.MonkeyPatch, with_changes: bool
+) -> None:
+    if with_changes:
+        put(root / "new.parquet", x=[100])
+        opened(root).refresh()
+    before = saved_of(root)
+    refuse_to_compare(monkeypatch)
+    opened(root).refresh()
+    assert saved_of(root) == before
+
+
+def test_what_is_stored_is_not_read_where_too_many_files_came_or_went(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_to_compare(monkeypatch)
+    for number in range(FILE_COUNT // 8 + 1):
+        put(root / f"new-{number}.parquet", x=[100 + number])
+    opened(root).refresh()
+    assert saved_of(root).changes is None
+    for number in range(FILE_COUNT // 8 + 2):
+        (root / f"{number:02}.parquet").unlink()
+    opened(root).refresh()
+    LastSnapshot(ParquetSource([str(root)]), metadata_of(root)).keep()  # of a source that has not looked
+    assert_nothing_is_read_again(root, monkeypatch)
 
 
 def test_what_is_lost_of_a_stored_snapshot_is_stored_anew(

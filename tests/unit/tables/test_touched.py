@@ -285,3 +285,23 @@ def test_looks_between_two_stores_do_not_mix_fingerprints_up(tmp_path: Path) -> 
     assert expected is not None
     key = "slice_key"
     assert found.table.sort_by(key).to_pylist() == expected.table.sort_by(key).to_pylist()
+
+
+def test_a_process_that_stores_again_and_again_does_not_gather_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(touched, "MOST_PIECES", 4)
+    root = write_tree(tmp_path / "t", "m.parquet")
+    source = ParquetSource([str(root)])
+    source.snapshot()
+    for number in range(10):
+        assert source.saved() is not None
+        write_tree(root, f"{'ax'[number % 2]}{number}.parquet")
+        source.snapshot()
+    found, anew = source.saved(), ParquetSource([str(root)])
+    assert source._touched._prints.column("version").num_chunks <= 4
+    anew.snapshot()
+    expected = anew.saved()
+    assert found is not None
+    assert expected is not None
+    assert found.table.to_pylist() == expected.table.to_pylist()
