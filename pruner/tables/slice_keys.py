@@ -123,15 +123,16 @@ def _in_order(snapshot_keys: pa.Array[Any], keys: Any, large: int) -> NDArray[np
     if in_order is None:
         return None
     ordinals = np.concatenate([in_order, np.full(len(keys) - large, -1, np.int64)])
-    left = np.flatnonzero(ordinals < 0)
-    if not len(left) or len(left) * _FEW > len(keys):
-        return None if len(left) else ordinals
-    others = keys.take(positions(left))
-    if len(rows_with(others, keys)) > len(left):
-        return None  # a key comes twice, of which the first counts
     free = np.ones(len(snapshot_keys), np.bool_)
     free[ordinals[ordinals >= 0]] = False
-    rest = np.flatnonzero(free)
+    rest, left = np.flatnonzero(free), np.flatnonzero(ordinals < 0)
+    if len(snapshot_keys) - len(rest) < len(keys) - len(left) or len(left) * _FEW > len(keys):
+        return None  # a key comes twice, of which the first counts, or too many are elsewhere
+    if not len(left):
+        return ordinals
+    others = keys.take(positions(left))
+    if len(rows_with(others, keys)) > len(left):
+        return None  # likewise
     found = _joined(snapshot_keys.take(positions(rest)), others)
     if len(np.unique(found[found >= 0])) < np.count_nonzero(found >= 0):
         return None  # likewise
@@ -214,7 +215,7 @@ def _first_only(ordinals: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 def aligned(snapshot: Words, batch: Words) -> Ordinals | None:
     """Return for each key of a batch the ordinal of the very same key in a snapshot; -1 where it was not come upon.
 
-    The ordinals ascend. Each key is two words, one behind the other.
+    Each key is two words, one behind the other. Of equal keys in the batch more than one may be found.
 
     Returns:
         None where the two are too different.
@@ -226,18 +227,29 @@ def aligned(snapshot: Words, batch: Words) -> Ordinals | None:
         same = _same_from(known[at:], keys[row:])
         found[row : row + same] = np.arange(at, at + same)
         at, row, matched = at + same, row + same, matched + same
-        if at == len(known) or row == len(keys):
+        if row == len(keys):
             return found
         if searches > MOST_SEARCHES or (place == _TRIED and 2 * matched < row):
             return None
-        new, gone = _first(known[at : at + _WINDOW], keys[row]), _first(keys[row : row + _WINDOW], known[at])
-        if new is None and gone is None:
-            # A batch may be about parts of the table alone.
-            new, searches = _first(known[at:], keys[row]), searches + 1
+        new = gone = None
+        if at < len(known):
+            new, gone = (
+                _first(known[at : at + _WINDOW], keys[row]),
+                _first(keys[row : row + _WINDOW], known[at]),
+            )
         if new is not None:
             at += new
+        elif gone is not None:
+            row += gone
         else:
-            row += gone or 1
+            # A batch may be about parts of the table alone, and several processes may have made it piece by piece.
+            elsewhere, searches = _first(known, keys[row]), searches + 1
+            if elsewhere is not None:
+                at = elsewhere
+            elif at == len(known):
+                return found
+            else:
+                row += 1
     return None
 
 

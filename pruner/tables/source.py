@@ -61,13 +61,13 @@ class StoredLook(NamedTuple):
 class ComparedLook(NamedTuple):
     """A look that is stored whole, which is not read before it has to be.
 
-    `rows` is how many it has, `most` of how many that come or go changes are worth storing; `read` raises FormatError
-    or StorageError where it cannot be read.
+    `rows` is how many it has, `most` of how many that come or go changes are worth storing; `read` returns None of one
+    without slice keys, and raises FormatError or StorageError where it cannot be read.
     """
 
     rows: int
     most: int
-    read: Callable[[], StoredLook]
+    read: Callable[[], StoredLook | None]
 
 
 class SavedChanges(NamedTuple):

@@ -311,6 +311,8 @@ class ParquetSource:
         if abs(int(np.count_nonzero(_kept(snapshot, schemas))) - stored.rows) > stored.most:
             return None
         look = stored.read()  # without the lock, for which plans would wait
+        if look is None:
+            return None
         with self._lock:
             return changes(snapshot, self._touched, look, stored.most)
 

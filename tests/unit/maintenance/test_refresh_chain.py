@@ -87,7 +87,7 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("waits", [False, True])
 @settings(max_examples=examples(25), deadline=None)
-@given(steps=STEPS, most_runs=st.sampled_from([0, 4096]), least_kept=st.sampled_from([None, 0, 2]))
+@given(steps=STEPS, most_runs=st.sampled_from([0, 4096]), least_kept=st.sampled_from([None, 1, 2]))
 def test_a_chain_of_refreshes_is_the_table_indexed_anew(
     tmp_path_factory: pytest.TempPathFactory,
     waits: bool,
@@ -106,7 +106,7 @@ def test_a_chain_of_refreshes_is_the_table_indexed_anew(
         patch.object(arrow, "MOST_RUNS", most_runs),
         patch.object(folders, "_WAITED_FOR", 0 if waits else 4096),
         patch.object(last_snapshot, "CHANGES_FROM", 0 if least_kept is not None else 1 << 30),
-        patch.object(last_snapshot, "LEAST_KEPT", least_kept or 0),
+        patch.object(last_snapshot, "LEAST_KEPT", least_kept or 1),
     ):
         table = pruner.open_table(root, files="immutable", index_uri=str(base / "i"))
         table.create_index("stats", on="x")

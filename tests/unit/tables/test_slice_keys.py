@@ -148,7 +148,7 @@ def test_of_equal_rows_in_a_large_batch_the_first_counts() -> None:
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("changes", [0, 1, 40])
-@pytest.mark.parametrize("order", ["as built", "mixed", "begun anew"])
+@pytest.mark.parametrize("order", ["as built", "mixed", "in pieces", "begun anew"])
 def test_batches_are_found_together_in_whatever_order_they_were_built(
     monkeypatch: pytest.MonkeyPatch, changes: int, order: str
 ) -> None:
@@ -159,6 +159,11 @@ def test_batches_are_found_together_in_whatever_order_they_were_built(
     batches = np.split(keys[: sum(sizes)], np.cumsum(sizes)[:-1])
     if order == "mixed":
         batches = [batches[at] for at in random.permutation(len(batches))]
+    if order == "in pieces":
+        pieces = np.split(np.concatenate(batches), np.arange(1000, sum(sizes), 1000))
+        for at in (3, 12, 25):
+            pieces[at : at + 3] = [pieces[at + 2], pieces[at], pieces[at + 1]]
+        batches = np.split(np.concatenate(pieces), np.cumsum(sizes)[:-1])
     new = _keys(changes, seed=4)
     batches += [new[: changes // 2], new[changes // 2 :]]
     if order == "begun anew":
