@@ -72,7 +72,7 @@ public final class SnapshotKeys {
         return low;
     }
 
-    /** The digest whose first 16 bytes are a file's key (docs/service.md). */
+    /** The digest whose first 16 bytes are a file's key (docs/http.md). */
     public static byte[] key(SplitFile file) {
         try {
             MessageDigest digest = MessageDigest.getInstance("SHA-256");

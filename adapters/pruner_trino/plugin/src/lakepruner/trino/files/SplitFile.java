@@ -62,7 +62,7 @@ public record SplitFile(String path, long size, long modifiedMillis, Map<String,
         return Arrays.stream(type.split("[<>,]")).allMatch(part -> PLAIN_TYPES.contains(part.substring(part.lastIndexOf(':') + 1)));
     }
 
-    /** One form for the ways in which a place is written, the one that keys are made of (docs/service.md). */
+    /** One form for the ways in which a place is written, the one that keys are made of (docs/http.md). */
     String normalPath() {
         if (path.startsWith("local:/") || path.startsWith("file:/") || path.startsWith("/")) {
             return path.replaceFirst("^(local:|file:)?/+", "/").replaceAll("/{2,}", "/");
