@@ -25,7 +25,7 @@ from pruner.indexes.optional import RefusingIndexType
 from pruner.maintenance.columns import fields_of, gained, gone, left_out
 from pruner.maintenance.expressions import slices_where, why_outdated
 from pruner.metadata import log
-from pruner.metadata.segments import SLICE_COLUMN, batch_table, read_saved
+from pruner.metadata.segments import SLICE_COLUMN, batch_table, read_saved, slice_keys
 from pruner.showing.words import FILE
 
 if TYPE_CHECKING:
@@ -430,7 +430,7 @@ def _after(state: State, metadata: MetadataTable, segments: SegmentCache) -> Cov
     seen = read_saved(metadata.store, state.last_snapshot)
     if "unsettled" in seen.column_names:
         seen = seen.filter(compute.invert(seen.column("unsettled")))
-    slices = _Slices(seen.column("slice_key").combine_chunks())
+    slices = _Slices(slice_keys(seen))
     return CoverageAt(state.version, state.created_at, len(slices.keys), _covered(state, slices, segments))
 
 

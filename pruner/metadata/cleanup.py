@@ -14,7 +14,6 @@ import numpy as np
 from pruner.errors import FormatError, StorageError
 from pruner.metadata import log, segments
 from pruner.metadata.receipts import GRACE_SECONDS, store_time_ns
-from pruner.metadata.segments import read_saved
 from pruner.metadata.state import FILES, refuse_newer
 from pruner.storage.store import NotFoundError
 
@@ -148,7 +147,7 @@ def _segment_problems(store: Store, state: State) -> list[str]:
     problems: list[str] = []
     batch_rows: dict[str, int] = {}
     if state.last_snapshot is not None:
-        look = partial(read_saved, store, state.last_snapshot)
+        look = partial(segments.read_saved, store, state.last_snapshot)
         problem = _problem(look, segments.SAVED_REMEDY)
         problems += [f"the snapshot for the next look: {problem}"] if problem else []
     for entry in sorted(state.segments, key=lambda entry: entry.partition != FILES):

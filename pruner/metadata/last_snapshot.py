@@ -9,9 +9,8 @@ A large one is not stored anew after each change. What has come and gone since i
 from __future__ import annotations
 
 import logging
-from base64 import b64encode
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -137,11 +136,7 @@ class LastSnapshot:
             return None
         if changes is None:
             return None
-        described = {
-            **(changes.table.schema.metadata or {}),
-            segments.GONE: b64encode(changes.gone.astype("<i4").tobytes()),
-        }
-        segment = self._metadata.write_segment(FILES, changes.table.replace_schema_metadata(described))
+        segment = self._metadata.write_segment(FILES, segments.changes_table(changes.table, changes.gone))
         return msgspec.structs.replace(before, changes=segment, changed_id=changes.id)
 
     def _stored_by(self, segment: SegmentEntry) -> StoredLook | None:
@@ -156,8 +151,7 @@ class LastSnapshot:
 
 
 def _stored_look(table: pa.Table) -> StoredLook:
-    keys: Any = table.column(SLICE_KEY).combine_chunks()
-    return StoredLook(keys, (table.schema.metadata or {}).get(SAVED_METADATA, b""))
+    return StoredLook(segments.slice_keys(table), (table.schema.metadata or {}).get(SAVED_METADATA, b""))
 
 
 def with_snapshot(state: State, saved: SavedSnapshot | None) -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -309,6 +309,12 @@ def read_saved(store: Store, saved: SavedSnapshot) -> pa.Table:
     parts = [rows_in_runs(table, np.flatnonzero(stays)), changes]
     whole = arrow.concat_tables([part.replace_schema_metadata(None) for part in parts])
     return whole.replace_schema_metadata(changes.schema.metadata)
+
+
+def changes_table(table: pa.Table, gone: NDArray[np.int64]) -> pa.Table:
+    """Return the rows that came, and the ordinals of those that are gone, in the form that `read_saved` reads."""
+    data = b64encode(gone.astype("<i4").tobytes())
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), GONE: data})
 
 
 def saved_blocks(store: Store, saved: SavedSnapshot) -> ranged.RangedSegment:

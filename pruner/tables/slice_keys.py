@@ -182,7 +182,7 @@ def locate_runs(
     elsewhere = [run for run in range(len(counts)) if not place(run, int(expected[run]))]
     if elsewhere:
         wanted = first_keys.take(positions(elsewhere))
-        rows = np.flatnonzero(as_numpy(compute.is_in(snapshot_keys, value_set=wanted)))
+        rows = rows_with(wanted, snapshot_keys)
         begins = dict(zip(snapshot_keys.take(positions(rows)).to_pylist(), rows.tolist(), strict=True))
         for run, first_key in zip(elsewhere, wanted.to_pylist(), strict=True):
             place(run, begins.get(first_key, total))

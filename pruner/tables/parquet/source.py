@@ -40,7 +40,7 @@ from pruner.tables.source import SAVED_METADATA, SavedChanges, SavedLook
 from pruner.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -119,8 +119,7 @@ def changes(snapshot: Snapshot, touched: TouchedFiles, stored: StoredLook, most:
     if schemas is None or before is None:
         return None
     kept = np.flatnonzero(_kept(snapshot, schemas))
-    keys = snapshot.keys if len(kept) == len(snapshot) else snapshot.keys.take(positions(kept))
-    rows = locate(stored.keys, keys)
+    rows = locate(stored.keys, _keys_of(snapshot, kept))
     stays = np.zeros(len(stored.keys), np.bool_)
     stays[rows[rows >= 0]] = True
     if np.count_nonzero(~stays) + np.count_nonzero(rows < 0) > most:
@@ -139,6 +138,10 @@ def _kept(snapshot: Snapshot, schemas: FileSchemas) -> NDArray[np.bool_]:
     return (schemas.ordinals >= 0) & snapshot.coverable
 
 
+def _keys_of(snapshot: Snapshot, chosen: NDArray[np.intp]) -> pa.Array[Any]:
+    return snapshot.keys if len(chosen) == len(snapshot) else snapshot.keys.take(positions(chosen))
+
+
 def _texts(schemas: FileSchemas) -> tuple[str, ...]:
     return tuple(b64encode(schema.serialize().to_pybytes()).decode() for schema in schemas.distinct)
 
@@ -153,7 +156,7 @@ def _stored_rows(
     """Some files of a snapshot in the form that is stored; `ordinals` are those of their schemas in `texts`."""
     known = touched.remembered(snapshot, chosen)
     columns: dict[str, Any] = {
-        "slice_key": snapshot.keys if len(chosen) == len(snapshot) else snapshot.keys.take(positions(chosen)),
+        "slice_key": _keys_of(snapshot, chosen),
         "schema": number_array(ordinals, pa.int32()),
         **{name: known.column(name) for name in _PRINT_COLUMNS},
     }
@@ -328,14 +331,18 @@ class ParquetSource:
 
     def _files_at(self, look: _Look, chosen: NDArray[np.bool_]) -> list[FileVersion]:
         """Some files of a look. Identities are worked out for those alone: a text for each file costs less."""
-        uris = set(look.snapshot.values("base_file", np.flatnonzero(chosen)))
         facts: list[list[Fact]] = []
-        for lister, each in zip(self._listers, look.facts, strict=True):
-            start = lister.uri("")
-            paths = {uri.removeprefix(start) for uri in uris if uri and uri.startswith(start)}
+        all_paths = self._paths(look.snapshot, np.flatnonzero(chosen))
+        for paths, each in zip(all_paths, look.facts, strict=True):
             of = each.of(paths) if isinstance(each, FolderFacts) else [f for f in each if f[0] in paths]
             facts.append(of)
         return self._files(facts, look.believed)
+
+    def _paths(self, snapshot: Snapshot, chosen: NDArray[np.intp]) -> Iterator[set[str]]:
+        """The paths of some files below each root, as its lister has them."""
+        uris = set(snapshot.values("base_file", chosen))
+        for start in (lister.uri("") for lister in self._listers):
+            yield {uri.removeprefix(start) for uri in uris if uri and uri.startswith(start)}
 
     def resume(self, saved: SavedLook) -> None:
         """Take up the schemas of files that another process read; the files are listed all the same."""
@@ -417,13 +424,7 @@ class ParquetSource:
         if len(listers) < len(self._listers):
             return False
         now: set[bytes] = set()
-        for position, lister in enumerate(listers):
-            start = lister.uri("")
-            paths = [
-                uri.removeprefix(start)
-                for uri in snapshot.values("base_file", chosen)
-                if uri.startswith(start)
-            ]
+        for position, (lister, paths) in enumerate(zip(listers, self._paths(snapshot, chosen), strict=True)):
             facts = [fact for path in paths if (fact := lister.fact_at(path)) is not None]
             now.update(file.key for file in data_files(position, lister, facts, believed))
         return now.issuperset(snapshot.keys.take(positions(chosen)).to_pylist())
