@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import obstore
@@ -22,7 +25,7 @@ from pruner.errors import StorageError
 from pruner.storage.store import LargerError, NotFoundError, ObjectInfo, RefusedError, Store, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
     from obstore import ObjectMeta
 
@@ -132,6 +135,15 @@ _RETRY: dict[str, Any] = {"max_retries": 5, "retry_timeout": timedelta(seconds=6
 _PUBLIC_OPTIONS = re.compile(
     r"region|endpoint|bucket|container|account_name|allow_http|virtual_hosted", re.IGNORECASE
 )
+_READ_BY_CLIENTS = re.compile(r"(AWS|GOOGLE|AZURE|MSI|IDENTITY|HTTPS?|ALL|NO|SSL)_", re.IGNORECASE)
+"""Environment variables that a client reads when it is made: credentials, endpoints, proxies, certificates."""
+
+_GOOGLE_LOGIN = "~/.config/gcloud/application_default_credentials.json"
+"""Where `gcloud auth application-default login` leaves credentials."""
+
+_MOST_CLIENTS = 64
+"""Clients that are kept, each with its connections; those that a table uses live on as long as it does."""
+
 _SECOND_NS = 10**9
 _MESSAGE_CHARACTERS = 300
 _SECRET_CHARACTERS = 4
@@ -147,7 +159,7 @@ class ObjectStore(Store):
         authority, _, self._prefix = rest.partition("/")
         self._secrets = [value for key, value in options.items() if not _PUBLIC_OPTIONS.search(key)]
         try:
-            self._store = _connect(scheme, authority, options)
+            self._store = _client(scheme, authority, options)
         except UnknownConfigurationKeyError as error:
             key = re.search(r"'([^']*)'", str(error))
             named = f" {key.group(1)!r}" if key else ""
@@ -276,14 +288,48 @@ class ObjectStore(Store):
         return text[:_MESSAGE_CHARACTERS].rstrip(" .")
 
 
-def _connect(
+def _client(
     scheme: str, authority: str, options: dict[str, str]
 ) -> S3Store | GCSStore | AzureStore | MemoryStore:
-    settings = cast("Any", options)
+    """The client of a bucket, one for all places in it.
+
+    To open a table takes several stores, and each manifest of an Iceberg table is read through one. A client of its own
+    would read the machine's certificates (10 ms of the processor) and open connections of its own.
+    """
+    if scheme == "memory":
+        return _MEMORY.setdefault(authority, MemoryStore())
+    environment = {name: value for name, value in os.environ.items() if _READ_BY_CLIENTS.match(name)}
+    read = (*_pairs(environment), *(_credential_files({**options, **environment}) if scheme == "gs" else ()))
+    return _connected(scheme, authority, _pairs(options), read, os.getpid())
+
+
+def _pairs(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(settings.items()))
+
+
+def _credential_files(settings: Mapping[str, str]) -> Iterator[tuple[str, int, int]]:
+    """The files that hold credentials of Google, with when they changed and their size: a client reads them once."""
+    for place in (*settings.values(), _GOOGLE_LOGIN):
+        with suppress(OSError, ValueError, RuntimeError):  # it is no file, no path, or there is no home
+            found = Path(place).expanduser().stat()
+            yield place, found.st_mtime_ns, found.st_size
+
+
+@lru_cache(_MOST_CLIENTS)
+def _connected(
+    scheme: str,
+    authority: str,
+    options: tuple[tuple[str, str], ...],
+    _read: tuple[tuple[Any, ...], ...],
+    _process: int,
+) -> S3Store | GCSStore | AzureStore:
+    """Make a client, which is not made again while what it would read is the same.
+
+    Its connections are of no use in a forked process.
+    """
+    settings = cast("Any", dict(options))
     retry = cast("Any", _RETRY)
     match scheme:
-        case "memory":
-            return _MEMORY.setdefault(authority, MemoryStore())
         case "s3":
             return S3Store(authority, config=settings, retry_config=retry)
         case "gs":
@@ -291,4 +337,4 @@ def _connect(
         case _:
             container, _, host = authority.partition("@")
             account = {"account_name": host.partition(".")[0]} if host else {}
-            return AzureStore(container, config=cast("Any", account | options), retry_config=retry)
+            return AzureStore(container, config=account | settings, retry_config=retry)

@@ -66,6 +66,7 @@ class StoreProxy:
         latency: seconds that each request waits before it is passed on.
         fault: says what happens to a request; None for nothing.
         requests: what came, in its order.
+        connections: how many were opened.
         accepted: the only access key that is let through, as a store does that knows no other; None for any.
         forbidden: says which requests are refused, as a store does where a user may not look.
     """
@@ -74,6 +75,7 @@ class StoreProxy:
     latency: float = 0.0
     fault: Callable[[Request], Fault | None] = lambda _: None
     requests: list[Request] = field(default_factory=list[Request])
+    connections: int = 0
     accepted: str | None = None
     forbidden: Callable[[Request], bool] = lambda _: False
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -86,6 +88,7 @@ class StoreProxy:
         """Begin to count anew."""
         with self.lock:
             self.requests.clear()
+            self.connections = 0
 
     def note(self, method: str, target: str) -> Request:
         """Write a request down."""
@@ -115,6 +118,12 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = -1
     server: _Server
+
+    def setup(self) -> None:
+        """Note that a client connected."""
+        super().setup()
+        with self.server.proxy.lock:
+            self.server.proxy.connections += 1
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         return

@@ -12,17 +12,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from obstore.store import GCSStore
 
 import pruner
 from pruner.catalog.names import open_table
+from pruner.storage import objects
+from pruner.storage.opening import open_store
 from tests.support.stores.proxy import proxied
 from tests.unit.metadata.s3_server import serve
 
 RIGHT, WRONG = "AKIARIGHT", "AKIAWRONG"
+LOGIN = {
+    "type": "authorized_user",
+    "client_id": "someone",
+    "client_secret": "secret",
+    "refresh_token": "token",
+}
 PLACES = ("call", "file", "environment", "chain")
 TABLE = "s3://bucket/lake/t"
 
@@ -127,3 +137,33 @@ def test_options_of_a_call_replace_those_of_the_file_key_by_key(
     with _placed(monkeypatch, tmp_path, endpoint, {"file": WRONG, "environment": WRONG}):
         given = {"aws_access_key_id": RIGHT}
         assert open_table("t", storage_options=given).plan("x = 1").kept == 1
+
+
+@pytest.mark.slow
+def test_credentials_that_come_later_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, endpoint: str
+) -> None:
+    with _placed(monkeypatch, tmp_path, endpoint, {"environment": WRONG}):
+        with pytest.raises(pruner.PrunerError, match=r"credentials|access key"):
+            open_table("t").plan("x = 1")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", RIGHT)
+        assert open_table("t").plan("x = 1").kept == 1
+
+
+def test_a_login_at_google_that_comes_later_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def client(bucket: str, **settings: Any) -> GCSStore:
+        made.append(bucket)
+        return GCSStore(bucket, **settings)
+
+    monkeypatch.setattr(objects, "GCSStore", client)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    bucket = f"bucket-{tmp_path.name}"
+    login = tmp_path / ".config" / "gcloud" / "application_default_credentials.json"
+    login.parent.mkdir(parents=True)
+    for clients in (1, 2):
+        for folder in ("a", "b"):
+            open_store(f"gs://{bucket}/{folder}")
+        assert made == [bucket] * clients
+        login.write_text(json.dumps(LOGIN))

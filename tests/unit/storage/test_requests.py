@@ -107,3 +107,10 @@ def test_a_plan_that_may_be_older_asks_nothing(lake: Lake) -> None:
     lake.requests()
     assert table.plan("x = 5").kept == 1
     assert lake.requests() == []
+
+
+@pytest.mark.slow
+def test_places_of_a_bucket_share_connections(lake: Lake) -> None:
+    pruner.open_table(TABLE, storage_options=lake.options).plan("x = 1")
+    # They were opened when the index was made. Each place once had its own: 11. What is asked at once may need more.
+    assert lake.proxy.connections <= 3 < len(lake.proxy.requests)
