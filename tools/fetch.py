@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from tools.cache import say
-from tools.jars import delta_jars, hudi_bundle, iceberg_jar, s3a_jars
+from tools.jars import delta_jars, hudi_bundle, iceberg_jar, local_files_jar, s3a_jars
 from tools.java import spark_java
 from tools.matrix import ROOT, python_with
 from tools.trino.distribution import iceberg_jars, store_jars
@@ -23,6 +23,7 @@ LOCKS = tuple(f"requirements-{name}.lock" for name in ("store", "browser", "dbt"
 PARTS: Mapping[str, Callable[[], object]] = {
     "the Java machine of Spark": spark_java,
     "the Hudi bundle": hudi_bundle,
+    "Spark's local file system": local_files_jar,
     "the jars of Delta": delta_jars,
     "the jar of Iceberg": iceberg_jar,
     "the jars for object stores": s3a_jars,

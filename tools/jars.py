@@ -103,6 +103,21 @@ ICEBERG_JAR = Jar(
 """What Spark 3.5 reads and writes Iceberg tables with."""
 
 
+LOCAL_FILES_JAR = Jar(
+    "com.globalmentor",
+    "hadoop-bare-naked-local-fs",
+    "0.1.0",
+    "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
+)
+"""Hadoop's local file system, but permissions are set by Java. Without Hadoop's native library, Hadoop's own starts the
+program `chmod` for each file that it writes: thirty times a second while Hudi commits."""
+
+
+def local_files_jar() -> Path:
+    """Return the path of the jar with Spark's local file system, fetching it the first time (16 KB)."""
+    return fetched_jar(LOCAL_FILES_JAR)
+
+
 def delta_jars() -> list[Path]:
     """Return the paths of Delta's jars, fetching them the first time (7 MB)."""
     return [fetched_jar(jar) for jar in DELTA_JARS]

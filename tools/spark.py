@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.jars import hudi_bundle, s3a_jars
-from tools.java import spark_java
+from tools.jars import hudi_bundle, local_files_jar, s3a_jars
+from tools.java import SPARING, spark_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,20 +32,25 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
-# The first compiler tier and the serial collector: nothing here runs long enough for the optimising compiler.
-# Hudi's estimator of object sizes looks at its own process, which must be allowed.
 JVM_OPTIONS = (
-    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xss4m -Duser.timezone=UTC "
-    "-Djdk.attach.allowAttachSelf=true"
+    "-Xss4m",
+    "-Duser.timezone=UTC",
+    # Hudi's estimator of object sizes looks at its own process.
+    "-Djdk.attach.allowAttachSelf=true",
 )
 
 
 def hudi_session(
-    scratch: Path, *, memory: str = "2g", extra: dict[str, str] | None = None, s3a: bool = False
+    scratch: Path,
+    *,
+    memory: str = "2g",
+    extra: dict[str, str] | None = None,
+    s3a: bool = False,
+    java_options: Sequence[str] = SPARING,
 ) -> SparkSession:
     """Start Spark with Hudi on two local cores; `scratch` takes everything that it writes beside tables.
 
-    With `s3a` Spark 3.5 reads `s3a://` as well.
+    With `s3a` Spark 3.5 reads `s3a://` as well. Measurements take the `java_options` of servers.
 
     What the Java machine prints goes to `spark.log` there: errors that matter come back as exceptions.
     """
@@ -59,7 +64,8 @@ def hudi_session(
     scratch.mkdir(parents=True, exist_ok=True)
     logging = scratch / "log4j2.properties"
     logging.write_text(LOG_CONFIGURATION, encoding="utf-8")
-    jvm_options = f"{JVM_OPTIONS} {' '.join(java.options)} -Dlog4j2.configurationFile={logging.as_uri()}"
+    jvm_options = " ".join([*java_options, *JVM_OPTIONS, *java.options])
+    jvm_options += f" -Dlog4j2.configurationFile={logging.as_uri()}"
     jvm_options += f" -Dderby.system.home={scratch / 'derby'} -Djava.io.tmpdir={scratch}"
 
     builder = SparkSession.Builder().appName("pruner").master("local[2]")
@@ -117,6 +123,10 @@ def _hudi_settings(*, s3a: bool) -> dict[str, str]:
     jars = [hudi_bundle(), *(s3a_jars() if s3a else ())]
     return {
         "spark.jars": ",".join(map(str, jars)),
+        # Spark looks at files before it looks into its jars.
+        "spark.driver.extraClassPath": str(local_files_jar()),
+        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+        "spark.python.daemon.module": "tools.spark_daemon",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",

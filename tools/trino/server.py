@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.java import trino_java
+from tools.java import SPARING, trino_java
 from tools.trino.distribution import VERSION, iceberg_jars, trino_home
 
 START_SECONDS = 120
@@ -21,10 +21,6 @@ START_SECONDS = 120
 
 JVM_OPTIONS = (
     "-Xmx1500m",
-    "-XX:+UseSerialGC",
-    "-XX:-UsePerfData",
-    # Nothing here runs long enough for the optimising compiler.
-    "-XX:TieredStopAtLevel=1",
     "--add-modules=jdk.incubator.vector",
     "--enable-native-access=ALL-UNNAMED",
     "-Djdk.attach.allowAttachSelf=true",
@@ -92,11 +88,13 @@ def start_trino(
     plugin_jars: Sequence[Path] = (),
     iceberg: bool = False,
     version: str = VERSION,
+    java_options: Sequence[str] = SPARING,
 ) -> TrinoServer:
     """Start a server in an empty folder and wait until it answers.
 
     `plugin_jars` are put beside Trino's own connectors, as an administrator would. With `iceberg` there is a second
     plugin folder, of the Iceberg connector, and they are put there too. There is a lock file for `version`.
+    Measurements take the `java_options` of servers.
 
     Raises:
         MissingJavaError: no full JDK 25 here.
@@ -110,7 +108,7 @@ def start_trino(
         _fill(folder / "plugin" / name, jars, plugin_jars)
     node = {"environment": "test", "data-dir": folder / "data", "id": "here", "bind-ip": "127.0.0.1"}
     node["internal-address"] = "127.0.0.1"
-    command: list[str | Path] = [java.executable, *java.options, *JVM_OPTIONS]
+    command: list[str | Path] = [java.executable, *java.options, *java_options, *JVM_OPTIONS]
     command += [f"-Dnode.{key}={value}" for key, value in node.items()]
     command += [f"-Dconfig={folder / 'config.properties'}", f"-Dlog.levels-file={folder / 'log.properties'}"]
     command += ["-cp", f"{home.launcher}{os.pathsep}{home.lib}/*", "TrinoLauncher", version]
