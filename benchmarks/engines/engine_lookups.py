@@ -24,6 +24,7 @@ import pruner_duckdb
 import pruner_spark
 from benchmarks.duckdb.many_files import FILES, KEYS_A_FILE, write
 from benchmarks.timing import medians
+from tools.java import AS_SERVERS
 from tools.planner_service import planner_service
 from tools.spark import hudi_session
 from tools.trino.client import TrinoClient
@@ -101,7 +102,7 @@ def run(console: Console) -> None:
             grid.add_column(heading, justify="right" if heading in ("ms", "of by name") else "left")
         for lake in lakes:
             _add(grid, "DuckDB", lake, _duckdb(lake))
-        spark = hudi_session(folder / "spark")
+        spark = hudi_session(folder / "spark", java_options=AS_SERVERS)
         try:
             for lake in lakes:
                 _add(grid, "Spark", lake, _spark(spark, lake))
@@ -266,7 +267,7 @@ def _trino_server(running: ExitStack, folder: Path, lakes: list[Lake]) -> TrinoC
         "hive": local_catalog("hive", metastore.folder),
         "pruned_hive": local_catalog("pruned_hive", metastore.folder, **ours),
     }
-    server = start_trino(folder / "trino", catalogs, plugin_jars=[plugin_jar()])
+    server = start_trino(folder / "trino", catalogs, plugin_jars=[plugin_jar()], java_options=AS_SERVERS)
     running.callback(server.stop)
     return TrinoClient(server.port)
 

@@ -23,6 +23,7 @@ import pruner
 import pruner_duckdb
 import pruner_spark
 from benchmarks.timing import medians
+from tools.java import AS_SERVERS
 from tools.planner_service import planner_service
 from tools.spark import hudi_session
 from tools.trino.client import TrinoClient
@@ -82,7 +83,7 @@ def _duckdb(_: Path, root: Path, running: ExitStack) -> Contenders:
 
 
 def _spark(folder: Path, root: Path, running: ExitStack) -> Contenders:
-    spark = hudi_session(folder / "spark")
+    spark = hudi_session(folder / "spark", java_options=AS_SERVERS)
     running.callback(spark.stop)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
 
@@ -108,7 +109,7 @@ def _trino(folder: Path, root: Path, running: ExitStack) -> Contenders:
         "hive": local_catalog("hive", metastore.folder, **precise),
         "pruned_hive": local_catalog("pruned_hive", metastore.folder, **precise, **ours),
     }
-    server = start_trino(folder / "trino", catalogs, plugin_jars=[plugin_jar()])
+    server = start_trino(folder / "trino", catalogs, plugin_jars=[plugin_jar()], java_options=AS_SERVERS)
     running.callback(server.stop)
     client = TrinoClient(server.port)
     sql = "SELECT count(*), sum(delay) FROM flights WHERE date_format(ts, '%H') = '09'"

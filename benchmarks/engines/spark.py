@@ -18,6 +18,7 @@ import pruner_spark
 from benchmarks.lakes.lake import index_with, link_tree, made_up_bounds
 from benchmarks.lakes.records import ROWS_PER_FILE
 from benchmarks.timing import medians
+from tools.java import AS_SERVERS
 from tools.spark import hudi_session
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def run(console: Console) -> None:
     for heading in headings:
         grid.add_column(heading, justify="right")
     with tempfile.TemporaryDirectory() as folder:
-        spark = hudi_session(Path(folder) / "spark")
+        spark = hudi_session(Path(folder) / "spark", java_options=AS_SERVERS)
         try:
             for files, runs in RUNS_BY_FILES.items():
                 grid.add_row(*_measure(spark, Path(folder) / f"t{files}", files, runs))

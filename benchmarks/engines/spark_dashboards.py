@@ -13,6 +13,7 @@ import pruner
 import pruner_spark
 from benchmarks.engines.engine_dashboards import Asked, Rows, chosen_lakes, files, report
 from benchmarks.lakes.dashboard_lakes import Lake, lakes
+from tools.java import AS_SERVERS
 from tools.spark import hudi_session
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def run(console: Console) -> None:
         folder = Path(scratch)
         users = folder / "users" / "users.parquet"
         tables = list(lakes(folder, users, files=files(), narrow=False))
-        spark = hudi_session(folder / "spark")
+        spark = hudi_session(folder / "spark", java_options=AS_SERVERS)
         try:
             spark.read.parquet(str(users.parent)).createOrReplaceTempView("users")
             report(console, "Spark", _asked(spark, tables))

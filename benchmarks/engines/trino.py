@@ -21,6 +21,7 @@ from rich.table import Table as Grid
 import pruner
 from benchmarks.lakes.records import ROWS_PER_FILE
 from benchmarks.timing import medians
+from tools.java import AS_SERVERS
 from tools.planner_service import planner_service
 from tools.trino.client import TrinoClient
 from tools.trino.metastore import Metastore
@@ -147,7 +148,7 @@ def _running() -> Iterator[TrinoClient]:
                 "pruned_hive", metastore.folder, **{"pruner.url": url, "pruner.timeout": "30s"}
             ),
         }
-        server = start_trino(folder / "trino", catalogs, plugin_jars=[plugin_jar()])
+        server = start_trino(folder / "trino", catalogs, plugin_jars=[plugin_jar()], java_options=AS_SERVERS)
         running.callback(server.stop)
         yield TrinoClient(server.port)
 

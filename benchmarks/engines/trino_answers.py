@@ -13,6 +13,7 @@ from rich.table import Table as Grid
 
 import pruner
 from benchmarks.timing import medians
+from tools.java import AS_SERVERS
 from tools.planner_service import planner_service
 from tools.trino.client import Result, TrinoClient
 from tools.trino.plugin import plugin_jar
@@ -51,7 +52,9 @@ def answers_in_trino(files: Path, scratch: Path) -> Grid:
             "iceberg": iceberg_catalog("iceberg", metastore),
             "pruned_iceberg": iceberg_catalog("pruned_iceberg", metastore, **{"pruner.url": url}),
         }
-        server = start_trino(scratch / "server", catalogs, plugin_jars=[plugin_jar()], iceberg=True)
+        server = start_trino(
+            scratch / "server", catalogs, plugin_jars=[plugin_jar()], iceberg=True, java_options=AS_SERVERS
+        )
         running.callback(server.stop)
         client = TrinoClient(server.port)
         for sql in (

@@ -14,6 +14,7 @@ from rich.console import Console
 import pruner
 from benchmarks.engines.engine_dashboards import Asked, Rows, chosen_lakes, files, report
 from benchmarks.lakes.dashboard_lakes import HUDI_FIELDS, Lake, lakes
+from tools.java import AS_SERVERS
 from tools.planner_service import planner_process
 from tools.trino.client import TrinoClient
 from tools.trino.metastore import Metastore
@@ -55,7 +56,7 @@ def run(console: Console) -> None:
             "hudi": local_catalog("hudi", metastore.folder),
             "pruned_hudi": local_catalog("pruned_hudi", metastore.folder, **ours),
         }
-        server = start_trino(folder / "trino", catalogs, plugin_jars=[plugin_jar()])
+        server = start_trino(folder / "trino", catalogs, plugin_jars=[plugin_jar()], java_options=AS_SERVERS)
         running.callback(server.stop)
         report(console, "Trino", _asked(TrinoClient(server.port), tables, [server.process.pid, service]))
 

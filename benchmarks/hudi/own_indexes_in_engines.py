@@ -21,6 +21,7 @@ from rich.table import Table as Grid
 import pruner_duckdb
 import pruner_spark
 from benchmarks.timing import medians
+from tools.java import AS_SERVERS
 from tools.spark import hudi_session
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def run(console: Console) -> None:
     rows = int(os.environ.get("BENCH_ROWS", "2000000"))
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "hudi"
-        spark = hudi_session(Path(scratch) / "spark")
+        spark = hudi_session(Path(scratch) / "spark", java_options=AS_SERVERS)
         try:
             _write(spark, path, rows)
             grid = Grid(title=f"{rows:,} rows in {GROUPS} file groups; medians of {RUNS} runs in turn, ms")
