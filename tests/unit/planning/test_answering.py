@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner.planning.answer import Order
+from pruner.planning.first_rows import Order
 from pruner.tables.snapshot import Snapshot
 from tests.support.parquet.tables import names, write_file
 
