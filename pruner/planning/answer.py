@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pruner.showing.words import counted
 from pruner.tables.snapshot import SliceSequence
@@ -61,30 +61,3 @@ class Answer:
 
     def __repr__(self) -> str:
         return f"<Answer {self.value!r}: {self.told}>"
-
-
-class Order(NamedTuple):
-    """So many first rows in the order of a column, those that are skipped included.
-
-    Attributes:
-        column: the first column of the order; others may follow.
-        rows: how many rows are wanted; of each value of `within`, where it is given.
-        descending: whether the greatest come first.
-        nulls_first: whether NULL comes before all values.
-        with_value: a column; rows in which it is NULL are passed over.
-        within: a column by whose values rows are taken apart, or several.
-    """
-
-    column: str
-    rows: int
-    descending: bool = False
-    nulls_first: bool = False
-    with_value: str | None = None
-    within: str | tuple[str, ...] | None = None
-
-
-class FirstRows(NamedTuple):
-    """The slices among which the first rows are, of those that a plan keeps, and what says so."""
-
-    ordinals: NDArray[np.intp]
-    why: str

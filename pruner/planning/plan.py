@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import pyarrow as pa
 
 from pruner.errors import TableError
 from pruner.expr.bound.fields import unknowns
-from pruner.planning.answer import FirstRows, Order
+from pruner.planning import answering, first_rows
+from pruner.planning.first_rows import FirstRows, Order
 from pruner.planning.python_engines import scan_with
 from pruner.planning.report import (
     ANSWERS,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.planning.answer import Answer
+    from pruner.planning.kept_slices import KeptSlices
     from pruner.planning.rows import RowPositions
     from pruner.schema import TableSchema
     from pruner.tables.snapshot import Snapshot
@@ -53,50 +55,6 @@ DELETED_APART = (
 """Why nobody is given the files of a plan."""
 
 
-class AnswersRows(Protocol):
-    """What answers about the rows of a plan: see `pruner.planning.answering`."""
-
-    def count(self, column: str | None = None, but: NDArray[np.intp] | None = None) -> Answer:
-        """See `Plan.count`; of all slices `but` some, which stay in the rest."""
-        ...
-
-    def extreme(self, column: str, *, greatest: bool) -> Answer:
-        """See `Plan.min`."""
-        ...
-
-    def count_by(self, column: str, but: NDArray[np.intp] | None = None) -> Answer:
-        """See `Plan.count_by`, and `count`."""
-        ...
-
-    def grouped(self, column: str | Sequence[str], calls: Sequence[tuple[str, str | None]]) -> Answer:
-        """See `Plan.grouped`."""
-        ...
-
-    def among(self, ordinals: NDArray[np.intp]) -> AnswersRows:
-        """The same about some of the slices alone."""
-        ...
-
-    def together(self, asked: Sequence[tuple[str, str | None]]) -> tuple[list[Answer], NDArray[np.intp]]:
-        """See `Plan.answers`; with the slices that have to be read."""
-        ...
-
-    def limited(self, rows: int, *, fewest: bool = False) -> FirstRows | None:
-        """See `Plan.limited`; None where all slices are needed."""
-        ...
-
-    def top(self, orders: Sequence[Order]) -> FirstRows | None:
-        """See `Plan.first_of`; None where all slices are needed."""
-        ...
-
-    def first_values(self, order: Order) -> FirstRows | None:
-        """See `Plan.first_values`; None where all slices are needed."""
-        ...
-
-    def threshold(self, order: Order) -> Any:
-        """See `threshold_of`."""
-        ...
-
-
 class Plan:
     """Which slices a scan has to read, and why the others can hold no matching row."""
 
@@ -107,10 +65,10 @@ class Plan:
         all_match: Callable[[], NDArray[np.bool_]],
         rows: Callable[[NDArray[np.intp]], RowPositions | None],
         storage_options: Mapping[str, str],
-        answering: Callable[[], AnswersRows],
+        kept_slices: Callable[[], KeptSlices],
     ) -> None:
         self._facts = facts
-        self._make_answering = answering
+        self._make_kept_slices = kept_slices
         self._all_match = all_match
         self._rows = rows
         self._storage_options = storage_options
@@ -300,19 +258,19 @@ class Plan:
         Raises:
             SchemaError: there is no such column.
         """
-        return self._answering.count(column)
+        return answering.count(self._kept_slices, column)
 
     def min(self, column: str) -> Answer:
         """The least value of a column over the matching rows, NULL aside; raises as `count` does."""
-        return self._answering.extreme(column, greatest=False)
+        return answering.extreme(self._kept_slices, column, greatest=False)
 
     def max(self, column: str) -> Answer:
         """The greatest value, likewise; NaN is greater than any number."""
-        return self._answering.extreme(column, greatest=True)
+        return answering.extreme(self._kept_slices, column, greatest=True)
 
     def count_by(self, column: str) -> Answer:
         """Count the matching rows by the value of a column, NULL among them; raises as `count` does."""
-        return self._answering.count_by(column)
+        return answering.count_by(self._kept_slices, column)
 
     def answers(self, asked: Sequence[tuple[str, str | None]]) -> tuple[list[Answer], Plan]:
         """Several answers at once, and the plan of what has to be read for the rest of all of them.
@@ -323,7 +281,7 @@ class Plan:
         Raises:
             SchemaError: there is no such column.
         """
-        answers, rest = self._answering.together(asked)
+        answers, rest = answering.together(self._kept_slices, asked)
         answered = len(self.snapshot) - len(rest)
         told = f"answered from metadata: {answered:,} of {counted(len(self.snapshot), self.snapshot.noun)}"
         return answers, self._narrowed(FirstRows(rest, told), "")
@@ -343,7 +301,7 @@ class Plan:
         Raises:
             SchemaError: there is no such column.
         """
-        answer = self._answering.grouped(column, calls)
+        answer = answering.grouped(self._kept_slices, column, calls)
         return answer, self.unanswered(answer)
 
     def limited(self, rows: int, *, fewest: bool = False) -> Plan:
@@ -351,7 +309,9 @@ class Plan:
 
         With `fewest` it is that of as few slices as can be, where rows may come in any order.
         """
-        return self._narrowed(self._answering.limited(rows, fewest=fewest), f"the first {rows:,} rows")
+        return self._narrowed(
+            first_rows.limited(self._kept_slices, rows, fewest=fewest), f"the first {rows:,} rows"
+        )
 
     def top(self, column: str, rows: int, *, descending: bool = False, nulls_first: bool = False) -> Plan:
         """The plan of the slices that hold the first matching rows in the order of a column, equal ones included.
@@ -384,7 +344,7 @@ class Plan:
         told = ", ".join(
             dict.fromkeys(f"the first {counted(order.rows, 'row')} by {order.column}" for order in wanted)
         )
-        return self._narrowed(self._answering.top(wanted), told)
+        return self._narrowed(first_rows.top(self._kept_slices, wanted), told)
 
     def first_values(
         self, column: str, values: int, *, descending: bool = False, nulls_first: bool = False
@@ -399,7 +359,7 @@ class Plan:
         """
         told = f"the first {counted(values, 'value')} of {column}"
         return self._narrowed(
-            self._answering.first_values(Order(column, values, descending, nulls_first)), told
+            first_rows.first_values(self._kept_slices, Order(column, values, descending, nulls_first)), told
         )
 
     def among(self, listed: NDArray[np.bool_]) -> Plan:
@@ -408,14 +368,14 @@ class Plan:
             return self
         ordinals = self.ordinals[listed[self.ordinals]]
         rows = FirstRows(ordinals, f"the engine lists {counted(len(ordinals), self.snapshot.noun)}")
-        return self._narrowed(rows, "what is listed", lambda: self._answering.among(ordinals))
+        return self._narrowed(rows, "what is listed", lambda: self._kept_slices.among(ordinals))
 
     def unanswered(self, answer: Answer) -> Plan:
         """The plan of the slices that have to be read for the rest of an answer."""
         return self._narrowed(FirstRows(answer.rest, answer.told), "")
 
     def _narrowed(
-        self, rows: FirstRows | None, wanted: str, answering: Callable[[], AnswersRows] | None = None
+        self, rows: FirstRows | None, wanted: str, kept_slices: Callable[[], KeptSlices] | None = None
     ) -> Plan:
         if rows is None:
             return self
@@ -434,12 +394,12 @@ class Plan:
             all_match=self._all_match,
             rows=self._rows,
             storage_options=self._storage_options,
-            answering=answering or self._make_answering,
+            kept_slices=kept_slices or self._make_kept_slices,
         )
 
     @cached_property
-    def _answering(self) -> AnswersRows:
-        return self._make_answering()
+    def _kept_slices(self) -> KeptSlices:
+        return self._make_kept_slices()
 
     @property
     def bytes_total(self) -> int:
@@ -486,7 +446,7 @@ def threshold_of(plan: Plan, order: Order) -> Any:
     Raises:
         SchemaError: there is no such column.
     """
-    return plan._answering.threshold(order)  # pyright: ignore[reportPrivateUsage]
+    return first_rows.threshold(plan._kept_slices, order)  # pyright: ignore[reportPrivateUsage]
 
 
 def _gaps_before(facts: PlanFacts, number: int, asked: int) -> NDArray[np.bool_] | None:

@@ -40,8 +40,8 @@ from pruner.expr.bound.value_lists import conditions, listed, with_lists, with_s
 from pruner.expr.nodes import Constant
 from pruner.expr.show import describe
 from pruner.planning import row_level
-from pruner.planning.answering import Answering
 from pruner.planning.combining import CombinedEvidence
+from pruner.planning.kept_slices import KeptSlices
 from pruner.planning.plan import Plan
 from pruner.planning.report import FunnelStep, PlanFacts, megabytes
 from pruner.planning.row_level import RowLevel, entries_of
@@ -327,7 +327,7 @@ class Planner:
             all_match=lambda: self._every_row_matches(predicate, evidence, semantics),
             rows=partial(_row_positions, self._snapshot, rows),
             storage_options=self._storage_options,
-            answering=lambda: Answering(
+            kept_slices=lambda: KeptSlices(
                 self._snapshot,
                 self._evidence,
                 self._exact,

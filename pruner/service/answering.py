@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pruner.expr.identifier import render_column_path
 from pruner.expr.types import is_string
-from pruner.planning.answer import Order
+from pruner.planning.first_rows import Order
 from pruner.planning.plan import threshold_of
 from pruner.service.messages import AnswersAnswer, PlanRequest, TypedValue
 from pruner.showing.words import counted

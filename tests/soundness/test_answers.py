@@ -18,7 +18,7 @@ import pytest
 
 import pruner
 from pruner import Plan
-from pruner.planning.answer import Order
+from pruner.planning.first_rows import Order
 from tests.soundness.predicates import draw_predicate
 from tests.soundness.tables import DuckDBScan, RandomTable, write_table
 from tests.support.running.profiles import IS_BRIEF

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import pruner
 from pruner.tables.snapshot import Snapshot
 
 
@@ -16,6 +17,13 @@ def write_file(path: Path, **columns: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns or {"x": [1]}), path)
     return path
+
+
+def table_of(root: Path, **files: dict[str, Any]) -> pruner.Table:
+    """Write a file of columns for each name, below `root`, and open them as a table."""
+    for name, columns in files.items():
+        write_file(root / f"{name}.parquet", **columns)
+    return pruner.open_table(str(root))
 
 
 def write_tree(root: Path, *paths: str) -> Path:

@@ -13,17 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner.planning.answer import Order
 from pruner.tables.snapshot import Snapshot
-from tests.support.parquet.tables import names, write_file
+from tests.support.parquet.tables import names, table_of, write_file
 
 SEMANTICS = pruner.Semantics(engine="duckdb", zone="UTC")
-
-
-def _table(root: Path, **files: dict[str, Any]) -> pruner.Table:
-    for name, columns in files.items():
-        write_file(root / f"{name}.parquet", **columns)
-    return pruner.open_table(str(root))
 
 
 def _rest(answer: pruner.Answer) -> list[str]:
@@ -104,7 +97,7 @@ def test_groups_of_a_file_that_a_condition_cuts_are_read(days: pruner.Table) -> 
 
 def test_nulls_and_nan_are_no_values(tmp_path: Path) -> None:
     nan = float("nan")
-    table = _table(
+    table = table_of(
         tmp_path,
         a={"x": pa.array([1.5, None, 2.5]), "n": pa.array([None] * 3, pa.int32())},
         b={"x": pa.array([nan, 3.5, None]), "n": pa.array([7, None, 8], pa.int32())},
@@ -123,7 +116,7 @@ def test_nulls_and_nan_are_no_values(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_null_is_no_match_of_a_condition_nor_of_its_negation(tmp_path: Path) -> None:
-    table = _table(tmp_path, a={"x": [1, 2, None]}, b={"x": [1, 2, 3]})
+    table = table_of(tmp_path, a={"x": [1, 2, None]}, b={"x": [1, 2, 3]})
     table.create_index("stats", on="x")
     for where in ("x > 0", "NOT x > 5"):
         answer = table.plan(where).count()
@@ -133,7 +126,7 @@ def test_a_null_is_no_match_of_a_condition_nor_of_its_negation(tmp_path: Path) -
 
 def test_a_cut_text_is_no_value(tmp_path: Path) -> None:
     long = "z" * 3000
-    table = _table(tmp_path, a={"s": ["a", long]}, b={"s": ["b", "c"]})
+    table = table_of(tmp_path, a={"s": ["a", long]}, b={"s": ["b", "c"]})
     table.create_index("stats", on="s")
     assert table.plan("true").min("s").value == "a"
     answer = table.plan("true").max("s")
@@ -145,7 +138,7 @@ def test_a_cut_text_is_no_value(tmp_path: Path) -> None:
     [pa.array([1, 9], pa.uint32()), pa.array([Decimal("1.5"), Decimal("2.5")], pa.decimal128(9, 2))],
 )
 def test_unsigned_numbers_and_decimals_are_read(tmp_path: Path, column: Any) -> None:
-    table = _table(tmp_path, a={"x": column})
+    table = table_of(tmp_path, a={"x": column})
     table.create_index("stats", on="x")
     assert _rest(table.plan("true").max("x")) == ["a.parquet"]
     assert table.plan("true").count("x").value == 2
@@ -163,7 +156,7 @@ def test_a_file_that_no_index_covers_is_read(days: pruner.Table) -> None:
 
 
 def test_a_file_with_another_type_is_read(tmp_path: Path) -> None:
-    table = _table(
+    table = table_of(
         tmp_path,
         a={"x": pa.array([1, 2], pa.int32())},
         b={"x": pa.array([3, 4], pa.int64())},
@@ -197,174 +190,6 @@ def test_nothing_is_answered_while_pruning_is_off(
     assert plan.top("x", 1).kept == plan.limited(1).kept == 6
 
 
-def test_the_latest_rows_are_in_the_last_files(tmp_path: Path) -> None:
-    for number in range(100):
-        path = write_file(
-            tmp_path / f"part-{number:03}.parquet",
-            ts=pa.array(range(number * 50, number * 50 + 50), pa.timestamp("us")),
-            k=pa.array([None if number == 3 else number % 7] * 50, pa.int64()),
-        )
-        os.utime(path, (1_600_000_000, 1_600_000_000))
-    table = pruner.open_table(str(tmp_path))
-    table.create_index("stats", on="*")
-    plan = table.plan("true")
-    latest = plan.top("ts", 100, descending=True)
-    assert [Path(file).name for file in latest.files] == ["part-098.parquet", "part-099.parquet"]
-    assert latest.steps[-1].clause.startswith(
-        "the first 100 rows by ts: threshold of the first 100 rows: ts >= "
-    )
-    assert plan.top("ts", 101, descending=True).kept == 3
-    assert plan.top("ts", 5001, descending=True).kept == 100
-    # Ties stay, and so does what may come before all values.
-    assert plan.top("k", 1, descending=True).kept == len([n for n in range(100) if n % 7 == 6 and n != 3])
-    assert "part-003.parquet" in {Path(f).name for f in plan.top("k", 1, nulls_first=True).files}
-    # A condition may leave nothing of the last files.
-    other = table.plan("k = 1")
-    assert {Path(file).name for file in other.top("ts", 60, descending=True).files} == {
-        "part-092.parquet",
-        "part-099.parquet",
-    }
-    assert [Path(file).name for file in other.limited(60).files] == ["part-001.parquet", "part-008.parquet"]
-
-
-def test_nulls_do_not_hold_a_threshold_up(tmp_path: Path) -> None:
-    table = _table(tmp_path, a={"x": [10, None, None, None]}, b={"x": [7, 8, 9]}, c={"x": [1, 2, 3]})
-    table.create_index("stats", on="x")
-    for rows, kept in ((1, 1), (2, 2), (4, 2), (5, 3)):
-        assert table.plan("true").top("x", rows, descending=True).kept == kept
-    for rows, kept in ((3, 1), (4, 2), (7, 3)):
-        assert table.plan("true").top("x", rows).kept == kept
-
-
-def test_rows_without_a_value_do_not_hold_a_threshold_up(tmp_path: Path) -> None:
-    nothing = pa.array([None] * 3, pa.int64())
-    table = _table(
-        tmp_path,
-        a={"x": [7, 8, 9], "y": nothing, "g": [1] * 3},
-        b={"x": [4, 5, 6], "y": [None, None, 1], "g": [1] * 3},
-        c={"x": [1, 2, 3], "y": [1, 2, 3], "g": [1] * 3},
-    )
-    table.create_index("stats", on=["x", "y", "g"])
-    plan = table.plan("true")
-    assert plan.first_of([Order("x", 1, descending=True)]).kept == 1
-    assert plan.first_of([Order("x", 1, descending=True, with_value="y")]).kept == 2
-    assert plan.first_of([Order("x", 2, descending=True, with_value="y")]).kept == 3
-    assert plan.first_of([Order("x", 1, descending=True, with_value="y", within="g")]).kept == 2
-    both = plan.first_of([Order("x", 1), Order("x", 1, descending=True)])
-    assert [Path(file).name for file in both.files] == ["a.parquet", "c.parquet"]
-
-
-@pytest.mark.slow
-def test_the_first_rows_of_each_value_are_in_few_files(tmp_path: Path) -> None:
-    table = _table(
-        tmp_path,
-        a={"x": [1, 2, 3, 4], "g": ["p", "p", "q", None], "h": ["p"] * 4},
-        b={"x": [5, 5, None, 5], "g": ["p", "q", None, None], "h": ["q"] * 4},
-        c={"x": [6, 7, 8, 9], "g": ["p", "p", None, "q"], "h": ["p"] * 4},
-        d={"x": pa.array([None, 9, 9, 9], pa.int64()), "g": ["r"] * 4, "h": ["q"] * 4},
-    )
-    table.create_index("stats", on="*")
-    plan = table.plan("true")
-
-    def left(
-        column: str, rows: int, *, where: str = "true", descending: bool = True, nulls_first: bool = False
-    ) -> str:
-        found = table.plan(where).first_of([Order("x", rows, descending, nulls_first, within=column)])
-        return "".join(Path(file).stem for file in found.files)
-
-    assert left("h", 1) == "cd"
-    assert left("h", 4) == "bcd"  # of `q`, three rows of `d` have a value
-    assert left("h", 5) == "abcd"
-    # Without a bitmap nothing is known of the values of `g` but in one file.
-    assert left("g", 1) == "abcd"
-    table.create_index("groups", on="g", using="bitmap")
-    assert plan.kept == 4
-    assert left("g", 1) == "cd"
-    assert left("g", 2) == "abcd"
-    assert left("g", 1, descending=False) == "ad"
-    assert left("g", 1, descending=False, nulls_first=True) == "abd"
-    # Of rows that match in part, no more is known than that they may not be those of a value.
-    assert left("g", 1, where="x < 9") == "abc"
-
-
-@pytest.mark.slow
-def test_the_first_rows_of_each_combination_of_values_are_in_few_files(tmp_path: Path) -> None:
-    table = _table(
-        tmp_path,
-        a={"x": [1, 2, 3, 4], "g": ["p", "p", "q", "q"], "h": ["p"] * 4, "i": [1, 2, 1, 2]},
-        b={"x": [5, 5, 5, 5], "g": ["p", "q", "q", "q"], "h": ["q"] * 4, "i": [1, 2, 1, 2]},
-        c={"x": [6, 7, 8, 9], "g": ["p", "p", "q", "q"], "h": ["p"] * 4, "i": [1, 1, 1, 2]},
-        d={"x": [6, 7, 8, 9], "g": ["p"] * 4, "h": [None] * 4, "i": [1, 1, 1, 2]},
-        e={"x": [0, 0, 0, 0], "g": ["p"] * 4, "h": [None] * 4, "i": [1, 1, 1, 2]},
-    )
-    table.create_index("stats", on=["x", "g", "h", "i"])
-
-    def left(*columns: str, rows: int = 1, where: str = "true") -> str:
-        found = table.plan(where).first_of([("x", rows, True, False, None, columns)])
-        return "".join(Path(file).stem for file in found.files)
-
-    assert left("h", "g") == "abcd"  # in `d` and `e` alone the values of both columns are known
-    table.create_index("groups", on="g", using="bitmap")
-    assert left("h", "g") == left("g", "h") == left("g", "h", "g") == "bcd"
-    assert left("g") == "cd"
-    assert left("h", "g", rows=2) == "bcd"
-    assert left("h", "g", rows=3) == "abcd"
-    assert left("h", "g", rows=5) == "abcde"
-    # Of `c` and `d`, the rows that do not match may be the ones of a value.
-    assert left("h", "g", where="x < 9") == "abcde"
-    table.create_index("numbers", on="i", using="bitmap")
-    assert left("g", "i") == "abcd"  # which of the values of two columns come together is not known
-    assert left("g", "i", "h") == "abcd"
-
-
-@pytest.mark.slow
-def test_the_first_values_are_in_few_files(tmp_path: Path) -> None:
-    table = _table(
-        tmp_path,
-        a={"x": [1, 1, 2], "f": [0.0, -0.0, 0.0], "u": pa.array([1, 2, 3], pa.uint8())},
-        b={"x": [2, 3, 3], "f": [1.0, 2.0, float("nan")], "u": pa.array([1, 2, 3], pa.uint8())},
-        c={"x": [3, 4, None], "f": [3.0, 4.0, 5.0], "u": pa.array([4, 5, 6], pa.uint8())},
-        d={"x": pa.array([None] * 3, pa.int64()), "f": [5.0, 6.0, 7.0], "u": pa.array([7, 8, 9], pa.uint8())},
-        e={"x": [8, 9, 9], "f": [5.0, 6.0, 7.0], "u": pa.array([7, 8, 9], pa.uint8())},
-    )
-
-    def left(values: int, column: str = "x", *, where: str = "true", **how: bool) -> str:
-        found = table.plan(where).first_values(column, values, **how)
-        return "".join(Path(file).stem for file in found.files)
-
-    assert left(1) == "abcde"
-    table.create_index("stats", on="*")
-    assert left(1) == "a"
-    assert left(2) == "ab"  # 2 is in both
-    assert left(3) == "abc"
-    assert left(4) == "abc"
-    assert left(5) == "abce"
-    assert left(7) == "abcde"
-    assert left(1, descending=True) == "e"
-    assert left(3, descending=True) == "ce"
-    assert left(1, descending=True, nulls_first=True) == "cde"
-    assert left(2, nulls_first=True) == "abcd"
-    assert left(1, where="x <> 1") == "ab"  # which of the first file's rows match is not known
-    assert left(1, "f", where="x < 9 OR x IS NULL", descending=True) == "bde"  # NaN
-    assert left(1, "f", where="x >= 3") == "bce"
-    assert left(1, "f") == "abc"  # there are two zeros
-    assert left(1, "u") == "abcde"
-    with pytest.raises(pruner.SchemaError):
-        table.plan("true").first_values("z", 1)
-
-
-def test_ties_in_a_group_stay(tmp_path: Path) -> None:
-    table = _table(
-        tmp_path,
-        a={"x": [1, 5], "g": [1, 1]},
-        b={"x": [5, 5], "g": [1, 1]},
-        c={"x": [0, 4], "g": [1, 1]},
-    )
-    table.create_index("stats", on="*")
-    kept = table.plan("true").first_of([Order("x", 2, descending=True, within="g")])
-    assert [Path(file).name for file in kept.files] == ["a.parquet", "b.parquet"]
-
-
 def test_a_step_of_the_report_tells_what_was_not_needed(days: pruner.Table) -> None:
     plan = days.plan("true")
     left = plan.unanswered(plan.count())
@@ -374,7 +199,7 @@ def test_a_step_of_the_report_tells_what_was_not_needed(days: pruner.Table) -> N
 
 
 def test_extremes_are_known_by_group_where_files_have_one_value(tmp_path: Path) -> None:
-    table = _table(
+    table = table_of(
         tmp_path,
         a={"g": ["x"] * 3, "v": [1, 2, 3], "w": [None, 5, 6]},
         b={"g": ["x"] * 2, "v": [7, 8], "w": pa.array([None, None], pa.int64())},
@@ -398,24 +223,10 @@ def test_extremes_are_known_by_group_where_files_have_one_value(tmp_path: Path) 
 
 
 def test_a_cut_text_is_no_extreme_of_a_group(tmp_path: Path) -> None:
-    table = _table(tmp_path, a={"g": [1, 1], "s": ["a", "b" * 2000]}, b={"g": [2, 2], "s": ["c", "d"]})
+    table = table_of(tmp_path, a={"g": [1, 1], "s": ["a", "b" * 2000]}, b={"g": [2, 2], "s": ["c", "d"]})
     table.create_index("stats", on="*")
     assert _rest(table.plan("true").grouped("g", [("max", "s")])[0]) == ["a.parquet"]
     assert table.plan("true").grouped("g", [("min", "s"), ("count", "s")])[0].exact
-
-
-def test_a_limit_in_any_order_takes_the_files_that_hold_most(tmp_path: Path) -> None:
-    table = _table(tmp_path, a={"x": [1, 50]}, b={"x": [20, 21]}, c={"x": [30, 31, 32, 33]})
-    table.create_index("stats", on="x")
-    plan = table.plan("x >= 20")
-    assert plan.kept == 3
-    assert [names(plan.snapshot)[each] for each in plan.limited(3).ordinals] == [
-        "a.parquet",
-        "b.parquet",
-        "c.parquet",
-    ]
-    assert [names(plan.snapshot)[each] for each in plan.limited(3, fewest=True).ordinals] == ["c.parquet"]
-    assert plan.limited(7, fewest=True).kept == 3
 
 
 def test_answers_are_about_what_an_engine_lists(days: pruner.Table) -> None:
