@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pruner.maintenance.inspection import IndexEntry
     from pruner.maintenance.mapping import TableMap
     from pruner.maintenance.status import IndexStatus, TableStatus
-    from pruner.planning.answer import Answer
+    from pruner.planning.answering import Answer
     from pruner.planning.pinned import PinnedSnapshot
     from pruner.planning.plan import Plan
     from pruner.planning.report import FunnelStep
@@ -109,7 +109,7 @@ _HOMES = {
     "pruner.maintenance.build": ("RefreshResult",),
     "pruner.maintenance.estimate": ("IndexEstimate",),
     "pruner.maintenance.inspection": ("IndexEntry",),
-    "pruner.planning.answer": ("Answer",),
+    "pruner.planning.answering": ("Answer",),
     "pruner.planning.plan": ("Plan",),
     "pruner.planning.report": ("FunnelStep",),
     "pruner.planning.row_reader": ("read_rows", "row_groups"),

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
-    from pruner.planning.answer import Answer
+    from pruner.planning.answering import Answer
     from pruner.planning.kept_slices import KeptSlices
     from pruner.planning.rows import RowPositions
     from pruner.schema import TableSchema
