@@ -110,7 +110,8 @@ LOCAL_FILES_JAR = Jar(
     "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
 )
 """Hadoop's local file system, but permissions are set by Java. Without Hadoop's native library, Hadoop's own starts the
-program `chmod` for each file that it writes: thirty times a second while Hudi commits."""
+program `chmod` for each file that it writes: thirty times a second while Hudi commits. It cannot list links to
+folders."""
 
 
 def local_files_jar() -> Path:

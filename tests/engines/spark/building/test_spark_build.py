@@ -194,12 +194,18 @@ def test_a_broken_file_is_named_and_the_rest_is_committed(spark: SparkSession, t
     assert len(files(distributed, "x = 2")) == 2, "the broken file stays"
 
 
+DAEMON = "spark.python.daemon.module"
+
+
 @contextmanager
 def executors(spark: SparkSession, *, python: str | None = None, path: Path | None = None) -> Iterator[None]:
-    """Give the executors another interpreter, or a folder at the front of their module path."""
+    """Give the executors another interpreter, which PySpark starts itself, or a folder before their module path."""
     context: Any = spark.sparkContext
-    before = context.pythonExec, dict(context.environment)
-    context.pythonExec = python or context.pythonExec
+    settings = context._jvm.org.apache.spark.SparkEnv.get().conf()
+    before = context.pythonExec, dict(context.environment), settings.get(DAEMON, "pyspark.daemon")
+    if python is not None:
+        context.pythonExec = python
+        settings.set(DAEMON, "pyspark.daemon")
     if path is not None:
         context.environment["PYTHONPATH"] = str(path)
     try:
@@ -208,6 +214,7 @@ def executors(spark: SparkSession, *, python: str | None = None, path: Path | No
         context.pythonExec = before[0]
         context.environment.clear()
         context.environment.update(before[1])
+        settings.set(DAEMON, before[2])
 
 
 @pytest.mark.usefixtures("small_parts")
