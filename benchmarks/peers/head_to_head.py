@@ -7,21 +7,15 @@ memory. Which data files a reader opens is seen from outside, by inotify. BENCH_
 
 from __future__ import annotations
 
-import ctypes
-import json
 import os
 import statistics
-import struct
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, Final
 
 import duckdb
@@ -33,14 +27,14 @@ import pruner
 from benchmarks.lakes.events import START, WITHOUT_SPARK, ZONES, Events, FileFormat, Lake, spread
 from benchmarks.peers import page
 from benchmarks.peers.questions import FEW, RARE_TYPE, WORKLOADS, Rows, statement
-from benchmarks.peers.results import Built, Contender, Measured, Result
-from referee.run import Reader, readers
-from tools.cache import cache_dir, say
+from benchmarks.peers.results import PATIENCE, TOO_SLOW, Built, Contender, Measured, Result
+from benchmarks.peers.running import Asked, opened_in, started, version
+from tools.cache import say
 from tools.spark import hudi_session
 
-HERE: Final = Path(__file__).resolve().parent
 ROWS_PER_FILE: Final = 200
 LAKES: Final[dict[int, tuple[FileFormat, ...]]] = {
+    100_000: WITHOUT_SPARK,
     10_000: WITHOUT_SPARK,
     1_000: WITHOUT_SPARK,
     200: ("hudi",),
@@ -48,8 +42,9 @@ LAKES: Final[dict[int, tuple[FileFormat, ...]]] = {
 """Numbers of files, and the formats that are asked at each: Spark takes minutes to write a larger Hudi table."""
 
 COMMITS: Final = 3
-SLOW: Final = 5.0
-"""Seconds after which a reader is not asked the same kind of question again."""
+ASKED_FOR: Final = ["event_id", "key", "created_at", "type", "zone", "fare_cents"]
+"""The columns that questions are about."""
+FILES_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -59,6 +54,7 @@ class Effort:
     runs: int = 3
     cold_runs: int = 1
     apart: bool = True
+    patience: float = PATIENCE
 
 
 CONTENDERS: Final = (
@@ -81,17 +77,6 @@ CONTENDERS: Final = (
     Contender("hudi-rs", "hudi", "hudi"),
 )
 
-ALSO: Final = (
-    Reader("hudi", "hudi==0.5.0", ("hudi",), ("pyarrow==26.0.1",)),
-    Reader(
-        "polars",
-        "polars==2.1.0",
-        ("iceberg",),
-        ("polars-iceberg==0.1.0", "pyiceberg[pyarrow]==0.12.0"),
-    ),
-)
-"""Readers that the referee does not ask, and those that plan faster with a package more."""
-
 INDEXES: Final = {
     "statistics": ("column_stats", ["event_id", "created_at"]),
     "keys": ("record_index", "key"),
@@ -103,17 +88,14 @@ WITH_STATISTICS: Final = ("parquet", "hudi")
 
 
 def run(console: Console) -> None:
-    """Measure each lake, print the tables, and write page and plot anew; another size is printed alone."""
+    """Measure each lake, and write page and plot anew: of a lake of the page, that part; of another size, nothing."""
     given = os.environ.get("BENCH_FILES")
-    lakes = {int(given): WITHOUT_SPARK} if given else LAKES
-    found = [
-        measure(files, contenders=[each for each in CONTENDERS if each.kind in kinds])
-        for files, kinds in lakes.items()
-    ]
-    for each in found:
-        console.print(page.tables(each))
-    if not given:
-        page.write(found)
+    lakes = {int(given): LAKES.get(int(given), WITHOUT_SPARK)} if given else LAKES
+    for files, kinds in lakes.items():
+        found = measure(files, contenders=[each for each in CONTENDERS if each.kind in kinds])
+        console.print(page.tables(found), soft_wrap=True)
+        if files in LAKES:
+            page.write([found])
 
 
 def measure(
@@ -133,8 +115,9 @@ def measure(
             _apart(_spark_writes, lake)
         built = [each for kind in kinds for each in build(lake, kind)]
         result = Result(files, files * rows, _sizes(lake, kinds), [], built, {}, page.machine())
+        truth = Truth(lake.events)
         for kind in kinds:
-            _ask_all(lake, [each for each in contenders if each.kind == kind], effort, result)
+            _ask_all(lake, truth, [each for each in contenders if each.kind == kind], effort, result)
         return result
 
 
@@ -184,92 +167,102 @@ def _processor() -> float:
     return taken.user + taken.system + taken.children_user + taken.children_system
 
 
-def _ask_all(lake: Lake, contenders: list[Contender], effort: Effort, result: Result) -> None:
+def _ask_all(lake: Lake, truth: Truth, contenders: list[Contender], effort: Effort, result: Result) -> None:
     """Ask the readers of one format."""
     kind = contenders[0].kind
     say(f"{kind}: opening the table in {', '.join(each.title for each in contenders)}")
-    truth = Truth(lake.events)
-    found = {each.title: Measured(each, _version(each)) for each in contenders}
+    truth.follow(lake.events)
+    found = {each.title: Measured(each, version(each)) for each in contenders}
     with ExitStack() as running:
         asked: dict[str, Asked] = {}
-        cold: dict[str, list[dict[str, Any]]] = {each.title: [] for each in contenders}
         for number in range(effort.cold_runs):
             for each in contenders:
                 if number:
                     asked[each.title].end()
-                asked[each.title] = running.enter_context(_started(each, lake, effort))
-                cold[each.title].append(_first(asked[each.title], lake, kind, truth, number))
-        for title, told in cold.items():
-            found[title].add("cold", told)
+                index = _index_of(lake, kind)
+                asked[each.title] = running.enter_context(
+                    started(each, index, patience=effort.patience, apart=effort.apart)
+                )
+                _first(asked[each.title], found[each.title], lake, truth, number)
         for workload, asks in WORKLOADS.items():
             say(f"{kind}: {asks.title}")
-            _compare(workload, asked, found, truth, effort.runs)
-            for title, reader in asked.items():
-                if workload in found[title].wall:
-                    with opened_in(lake.data(kind)) as names:
-                        reader.ask(workload, truth.values(workload, 1_000))
-                    found[title].opened[workload] = len(names)
+            _compare(workload, asked, found, truth, lake.data(kind), effort.runs)
         if kind != "hudi":
             say(f"{kind}: {COMMITS} commits")
-            _after_commits(lake, kind, asked, found, result)
+            _after_commits(lake, kind, truth, asked, found, result)
     result.measured += found.values()
 
 
 def _compare(
-    workload: str, asked: dict[str, Asked], found: dict[str, Measured], truth: Truth, runs: int
+    workload: str,
+    asked: dict[str, Asked],
+    found: dict[str, Measured],
+    truth: Truth,
+    folder: Path,
+    runs: int,
 ) -> None:
-    told: dict[str, list[dict[str, Any]]] = {title: [] for title in asked}
-    for number in range(runs + 1):
+    """Ask the same kind of question in turns, and count the data files that are opened for the last one."""
+    for number in range(runs + 2):
         values = truth.values(workload, number)
         for title, reader in asked.items():
-            if workload in found[title].refused:
+            measured = found[title]
+            if workload in measured.refused or measured.was_slow(workload):
                 continue
-            if told[title] and told[title][-1]["wall"] > SLOW:
-                continue
-            answer = reader.ask(workload, values)
+            with opened_in(folder) if number in (0, runs + 1) else nullcontext(set[str]()) as names:
+                answer = reader.ask(workload, values)
             if "error" in answer or answer["rows"] is None:
-                found[title].refused[workload] = answer.get("error", "no way to ask this")
+                measured.refused[workload] = answer.get("error", "no way to ask this")
                 continue
             truth.check(workload, values, answer["rows"], title)
-            told[title].append(answer)
-    for title, answers in told.items():
-        if answers:
-            # The first of each loads what the others find loaded, unless it was so slow that it is the only one.
-            found[title].add(workload, answers[1:] or answers)
+            if number <= runs:
+                measured.add(workload, answer)
+            if number in (0, runs + 1):
+                measured.opened[workload] = len(names)
 
 
-def _first(reader: Asked, lake: Lake, kind: FileFormat, truth: Truth, number: int) -> dict[str, Any]:
+def _first(reader: Asked, found: Measured, lake: Lake, truth: Truth, number: int) -> None:
     """Open the table and answer a first question."""
-    opened = reader.open(lake.location(kind))
+    kind = found.contender.kind
     values = truth.values("window", 100 + number)
-    answer = reader.ask("window", values)
-    if "error" in opened or "error" in answer:
-        raise SystemExit(f"{reader.title} does not read {kind}: {opened.get('error') or answer['error']}")
-    truth.check("window", values, answer["rows"], reader.title)
-    return {what: opened[what] + answer[what] for what in ("wall", "processor")}
+    opened = reader.open(lake.location(kind))
+    answer = opened if "error" in opened else reader.ask("window", values)
+    if "error" not in answer:
+        truth.check("window", values, answer["rows"], reader.title)
+        found.add("cold", {what: opened[what] + answer[what] for what in ("wall", "processor")})
+    elif answer["error"] == TOO_SLOW:
+        found.refused["cold"] = TOO_SLOW
+    else:
+        raise SystemExit(f"{reader.title} does not read {kind}: {answer['error']}")
 
 
 def _after_commits(
-    lake: Lake, kind: FileFormat, asked: dict[str, Asked], found: dict[str, Measured], result: Result
+    lake: Lake,
+    kind: FileFormat,
+    truth: Truth,
+    asked: dict[str, Asked],
+    found: dict[str, Measured],
+    result: Result,
 ) -> None:
     """Commit a hundredth more files, let pruner's indexes follow, and ask for the newest rows: `fresh`."""
-    told: dict[str, list[dict[str, Any]]] = {title: [] for title in asked}
     follows: list[float] = []
     for _ in range(COMMITS):
         lake = lake.append(max(1, lake.events.files // 100), kind)
         table = pruner.open_table(lake.location(kind), index_uri=str(_index_of(lake, kind)))
-        started = time.perf_counter()
+        begun = time.perf_counter()
         table.refresh()
-        follows.append(time.perf_counter() - started)
-        truth = Truth(lake.events)
+        follows.append(time.perf_counter() - begun)
+        truth.follow(lake.events)
         values = truth.newest()
         for title, reader in asked.items():
+            if "fresh" in found[title].refused:
+                continue
             opened = reader.open(lake.location(kind))
-            answer = reader.ask("window", values)
+            answer = opened if "error" in opened else reader.ask("window", values)
+            if "error" in answer:
+                found[title].refused["fresh"] = answer["error"]
+                continue
             truth.check("window", values, answer["rows"], title)
-            told[title].append({what: opened[what] + answer[what] for what in ("wall", "processor")})
-    for title, answers in told.items():
-        found[title].add("fresh", answers)
+            found[title].add("fresh", {what: opened[what] + answer[what] for what in ("wall", "processor")})
     result.follows[kind] = statistics.median(follows)
 
 
@@ -277,14 +270,26 @@ class Truth:
     """The rows of a lake in memory, without files that could be left out, and questions about them."""
 
     def __init__(self, events: Events) -> None:
-        self._events = events
-        self._rows = events.files * events.rows
         self._connection = duckdb.connect()
         self._connection.execute("SET TimeZone = 'UTC'")
-        batches = pa.concat_tables(events.batches())
-        self._connection.register("batches", batches)
-        self._connection.execute("CREATE TABLE events AS SELECT * FROM batches")
-        self._connection.unregister("batches")
+        empty = events.batch(0).select(ASKED_FOR)[:0]
+        self._connection.register("empty", empty)
+        self._connection.execute("CREATE TABLE events AS SELECT * FROM empty")
+        self._files = 0
+        self.follow(events)
+
+    def follow(self, events: Events) -> None:
+        """Hold the rows of these files: those of files before are kept, as a lake that grows keeps them."""
+        self._events = events
+        self._rows = events.files * events.rows
+        self._connection.execute("DELETE FROM events WHERE event_id >= ?", [self._rows])
+        for start in range(self._files, events.files, FILES_AT_ONCE):
+            numbers = range(start, min(start + FILES_AT_ONCE, events.files))
+            more = pa.concat_tables(events.batch(number).select(ASKED_FOR) for number in numbers)
+            self._connection.register("more", more)
+            self._connection.execute("INSERT INTO events SELECT * FROM more")
+            self._connection.unregister("more")
+        self._files = events.files
 
     def values(self, workload: str, number: int) -> dict[str, Any]:
         """Constants of a question: others for each number, as in statements that differ."""
@@ -332,115 +337,3 @@ class Truth:
 
     def _days(self) -> int:
         return max(2, int(self._events.span.total_seconds() * self._events.files) // 86_400)
-
-
-class Asked:
-    """A reader that runs."""
-
-    def __init__(self, title: str, process: subprocess.Popen[str]) -> None:
-        self.title = title
-        self._process = process
-        self._answer()
-
-    def open(self, location: str) -> dict[str, Any]:
-        """Let it open the table; an error is told when it is asked."""
-        return self._tell({"open": location})
-
-    def ask(self, workload: str, values: dict[str, Any]) -> dict[str, Any]:
-        """What it answers: rows or an error, and seconds."""
-        return self._tell({"ask": workload, "values": values})
-
-    def end(self) -> None:
-        """End it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-    def _tell(self, question: dict[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(question) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.title} ended with {self._process.wait()}: its error stands above")
-        return json.loads(line)
-
-
-@contextmanager
-def _started(contender: Contender, lake: Lake, effort: Effort) -> Iterator[Asked]:
-    options = dict(contender.options)
-    if contender.reader == "pruner":
-        options["index"] = str(_index_of(lake, contender.kind))
-    found = _environment(contender) if effort.apart else None
-    python = found[0].python(found[1]) if found else sys.executable
-    command = [str(python), str(HERE / "readers.py"), contender.reader, json.dumps(options)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        asked = Asked(contender.title, process)
-        try:
-            yield asked
-        finally:
-            asked.end()
-
-
-def _environment(contender: Contender) -> tuple[Reader, Path] | None:
-    """The newest environment in which a reader reads the format, and where it is; None for pruner's own."""
-    for known, folder in ((ALSO, "head-to-head"), (readers(), "referee")):
-        for each in reversed(known):
-            if each.name == contender.reader and contender.kind in each.formats:
-                return each, cache_dir() / folder
-    return None
-
-
-def _version(contender: Contender) -> str:
-    found = _environment(contender)
-    return found[0].title.rpartition(" ")[2] if found else pruner.__version__
-
-
-_IN_OPEN: Final = 0x20
-_OVERFLOW: Final = 0x4000
-_EVENT: Final = struct.Struct("iIII")
-
-
-@contextmanager
-def opened_in(folder: Path) -> Iterator[set[str]]:
-    """The names of the data files in a folder that any process opens meanwhile, complete at the end."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    watching = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-    if watching < 0 or libc.inotify_add_watch(watching, os.fsencode(folder), _IN_OPEN) < 0:
-        raise OSError(ctypes.get_errno(), f"inotify cannot watch {folder}")
-    names, ended = set[str](), Event()
-
-    def read() -> None:
-        while not ended.wait(0.001):
-            _read_events(watching, names)
-
-    thread = Thread(target=read)
-    thread.start()
-    try:
-        yield names
-    finally:
-        ended.set()
-        thread.join()
-        _read_events(watching, names)
-        os.close(watching)
-
-
-def _read_events(watching: int, names: set[str]) -> None:
-    """Read what the kernel has queued: 16,384 events at most, or it says that it lost some."""
-    while True:
-        try:
-            data = os.read(watching, 1 << 20)
-        except BlockingIOError:
-            return
-        at = 0
-        while at < len(data):
-            _, mask, _, length = _EVENT.unpack_from(data, at)
-            assert not mask & _OVERFLOW, "more files were opened than the kernel could tell"
-            name = data[at + _EVENT.size : at + _EVENT.size + length].rstrip(b"\0").decode()
-            if name.endswith(".parquet"):
-                names.add(name)
-            at += _EVENT.size + length

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from benchmarks.peers.plot import plot
 from benchmarks.peers.questions import WORKLOADS
-from benchmarks.peers.results import Measured, Result
+from benchmarks.peers.results import PATIENCE, TOO_SLOW, Measured, Result
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 PAGE: Final = DOCS / "head-to-head.md"
@@ -21,13 +22,25 @@ OURS: Final = "pruner in DuckDB"
 
 
 def write(found: Sequence[Result], page: Path = PAGE, picture: Path = PLOT) -> None:
-    """Put the tables between the two marks of the page, and draw the plot of the first lake."""
+    """Put the tables of lakes between the two marks of the page, in place of older ones, and draw the plot anew."""
     text = page.read_text("utf-8")
     before, rest = text.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    tables_of_all = "\n".join(tables(each) for each in found)
-    page.write_text(f"{before}{BEGIN}\n{tables_of_all}{END}{after}", "utf-8")
-    picture.write_text(drawn(found[0]), "utf-8")
+    older, after = rest.split(END, 1)
+    by_heading = dict(map(_with_heading, re.split(r"^(?=### )", older, flags=re.MULTILINE)[1:]))
+    by_heading |= dict(_with_heading(f"{tables(each)}\n") for each in found)
+    largest_first = sorted(by_heading, key=_files_in, reverse=True)
+    middle = "".join(by_heading[heading] for heading in largest_first).rstrip("\n")
+    page.write_text(f"{before}{BEGIN}\n{middle}\n{END}{after}", "utf-8")
+    if (plotted := max(found, key=lambda each: each.files)).files == _files_in(largest_first[0]):
+        picture.write_text(drawn(plotted), "utf-8")
+
+
+def _with_heading(section: str) -> tuple[str, str]:
+    return section.partition("\n")[0], section
+
+
+def _files_in(heading: str) -> int:
+    return int(heading.split()[1].replace(",", ""))
 
 
 def drawn(result: Result) -> str:
@@ -71,8 +84,13 @@ def _questions(result: Result) -> Iterator[str]:
 
 def _cell(measured: Measured, workload: str) -> str:
     if workload not in measured.processor:
-        return "–"
+        return _missing(measured, workload)
     return f"{_short(measured.processor[workload])} ({measured.opened[workload]:,})"
+
+
+def _missing(measured: Measured, what: str) -> str:
+    """A cell without a time: no answer, or none in the time that any reader has."""
+    return f"> {1e3 * PATIENCE:,.0f} by the clock" if measured.refused.get(what) == TOO_SLOW else "–"
 
 
 def _opening(result: Result) -> Iterator[str]:
@@ -80,7 +98,7 @@ def _opening(result: Result) -> Iterator[str]:
     yield "|---|---|---:|---:|---:|---:|"
     for each in result.measured:
         cells = [
-            _short(times[what]) if what in times else "–"
+            _short(times[what]) if what in times else _missing(each, what)
             for what in ("cold", "fresh")
             for times in (each.processor, each.wall)
         ]

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.lakes.events import FileFormat
+
+PATIENCE: Final = 120.0
+"""Seconds that an answer of any reader is waited for."""
+SLOW: Final = 5.0
+"""Seconds after which a reader is not asked the same kind of question again."""
+OPENING: Final = ("cold", "fresh")
+"""What is measured beside questions: each time is one of its own."""
+TOO_SLOW: Final = "too slow"
+"""Why nothing was measured where an answer was waited for as long as for any."""
 
 
 @dataclass(frozen=True)
@@ -22,19 +30,42 @@ class Contender:
 
 @dataclass
 class Measured:
-    """What was measured of one contender; seconds are medians."""
+    """What was measured of one contender, by what it was asked."""
 
     contender: Contender
     version: str
-    wall: dict[str, float] = field(default_factory=dict)
-    processor: dict[str, float] = field(default_factory=dict)
     opened: dict[str, int] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    _answers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    def add(self, what: str, told: Sequence[dict[str, Any]]) -> None:
-        """Keep the medians of answers."""
-        self.wall[what] = statistics.median(each["wall"] for each in told)
-        self.processor[what] = statistics.median(each["processor"] for each in told)
+    def add(self, what: str, answer: dict[str, Any]) -> None:
+        """Keep the seconds of an answer."""
+        self._answers.setdefault(what, []).append(answer)
+
+    def was_slow(self, what: str) -> bool:
+        """Whether an answer took so long that the same is not asked again."""
+        return any(each["wall"] > SLOW for each in self._answers.get(what, ()))
+
+    @property
+    def processor(self) -> dict[str, float]:
+        """Median seconds of the processor."""
+        return self._medians("processor")
+
+    @property
+    def wall(self) -> dict[str, float]:
+        """Median seconds by the clock."""
+        return self._medians("wall")
+
+    def _medians(self, seconds: str) -> dict[str, float]:
+        return {
+            what: statistics.median(each[seconds] for each in self._counted(what, answers))
+            for what, answers in self._answers.items()
+        }
+
+    @staticmethod
+    def _counted(what: str, answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The first answer to a question loads what the others find loaded, unless it is the only one."""
+        return answers if what in OPENING else answers[1:] or answers
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,10 @@ from pyiceberg.table import StaticTable
 from benchmarks.building import speed
 from benchmarks.lakes.events import Events, Lake, spread
 from benchmarks.peers import page
-from benchmarks.peers.head_to_head import CONTENDERS, Effort, Truth, measure, opened_in
+from benchmarks.peers.head_to_head import CONTENDERS, Effort, Truth, measure
 from benchmarks.peers.questions import WORKLOADS
+from benchmarks.peers.results import TOO_SLOW, Measured, Result
+from benchmarks.peers.running import Asked, opened_in
 from benchmarks.planning import scale
 
 if TYPE_CHECKING:
@@ -121,6 +124,61 @@ def test_who_opens_a_file_is_seen_from_outside(tmp_path: Path) -> None:
         (tmp_path / "c.parquet").stat()
         duckdb.connect().execute(f"SELECT * FROM read_text('{tmp_path}/b.parquet')").fetchall()
     assert names == {"a.parquet", "b.parquet"}
+
+
+IMPATIENT_READER = """
+import json, sys, time
+opened = None
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    question = json.loads(line)
+    opened = question.get("open", opened)
+    if question.get("ask") == "slow":
+        time.sleep(60)
+    if question.get("ask") == "end":
+        sys.exit(3)
+    print(json.dumps({"rows": opened, "wall": 0, "processor": 0}), flush=True)
+"""
+
+
+def test_a_reader_that_takes_too_long_starts_anew_and_has_the_table_open() -> None:
+    asked = Asked("a reader", [sys.executable, "-c", IMPATIENT_READER], patience=2)
+    asked.open("here")
+    assert asked.ask("quick", {})["rows"] == "here"
+    assert asked.ask("slow", {}) == {"error": TOO_SLOW}
+    assert asked.ask("quick", {})["rows"] == "here"
+    with pytest.raises(SystemExit, match="a reader ended with 3"):
+        asked.ask("end", {})
+
+
+def test_what_took_too_long_or_has_no_answer_stands_in_the_tables() -> None:
+    contender = CONTENDERS[0]
+    measured = Measured(contender, "1", opened={"key": 2}, refused={"cold": TOO_SLOW, "keys": TOO_SLOW})
+    for seconds in (9.0, 0.1, 0.2, 0.3):
+        measured.add("key", {"wall": 1.0, "processor": seconds})
+    text = page.tables(Result(1_000, 1_000, {"parquet": 1}, [measured], [], {}, "1 core"))
+    assert "| 200 (2) | > 120,000 by the clock | – |" in text
+    assert "| > 120,000 by the clock | > 120,000 by the clock | – | – |" in text
+
+
+def test_a_lake_that_is_measured_anew_takes_the_place_of_its_own_tables_alone(tmp_path: Path) -> None:
+    written, picture = tmp_path / "page.md", tmp_path / "plot.svg"
+    picture.write_text("older")
+    sections = "".join(f"### {files:,} files of 1 rows\nolder\n\n" for files in (10_000, 1_000, 200))
+    written.write_text(f"before\n{page.BEGIN}\n{sections}{page.END}\nafter\n")
+    page.write([Result(1_000, 1_000, {}, [], [], {}, "a machine")], written, picture)
+    text = written.read_text()
+    assert text.startswith(f"before\n{page.BEGIN}\n### 10,000 files of 1 rows\nolder\n\n### 1,000 files")
+    assert "Taken on a machine.\n" in text
+    assert text.endswith(f"\n### 200 files of 1 rows\nolder\n{page.END}\nafter\n")
+    assert picture.read_text() == "older", "it shows the largest lake"
+
+
+def test_rows_that_a_lake_gained_are_known_and_forgotten() -> None:
+    truth = Truth(EVENTS)
+    for files in (FILES + 2, FILES, FILES + 1):
+        truth.follow(Events(files, 50, share=FILES))
+        truth.check("count", {}, [[files * 50]], "a reader")
 
 
 def test_a_wrong_answer_ends_the_run() -> None:

@@ -1,0 +1,174 @@
+"""Readers that run: each in a process and an environment of its own, asked with a limit of time, and watched."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread, Timer
+from typing import Any, Final
+
+import pruner
+from benchmarks.peers.results import TOO_SLOW, Contender
+from referee.run import Reader, readers
+from tools.cache import cache_dir
+
+HERE: Final = Path(__file__).resolve().parent
+ALSO: Final = (
+    Reader("hudi", "hudi==0.5.0", ("hudi",), ("pyarrow==26.0.1",)),
+    Reader(
+        "polars",
+        "polars==2.1.0",
+        ("iceberg",),
+        ("polars-iceberg==0.1.0", "pyiceberg[pyarrow]==0.12.0"),
+    ),
+)
+"""Readers that the referee does not ask, and those that plan faster with a package more."""
+
+
+class Asked:
+    """A reader that runs; where an answer takes longer than `patience`, it is ended and starts anew."""
+
+    def __init__(self, title: str, command: Sequence[str], patience: float) -> None:
+        self.title = title
+        self._command = command
+        self._patience = patience
+        self._location: str | None = None
+        self._process = self._start()
+
+    def open(self, location: str) -> dict[str, Any]:
+        """Let it open the table: seconds, and the error if there is one."""
+        self._location = location
+        return self._tell({"open": location})
+
+    def ask(self, workload: str, values: dict[str, Any]) -> dict[str, Any]:
+        """What it answers: rows or an error, and seconds."""
+        return self._tell({"ask": workload, "values": values})
+
+    def end(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _start(self) -> subprocess.Popen[str]:
+        started = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert started.stdout is not None
+        if not started.stdout.readline():
+            raise SystemExit(f"{self.title} ended with {started.wait()}: its error stands above")
+        return started
+
+    def _tell(self, question: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        begun = time.monotonic()
+        ended = Timer(self._patience, self._process.kill)
+        ended.start()
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        ended.cancel()
+        if time.monotonic() - begun < self._patience:
+            if not line:
+                raise SystemExit(f"{self.title} ended with {self._process.wait()}: its error stands above")
+            return json.loads(line)
+        self._process.kill()
+        self._process.wait()
+        self._process = self._start()
+        if self._location is not None and "open" not in question:
+            self.open(self._location)
+        return {"error": TOO_SLOW}
+
+
+@contextmanager
+def started(contender: Contender, index: Path, *, patience: float, apart: bool) -> Iterator[Asked]:
+    """Run a reader; `apart` in an environment of its own, which is made when it is first needed.
+
+    Args:
+        contender: the reader.
+        index: where the indexes of pruner are.
+        patience: seconds after which an answer is waited for no longer.
+        apart: whether it runs in its own environment, or in this one.
+    """
+    options = dict(contender.options)
+    if contender.reader == "pruner":
+        options["index"] = str(index)
+    found = _environment(contender) if apart else None
+    python = found[0].python(found[1]) if found else sys.executable
+    asked = Asked(
+        contender.title,
+        [str(python), str(HERE / "readers.py"), contender.reader, json.dumps(options)],
+        patience,
+    )
+    try:
+        yield asked
+    finally:
+        asked.end()
+
+
+def version(contender: Contender) -> str:
+    """The version of a reader in its environment."""
+    found = _environment(contender)
+    return found[0].title.rpartition(" ")[2] if found else pruner.__version__
+
+
+def _environment(contender: Contender) -> tuple[Reader, Path] | None:
+    """The newest environment in which a reader reads the format, and where it is; None for pruner's own."""
+    for known, folder in ((ALSO, "head-to-head"), (readers(), "referee")):
+        for each in reversed(known):
+            if each.name == contender.reader and contender.kind in each.formats:
+                return each, cache_dir() / folder
+    return None
+
+
+_IN_OPEN: Final = 0x20
+_OVERFLOW: Final = 0x4000
+_EVENT: Final = struct.Struct("iIII")
+
+
+@contextmanager
+def opened_in(folder: Path) -> Iterator[set[str]]:
+    """The names of the data files in a folder that any process opens meanwhile, complete at the end."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watching = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if watching < 0 or libc.inotify_add_watch(watching, os.fsencode(folder), _IN_OPEN) < 0:
+        raise OSError(ctypes.get_errno(), f"inotify cannot watch {folder}")
+    names, ended = set[str](), Event()
+
+    def read() -> None:
+        while not ended.wait(0.001):
+            _read_events(watching, names)
+
+    thread = Thread(target=read)
+    thread.start()
+    try:
+        yield names
+    finally:
+        ended.set()
+        thread.join()
+        _read_events(watching, names)
+        os.close(watching)
+
+
+def _read_events(watching: int, names: set[str]) -> None:
+    """Read what the kernel has queued: 16,384 events at most, or it says that it lost some."""
+    while True:
+        try:
+            data = os.read(watching, 1 << 20)
+        except BlockingIOError:
+            return
+        at = 0
+        while at < len(data):
+            _, mask, _, length = _EVENT.unpack_from(data, at)
+            assert not mask & _OVERFLOW, "more files were opened than the kernel could tell"
+            name = data[at + _EVENT.size : at + _EVENT.size + length].rstrip(b"\0").decode()
+            if name.endswith(".parquet"):
+                names.add(name)
+            at += _EVENT.size + length
