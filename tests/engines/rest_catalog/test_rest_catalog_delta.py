@@ -11,6 +11,7 @@ from pyiceberg.catalog import load_catalog
 
 import pruner
 from tests.support.delta.tables import BUILDERS, delta_states
+from tests.support.iceberg.rest import attach_catalog
 from tests.support.service.planner import running_service
 from tools.spark_sessions import iceberg_session
 
@@ -81,10 +82,7 @@ def _rows(table: pa.Table, columns: list[str]) -> list[str]:
 def stock(spark: SparkSession, url: str, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     """A session that knows the catalog by its URL alone."""
     session = iceberg_session(spark, tmp_path_factory.mktemp("warehouse"))
-    session.conf.set("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
-    session.conf.set("spark.sql.catalog.lake.type", "rest")
-    session.conf.set("spark.sql.catalog.lake.uri", url)
-    session.conf.set("spark.sql.catalog.lake.cache-enabled", "false")
+    attach_catalog(session, url)
     return session
 
 

@@ -15,7 +15,7 @@ from pyiceberg.catalog import load_catalog
 import pruner
 from pruner.service.rest_catalog import routes
 from tests.engines.iceberg.test_iceberg_spark import equal_histories
-from tests.support.iceberg.rest import problems, refuses_all_writes
+from tests.support.iceberg.rest import attach_catalog, problems, refuses_all_writes
 from tests.support.running.patience import PATIENCE
 from tests.support.running.profiles import examples
 from tests.support.service.planner import running_service
@@ -113,10 +113,7 @@ def ice(spark: SparkSession, warehouse: Path, url: str) -> SparkSession:
     session = iceberg_session(spark, warehouse)
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.iceberg.executor-cache.enabled", "false")
-    session.conf.set("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
-    session.conf.set("spark.sql.catalog.lake.type", "rest")
-    session.conf.set("spark.sql.catalog.lake.uri", url)
-    session.conf.set("spark.sql.catalog.lake.cache-enabled", "false")
+    attach_catalog(session, url)
     return session
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import pruner
 from pruner.service.rest_catalog import routes
-from tests.support.iceberg.rest import refuses_all_writes
+from tests.support.iceberg.rest import attach_catalog, refuses_all_writes
 from tests.support.running.profiles import examples
 from tests.support.service.planner import running_service
 from tests.support.spark.many_scans import in_parts, interpreted, rows_of_a_full_scan, rows_of_scans
@@ -75,10 +75,7 @@ def stock(
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.parquet.filterPushdown", "false")
     with running_service(lake / "pruner.toml") as url:
-        session.conf.set("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
-        session.conf.set("spark.sql.catalog.lake.type", "rest")
-        session.conf.set("spark.sql.catalog.lake.uri", f"{url}/iceberg")
-        session.conf.set("spark.sql.catalog.lake.cache-enabled", "false")
+        attach_catalog(session, f"{url}/iceberg")
         yield session
 
 

@@ -13,6 +13,7 @@ import pruner
 from tests.engines.spark.spark_tables import copy_tables, everything_read, index_all, rows_of, unordered
 from tests.support.cases.statement_tables import DEFINITIONS, TABLES, statement_tables, write_parquet
 from tests.support.cases.statements import Case, portable_cases
+from tests.support.iceberg.rest import attach_catalog
 from tests.support.service.planner import running_service
 from tools.spark_sessions import delta_session, iceberg_session
 
@@ -70,9 +71,7 @@ def stock(
     session = iceberg_session(spark, tmp_path_factory.mktemp("warehouse"))
     session.conf.set("spark.sql.session.timeZone", "UTC")
     with running_service(config) as url:
-        session.conf.set("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
-        session.conf.set("spark.sql.catalog.lake.type", "rest")
-        session.conf.set("spark.sql.catalog.lake.uri", f"{url}/iceberg")
+        attach_catalog(session, f"{url}/iceberg", cached=True)
         yield session
 
 

@@ -57,6 +57,28 @@ BEYOND: Final = frozenset({"referenced-data-file"})
 LONG: Final = 2**63
 
 
+def attach_catalog(session: SparkSession, url: str, *, cached: bool = False) -> None:
+    """Let a session know the catalog of a service as `lake`, by its URL alone.
+
+    Files are written by Hadoop's own local file system. To delete what was refused to be written below `/dev/null` is
+    an error in the small one of other tests, which Iceberg repeats for eight seconds.
+
+    Args:
+        session: a session of its own, whose settings nobody shares.
+        url: of the catalog.
+        cached: whether tables that are loaded are kept, as Spark does unless it is told otherwise.
+    """
+    for name, value in {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "rest",
+        ".uri": url,
+        ".cache-enabled": f"{cached}".lower(),
+        ".hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+        ".hadoop.fs.file.impl.disable.cache": "true",
+    }.items():
+        session.conf.set(f"spark.sql.catalog.lake{name}", value)
+
+
 def refuses_all_writes(session: SparkSession, name: str, root: Path) -> None:
     """Assert that none of the statements changes a table of the catalog `lake`, and that each says why."""
     before = _content(root)
