@@ -77,6 +77,11 @@ class ParquetType:
         """The Arrow type of the values by the specification, None for what no index supports; INT96 has none."""
         return _arrow_type(self.physical, self.meaning)
 
+    @property
+    def without_logical(self) -> ParquetType:
+        """The same for a reader that knows no logical types."""
+        return ParquetType(self.physical, self.converted)
+
     def __str__(self) -> str:
         return " ".join(word for word in (self.physical, self.converted, self.logical) if word)
 

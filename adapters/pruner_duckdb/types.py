@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from pruner.expr.types import is_binary, unit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SQL_NAMES: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
@@ -113,27 +116,33 @@ def sql_type(data_type: pa.DataType) -> str | None:
         return "TIMESTAMP_NS" if data_type.unit == "ns" else "TIMESTAMP"
     if pa.types.is_time(data_type):
         return "TIME_NS" if unit_of(data_type) == "ns" else "TIME"
-    return _nested_type(data_type)
+    return nested_type(data_type, sql_type)
 
 
-def _nested_type(data_type: pa.DataType) -> str | None:
+def nested_type(data_type: pa.DataType, inner: Callable[[pa.DataType], str | None]) -> str | None:
+    """Return the DuckDB type of values that hold others; None where there is none.
+
+    Args:
+        data_type: a list, map, struct or dictionary.
+        inner: the DuckDB type of each type in it; asked in the order in which Parquet has them.
+    """
     if pa.types.is_dictionary(data_type):
-        return sql_type(data_type.value_type)
+        return inner(data_type.value_type)
     if (
         pa.types.is_list(data_type)
         or pa.types.is_large_list(data_type)
         or pa.types.is_fixed_size_list(data_type)
     ):
-        item = sql_type(data_type.value_type)
+        item = inner(data_type.value_type)
         return None if item is None else f"{item}[]"
     if pa.types.is_map(data_type):
-        key, value = sql_type(data_type.key_type), sql_type(data_type.item_type)
+        key, value = inner(data_type.key_type), inner(data_type.item_type)
         return None if key is None or value is None else f"MAP({key}, {value})"
     if pa.types.is_struct(data_type) and data_type.num_fields:
         parts: list[str] = []
         for position in range(data_type.num_fields):
             child = cast("Any", data_type).field(position)
-            child_type = sql_type(child.type)
+            child_type = inner(child.type)
             if child_type is None:
                 return None
             parts.append(f"{quote(child.name)} {child_type}")

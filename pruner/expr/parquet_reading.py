@@ -64,7 +64,7 @@ def type_read(parquet: ParquetType, traits: Traits) -> pa.DataType | None:
         return None
     type_ = parquet.arrow
     if parquet.logical and traits.asks_converted_types is not False:
-        told = ParquetType(parquet.physical, parquet.converted).arrow
+        told = parquet.without_logical.arrow
         if told != type_ and parameters(parquet.logical)[0] not in _TOLD_BY_LOGICAL_TYPE_ALONE:
             # Where the two say different things nobody knows.
             return told if traits.asks_converted_types and not parquet.converted else None

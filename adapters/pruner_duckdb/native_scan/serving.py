@@ -123,7 +123,7 @@ def _kinds(pinned: Pinned, shadow: Shadow) -> FileKinds | None:
 
 
 def _describing(shadow: Shadow) -> Describe:
-    return lambda uri, names: shadow.with_connection(lambda run: described(run, uri, names))
+    return lambda uri, schema: shadow.with_connection(lambda run: described(run, uri, schema))
 
 
 def _unlike(structs: Sequence[tuple[str, str]], kinds: FileKinds | None) -> str | None:

@@ -2,7 +2,8 @@
 
 Two files are read by one native scan only where DuckDB reads them alike (rule R11), and only DuckDB says so: UUID
 and FIXED_LEN_BYTE_ARRAY(16), ENUM and BYTE_ARRAY are one type in Arrow each. It is asked once for every distinct
-schema.
+schema. Files of an object store are the exception: DuckDB reads them through the user's session alone, so their types
+follow from the Parquet types that the listing has read.
 """
 
 from __future__ import annotations
@@ -15,14 +16,20 @@ from typing import TYPE_CHECKING, Any, cast
 import duckdb
 import numpy as np
 
-from pruner_duckdb.types import file_name, is_remote, quote
+from pruner.expr.parquet_reading import type_read
+from pruner.expr.semantics import Semantics
+from pruner.expr.types import is_instant, unit_of
+from pruner.tables.footers.file_schemas import leaf_types
+from pruner_duckdb.sql.engine_faults import HAS_INSTANTS_OF_NANOSECONDS
+from pruner_duckdb.types import file_name, is_nested, is_remote, nested_type, quote, sql_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from pruner.parquet_type import ParquetType
     from pruner.tables.snapshot import FileSchemas, Snapshot
 
 _UPPER_TO_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
@@ -42,9 +49,9 @@ def folded(name: str) -> str:
 class FileColumns:
     """The columns that DuckDB shows of every file of one schema.
 
-    The type is None where DuckDB could not be asked, because it reads the table's store through the user's session
-    alone. `renamed` tells that DuckDB gives names that are not the file's, because it has one of them twice. With
-    `stored` the columns have the names of the table, and those that it has an entry for have that one in the files.
+    The type is None where it is not known. `renamed` tells that DuckDB gives names that are not the file's, because it
+    has one of them twice. With `stored` the columns have the names of the table, and those that it has an entry for
+    have that one in the files.
     """
 
     columns: tuple[tuple[str, str | None], ...]
@@ -73,8 +80,8 @@ class FileKinds:
     ordinals: NDArray[np.int32]
 
 
-Describe = Callable[[str, "list[str]"], "FileColumns | None"]
-"""Tells what DuckDB reads of a local file with columns of these names; None where it cannot read it."""
+Describe = Callable[[str, "pa.Schema"], "FileColumns | None"]
+"""Tells what DuckDB reads of a file of this schema; None where it cannot read it."""
 
 
 class NativeColumns:
@@ -109,26 +116,24 @@ class NativeColumns:
 def _one_described(
     snapshot: Snapshot, schemas: FileSchemas, number: int, run: duckdb.DuckDBPyConnection
 ) -> FileColumns | None:
-    names = schemas.distinct[number].names
     files: Any = snapshot.columns.column("base_file")
     for ordinal in np.flatnonzero(schemas.ordinals == number)[:_TRIES].tolist():
-        uri: str = files[ordinal].as_py()
-        if is_remote(uri):
-            return unasked(names)
-        columns = described(run, uri, names)
+        columns = described(run, files[ordinal].as_py(), schemas.distinct[number])
         if columns is not None:
             return columns
     return None
 
 
-def described(run: duckdb.DuckDBPyConnection, uri: str, names: list[str]) -> FileColumns | None:
-    """Ask DuckDB for the columns of a local file; None where it cannot read it.
+def described(run: duckdb.DuckDBPyConnection, uri: str, schema: pa.Schema) -> FileColumns | None:
+    """Ask DuckDB for the columns of a file; None where it cannot read it.
 
     Args:
         run: a connection that can read local files.
-        uri: the file.
-        names: of its columns.
+        uri: the file; of one in an object store it is not asked.
+        schema: the file's schema, as the listing has read it.
     """
+    if is_remote(uri):
+        return unasked(run, schema)
     try:
         rows = run.execute(
             "DESCRIBE FROM read_parquet(?, hive_partitioning = false, binary_as_string = false)",
@@ -137,13 +142,63 @@ def described(run: duckdb.DuckDBPyConnection, uri: str, names: list[str]) -> Fil
     except duckdb.Error:
         return None
     columns = tuple((str(row[0]), str(row[1])) for row in rows)
-    return FileColumns(columns, renamed=[name for name, _ in columns] != names)
+    return FileColumns(columns, renamed=[name for name, _ in columns] != schema.names)
 
 
-def unasked(names: list[str]) -> FileColumns | None:
-    """The columns of files of which DuckDB is not asked; None where it would rename one."""
-    distinct = len({folded(name) for name in names}) == len(names)
-    return FileColumns(tuple((name, None) for name in names)) if distinct else None
+def unasked(run: duckdb.DuckDBPyConnection, schema: pa.Schema) -> FileColumns:
+    """Return the columns of a file that DuckDB is not asked to read, as DuckDB names them and spells their types.
+
+    Args:
+        run: any connection.
+        schema: the file's schema, as the listing has read it. A column has no type where DuckDB is known to have none,
+            and where the schema does not tell the Parquet type, that of its Arrow type.
+    """
+    fields: list[Any] = list(schema)
+    types = [_type_read(field.type, iter(leaf_types(field))) for field in fields]
+    names = [field.name or f"C{position}" for position, field in enumerate(fields)]
+    shown = ", ".join(
+        f"{_null(type_ or _NULL)} AS {quote(name)}" for name, type_ in zip(names, types, strict=True)
+    )
+    try:
+        # A query renames what it has twice in the same way as a file's columns are renamed.
+        rows = run.execute(f"DESCRIBE FROM (SELECT {shown})").fetchall()
+    except duckdb.Error:
+        return FileColumns(tuple((name, None) for name in names), renamed=names != schema.names)
+    columns = tuple(
+        (str(row[0]), None if type_ is None else str(row[1])) for row, type_ in zip(rows, types, strict=True)
+    )
+    return FileColumns(columns, renamed=[name for name, _ in columns] != schema.names)
+
+
+_SEMANTICS = Semantics(engine="duckdb", version=duckdb.__version__)
+
+_NULL = quote("NULL")
+"""The type of a column of nothing but NULL, which has no other."""
+
+_BY_THEIR_NAMES = frozenset({"JSON", "INTERVAL"})
+"""Converted types that are types of DuckDB, but none of Arrow's."""
+
+
+def _type_read(data_type: pa.DataType, leaves: Iterator[ParquetType]) -> str | None:
+    """The type that DuckDB reads a column as, whose values have these Parquet types, in the order of the file."""
+    if is_nested(data_type):
+        return nested_type(data_type, lambda inner: _type_read(inner, leaves))
+    parquet = next(leaves, None)
+    if parquet is None:
+        return sql_type(data_type)
+    if parquet.converted in _BY_THEIR_NAMES:
+        return parquet.converted
+    if parquet.logical.startswith("Time(") and parquet.logical.endswith("utc)"):
+        return "TIMETZ"
+    if parquet.logical == "Null":
+        return _NULL
+    by_converted = parquet.without_logical.arrow
+    if by_converted is None and parquet.converted.startswith("DECIMAL"):
+        return "DOUBLE"  # more digits than DuckDB's decimals have
+    read = type_read(parquet, _SEMANTICS.traits) or by_converted or data_type
+    if HAS_INSTANTS_OF_NANOSECONDS and is_instant(read) and unit_of(read) == "ns":
+        return "TIMESTAMPTZ_NS"
+    return sql_type(read)
 
 
 def united(
@@ -211,4 +266,4 @@ def _common(types: list[str | None], run: duckdb.DuckDBPyConnection) -> str | No
 
 
 def _null(data_type: str) -> str:
-    return "NULL" if data_type == quote("NULL") else f"NULL::{data_type}"
+    return "NULL" if data_type == _NULL else f"NULL::{data_type}"

@@ -21,7 +21,7 @@ from pruner.expr.types import is_instant
 from pruner.storage.opening import open_for_arrow
 from pruner.tables.footers.file_schemas import BrokenFileError, SchemaReader, struct_fields
 from pruner.tables.listing.files import open_lister
-from pruner_duckdb.read.native import Describe, FileColumns, FileKinds, unasked
+from pruner_duckdb.read.native import Describe, FileColumns, FileKinds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,7 +144,7 @@ class FileTypes:
         if known is None:
             uri: str = snapshot.value("base_file", ordinal)
             # Kept with its schema, whose identity would be another's otherwise.
-            known = self._columns[id(schema)] = schema, describe(uri, schema.names) or unasked(schema.names)
+            known = self._columns[id(schema)] = schema, describe(uri, schema)
         return known[1]
 
     def _of(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> list[pa.Schema | None]:

@@ -52,6 +52,8 @@ from pruner_duckdb.sql.select import Select, Span, TableReference
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pruner_duckdb.catalog.tables import TableNames
     from pruner_duckdb.read.shape import ScanShape
     from pruner_duckdb.rewrite.statement import Statement
@@ -389,9 +391,9 @@ class Rewriter:
             by_name=access is not None and access.by_name,
         )
 
-    def _described(self, uri: str, names: list[str]) -> FileColumns | None:
+    def _described(self, uri: str, schema: pa.Schema) -> FileColumns | None:
         """What DuckDB reads of a file."""
-        return self._shadow.with_connection(lambda run: described(run, uri, names))
+        return self._shadow.with_connection(lambda run: described(run, uri, schema))
 
 
 def _planned(

@@ -30,6 +30,9 @@ SHOWS_WHAT_WAS_DONE: Final = not _IS_1
 EXPRESSIONS_ARE_TEXT: Final = not _IS_1
 """Whether an expression object is the SQL text that it shows, as in 2.0. What one of 1.5 shows lacks quotes."""
 
+HAS_INSTANTS_OF_NANOSECONDS: Final = not _IS_1
+"""Whether nanoseconds in UTC are of a type of their own, TIMESTAMPTZ_NS."""
+
 HANDS_ARROW_ANY_FILTER: Final = _IS_1
 """Whether a join gives a scan of Arrow's a filter that it cannot take: "Pushdown Filter Type BLOOM_FILTER is not
 currently supported in PyArrow Scans" (1.5.6).

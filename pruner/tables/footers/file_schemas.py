@@ -30,6 +30,7 @@ engine what it makes of them, and whether that is one thing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -213,6 +214,39 @@ def parquet_type(field: pa.Field[Any]) -> ParquetType | None:
     """Return the Parquet type of a column or struct of a file schema; None for lists and maps, or where not known."""
     text = (field.metadata or {}).get(_PARQUET_TYPE)
     return None if text is None else parse_parquet_type(text.decode("utf-8", "replace"))
+
+
+_LEAF = re.compile(
+    r"(?:^|: |repeated )"
+    r"((?:BOOLEAN|INT32|INT64|INT96|FLOAT|DOUBLE|(?:FIXED_LEN_)?BYTE_ARRAY)(?:\(\d+\))?"
+    r"(?: [\w-]+(?:\([^)]*\))?){2})(?=, |\}|$)"
+)
+"""A column with values in what `ParquetColumn.text` says of a column."""
+
+
+def leaf_types(field: pa.Field[Any]) -> list[ParquetType]:
+    """Return the Parquet types of the values of a column of a file schema, those in lists and maps included.
+
+    Returns:
+        One for each type in the Arrow type that holds no others, in the order of the file; none where they are not
+        known.
+    """
+    types = _leaf_types(field)
+    return types if len(types) == _number_of_leaves(field.type) else []
+
+
+def _leaf_types(field: pa.Field[Any]) -> list[ParquetType]:
+    if pa.types.is_struct(field.type):
+        children = struct_fields(field.type)
+        if all(_PARQUET_TYPE in (child.metadata or {}) for child in children):
+            return [leaf for child in children for leaf in _leaf_types(child)]
+    texts = _LEAF.findall((field.metadata or {}).get(_PARQUET_TYPE, b"").decode("utf-8", "replace"))
+    types = [parse_parquet_type(text) for text in texts]
+    return [] if None in types else cast("list[ParquetType]", types)
+
+
+def _number_of_leaves(type_: pa.DataType) -> int:
+    return sum(_number_of_leaves(inner.type) for inner in _inner(type_)) if pa.types.is_nested(type_) else 1
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

@@ -145,6 +145,8 @@ TYPES_ASKED: dict[str, int] = {
     "timed.wall = '2024-03-05'": 8,  # DuckDB reads this field otherwise than Arrow, and all of its struct is left alone
     "timed.n = 5": 8,
     "seen < wall + INTERVAL 6 HOUR": 8,
+    "clock = TIMETZ '05:00:00+00'": 8,
+    "mixed = 3.5": 8,  # the first file has integers, the others doubles: all were read as integers
 }
 """Conditions of a session in New York, and the files that are kept of eight, one for each day of March."""
 
@@ -166,7 +168,7 @@ plain.execute(
     f"SECRET '{options['aws_secret_access_key']}', REGION '{options['region']}', URL_STYLE 'path', USE_SSL false, "
     f"ENDPOINT '{options['endpoint'].removeprefix('http://')}')"
 )
-plain.execute(f"CREATE TABLE copied AS FROM read_parquet('{table}/*.parquet')")
+plain.execute(f"CREATE TABLE copied AS FROM read_parquet('{table}/*.parquet', union_by_name = true)")
 pruned = pruner_duckdb.attach(connected(), {"copied": {"uri": table, "storage_options": options}})
 found = []
 for each in conditions:
@@ -230,6 +232,8 @@ def _typed(path: Path, number: int) -> Path:
         "price": prices,
         "item": item,
         "timed": timed,
+        "clock": pa.array([datetime.time(hour) for hour in hours], pa.time64("us")),
+        "mixed": pa.array([number + number % 2 / 2] * 24, pa.float64() if number else pa.int64()),
     }
     pq.write_table(pa.table(columns), path, store_schema=False)
     return without_logical_type(path, "wall")
