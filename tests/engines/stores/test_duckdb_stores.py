@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import pruner
 from pruner.errors import StorageError
+from pruner.storage.opening import open_store
 from pruner_duckdb.catalog.stores import Grants, grant, scopes_of, secret_sql
+from pruner_duckdb.read.folders import _folders_alike, folder_types
 
 
 def test_options_become_a_secret_for_the_root_alone() -> None:
@@ -176,3 +182,43 @@ def test_where_another_file_system_reads_a_store_httpfs_is_looked_for_once() -> 
     grants.give(ask, "t", table, snapshot)
     grants.give(ask, "t", table, snapshot)
     assert asked.count(secret) == 4
+
+
+FOLDERS: tuple[tuple[str, ...], ...] = (
+    ("k=0/c=x", "k=1/c=a%20b", "k=10/c=%C3%A9"),
+    ("m=01", "m=10"),
+    ("m=01", "m=02"),
+    ("day=2024-01-01/c=%20", "day=2024-02-30/c=x"),
+    ("day=2024-01-01/c=%20", "day=2023-11-28/c=x"),
+    ("ts=2024-01-01 00%3A00%3A00", "ts=2024-01-01 10%3A00%3A00.5"),
+    ("k=5/c=%20", "k=__HIVE_DEFAULT_PARTITION__/c=y", "k=-7/c=z"),
+    ("k=5/c=%20", "k=123456789012345678901234567890/c=y"),
+    ("c=%20/part/k=1", "c=x/other/k=2"),
+    ("c=%20/k=1", "c=x/k=1.5"),
+)
+
+
+@pytest.mark.parametrize("folders", FOLDERS, ids="; ".join)
+def test_values_of_folders_have_the_type_that_they_have_on_disk(
+    tmp_path: Path, folders: tuple[str, ...]
+) -> None:
+    """DuckDB was not asked over stores: with an escape in any folder, numbers and days were texts, and sorted so."""
+    in_store, on_disk = f"memory://folders-{tmp_path.name}/t", tmp_path / "t"
+    store = open_store(in_store)
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "0.parquet")
+    for number, folder in enumerate(folders):
+        (on_disk / folder).mkdir(parents=True)
+        shutil.copy(tmp_path / "0.parquet", on_disk / folder / f"{number}.parquet")
+        store.put_new(f"{folder}/{number}.parquet", (tmp_path / "0.parquet").read_bytes())
+    types = [
+        folder_types(pruner.open_table(root).snapshot().data, duckdb.connect())
+        for root in (in_store, on_disk)
+    ]
+    assert types[0] == types[1] != {}
+
+
+def test_few_folders_tell_the_types_of_many(tmp_path: Path) -> None:
+    sure = [f"s3://lake/t/k={number}/day=2024-01-{number % 28 + 1:02}/0.parquet" for number in range(5000)]
+    assert len(_folders_alike(str(tmp_path), sure)) == 4
+    with pytest.raises(OSError, match="too many"):
+        _folders_alike(str(tmp_path), [f"s3://lake/t/k=x{number}/0.parquet" for number in range(1001)])
