@@ -144,6 +144,9 @@ _GOOGLE_LOGIN = "~/.config/gcloud/application_default_credentials.json"
 _MOST_CLIENTS = 64
 """Clients that are kept, each with its connections; those that a table uses live on as long as it does."""
 
+_asking: dict[str, int] = {}
+"""The process in which the threads of `obstore` run, from the first request on; a forked one has a copy of this."""
+
 _SECOND_NS = 10**9
 _MESSAGE_CHARACTERS = 300
 _SECRET_CHARACTERS = 4
@@ -261,6 +264,13 @@ class ObjectStore(Store):
     @contextmanager
     def _doing(self, action: str, path: str) -> Generator[None]:
         where = f"{self.uri}/{path}" if path else self.uri
+        # The threads are not there in a forked process, and it would wait for them for ever.
+        process = os.getpid()
+        if _asking.setdefault("process", process) != process and not isinstance(self._store, MemoryStore):
+            raise StorageError(
+                f"cannot {action} {where}: this process was forked from one that had used object stores: let "
+                "multiprocessing start processes by 'spawn' or 'forkserver', or fork before tables are opened"
+            )
         try:
             yield
         except FileNotFoundError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import os
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -177,12 +176,8 @@ def _store_of(place: str, storage_options: Mapping[str, str]) -> tuple[Store, st
     """The store of an object, and the object's path there."""
     scheme, _, rest = place.partition("://")
     bucket, _, path = rest.partition("/")
-    return _store(f"{scheme}://{bucket}", tuple(sorted(storage_options.items()))), path
-
-
-@lru_cache(maxsize=64)
-def _store(root: str, options: tuple[tuple[str, str], ...]) -> Store:
-    return open_store(root, dict(options))
+    # Anew for each file: what is remembered of stores takes account of the environment, where credentials may rotate.
+    return open_store(f"{scheme}://{bucket}", storage_options), path
 
 
 class _StoreFile(io.RawIOBase):

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pruner.arrow import compute, positions
 from pruner_duckdb.read.native import folded
@@ -43,6 +46,15 @@ _CLOCKS_GO_BACK = (120, 60, 30)
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _NO_PARTITION = r"=[^/]*=|[?\n]"
 """What stands in a path that holds a folder with `=` which DuckDB takes for no partition."""
+
+_DAY = r"[12]\d{3}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])"
+_TIME = r"([01]\d|2[0-3])(:|%3A)[0-5]\d(:|%3A)[0-5]\d(\.\d{1,6})?"
+_SURE = re.compile(rf"0|[1-9]\d{{0,17}}|{_DAY}|{_DAY}([ T]|%20){_TIME}", re.ASCII)
+"""Numbers, days and moments that are of one type whatever their digits; DuckDB looks at them with their escapes."""
+
+_DIGIT = re.compile(r"(?<!%)\d")
+_MOST_EXAMPLES = 1_000
+_NO_COLUMN = "pruner_none"
 
 _FOLDERS = re.compile(
     r"""
@@ -204,12 +216,62 @@ def _shown(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[str, str]
     """Types by folded name as DuckDB shows them over one file of each folder: it opens the first one alone."""
     files = _one_of_each(snapshot)
     try:
-        described = run.execute(
-            "DESCRIBE FROM read_parquet(?, hive_partitioning = true)", [[file_name(uri) for uri in files]]
-        ).fetchall()
-    except duckdb.Error:
+        if "://" not in snapshot.root:
+            return _described(files, run)
+        with TemporaryDirectory() as place:
+            return _described(_folders_alike(place, files), run)
+    except (duckdb.Error, OSError):
         return {}
+
+
+def _described(files: Sequence[str], run: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    described = run.execute(
+        "DESCRIBE FROM read_parquet(?, hive_partitioning = true)", [[file_name(uri) for uri in files]]
+    ).fetchall()
     return {folded(str(row[0])): str(row[1]) for row in described}
+
+
+def _folders_alike(place: str, objects: Sequence[str]) -> list[str]:
+    """Make local folders that are called like those of objects, which this DuckDB cannot reach, with a file in each.
+
+    Values that are surely of one type have one example, and folders of different keys are combined as they come.
+
+    Raises:
+        OSError: they cannot be made, or are too many.
+    """
+    kinds: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for uri in objects:
+        steps = uri.partition("://")[2].split("/")[:-1]
+        examples = kinds.setdefault(tuple(map(_kind_of_step, steps)), [{} for _ in steps])
+        for known, step in zip(examples, steps, strict=True):
+            known.setdefault(_kind_of_value(step), step)
+    files: list[str] = []
+    for examples in kinds.values():
+        values = [list(known.values()) for known in examples]
+        for number in range(max(map(len, values))):
+            steps = (each[number % len(each)] for each in values)
+            files.append("/".join([place, *steps, f"{len(files)}.parquet"]))
+    if len(files) > _MOST_EXAMPLES:
+        raise OSError(f"{len(files)} folders are too many")
+    for file in files:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).touch()
+    parquet: Any = pq
+    parquet.write_table(pa.table({_NO_COLUMN: pa.array([], pa.int8())}), files[0])
+    return files
+
+
+def _kind_of_step(step: str) -> str:
+    """What two steps of paths have in common if DuckDB finds the same key in them, or none."""
+    return f"{step.partition('=')[0]}{step.count('=')}{'?' in step}" if "=" in step else ""
+
+
+def _kind_of_value(step: str) -> str:
+    """What two steps with one key have in common if DuckDB surely sees the same type in their values."""
+    key, separator, value = step.partition("=")
+    if not separator:
+        return ""
+    return key + "=" + (_DIGIT.sub("0", value) if _SURE.fullmatch(value) else value)
 
 
 def _one_of_each(snapshot: Snapshot) -> list[str]:

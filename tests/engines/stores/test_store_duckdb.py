@@ -270,3 +270,55 @@ def test_options_then_the_environment_count_over_secrets_of_the_session(store: O
     assert ask({}, [question], own=right, environment=known | place) == [ids]
     with pytest.raises(AssertionError, match=r"403|InvalidAccessKeyId|Forbidden"):
         ask({}, [question], own=wrong, environment=known | place)
+
+
+_SESSIONS = """
+import json, pathlib, sys
+import duckdb, pruner_duckdb
+from pruner_duckdb.catalog.stores import grant
+
+table, options, more = json.loads(sys.stdin.read())
+con = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
+packages = pathlib.Path(duckdb.__file__).parent.parent
+(extension,) = packages.glob("duckdb_extension_httpfs/**/httpfs.duckdb_extension*")
+con.execute(f"LOAD '{extension}'")
+def first(sql, values):
+    return con.execute(sql, values).fetchall()[0]
+def used(place):
+    names = "SELECT name FROM which_secret(?, 's3')"
+    row = first(f"SELECT list(secret_string) FROM duckdb_secrets() WHERE name IN ({names})", [place])
+    return [text.split("key_id=")[1].split(";")[0] for text in row[0] or ()]
+keys = []
+for number in [*range(8), 0, 0, 5]:
+    grant(first, "t", table, options | {"aws_access_key_id": f"key-{number}"})
+    keys += used(f"{table}/0.parquet")
+neighbour = used(f"{table}2/0.parquet")
+right = pruner_duckdb.attach(con, {"t": {"uri": [table, more], "storage_options": options}})
+rows = right.execute("SELECT count(*), max(id) FROM t WHERE id <> 5").fetchall()
+rows += right.sql("SELECT count(*), max(id) FROM t WHERE id <> 6").fetchall()
+print(json.dumps([keys, neighbour, rows]))
+"""
+
+
+def test_a_secret_serves_the_files_of_its_table_alone_and_the_options_given_last(store: ObjectStore) -> None:
+    """A table of several roots had one for the first; a folder with a like name was read with it; and of two with one
+    scope DuckDB took that whose name came first: with a key that had expired, or that of another session.
+    """
+    more = "s3://lake/more"
+    columns = pa.table({"id": pa.array([5000, 5001], pa.int64()), "city": ["c9", "c9"]})
+    sink = pa.BufferOutputStream()
+    pq.write_table(columns, sink)
+    open_store(more, store.options).put_new("day=1/0.parquet", sink.getvalue().to_pybytes())
+    run = subprocess.run(
+        [python_of_the_store(), "-c", _SESSIONS],
+        input=json.dumps([TABLE, store.options, more]),
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'adapters'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    keys, neighbour, rows = json.loads(run.stdout)
+    assert keys == [f"key-{number}" for number in [*range(8), 0, 0, 5]]
+    assert neighbour == []
+    assert rows == [[FILES * ROWS + 1, 5001]] * 2

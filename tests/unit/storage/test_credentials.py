@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,8 +21,9 @@ from obstore.store import GCSStore
 
 import pruner
 from pruner.catalog.names import open_table
+from pruner.errors import StorageError
 from pruner.storage import objects
-from pruner.storage.opening import open_store
+from pruner.storage.opening import open_for_arrow, open_store, read_ranges
 from tests.support.stores.proxy import proxied
 from tests.unit.metadata.s3_server import serve
 
@@ -148,6 +149,26 @@ def test_credentials_that_come_later_count(
             open_table("t").plan("x = 1")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", RIGHT)
         assert open_table("t").plan("x = 1").kept == 1
+
+
+def test_base_files_are_read_with_credentials_that_come_later(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    """Their stores were remembered without the environment, and footers were refused once a key had rotated."""
+    plain = {"endpoint": endpoint, "allow_http": "true", "region": "us-east-1"}
+    for name, value in _keys(WRONG).items():
+        monkeypatch.setenv(name.upper(), value)
+    file = f"{TABLE}/0.parquet"
+    readers: tuple[Callable[[], object], ...] = (
+        lambda: read_ranges(file, [(0, 4)], plain)[0],
+        lambda: pq.read_metadata(open_for_arrow(file, None, plain)).num_rows,
+    )
+    for read in readers:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", WRONG)
+        with pytest.raises(StorageError, match=r"access key|credentials"):
+            read()
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", RIGHT)
+        assert read() in (b"PAR1", 1)
 
 
 def test_a_login_at_google_that_comes_later_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

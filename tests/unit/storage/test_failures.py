@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import warnings
+
 import pytest
 
 from pruner.errors import StorageError
@@ -67,6 +71,31 @@ def test_http_without_leave() -> None:
         del options["allow_http"]
         with pytest.raises(StorageError, match="set the storage option allow_http=true"):
             open_store("s3://bucket/x", options).list()
+
+
+def test_a_forked_process_is_told_that_it_cannot_use_object_stores() -> None:
+    """It waited for ever, for threads that only the other process has."""
+    with serve() as (options, _):
+        store = open_store("s3://bucket/x", options)
+        store.put_new("a", b"1")
+        memory = open_store("memory://forked/x")
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # of forks beside threads, from Python 3.12 on
+            child = os.fork()
+        if child == 0:  # pragma: no cover
+            signal.alarm(20)
+            memory.put_new("a", b"1")
+            told = 0
+            for each in (store, open_store("s3://bucket/x", options)):
+                try:
+                    each.list()
+                except StorageError as error:
+                    told += "was forked from one that had used object stores" in str(error)
+            os._exit(10 * told + len(memory.list()))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 21
+        assert len(store.list()) == 1
 
 
 def test_half_a_pair_of_credentials() -> None:
