@@ -220,7 +220,7 @@ def _shown(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[str, str]
             return _described(files, run)
         with TemporaryDirectory() as place:
             return _described(_folders_alike(place, files), run)
-    except (duckdb.Error, OSError):
+    except (duckdb.Error, OSError, ValueError):  # names that no file system has are of the last kind
         return {}
 
 
@@ -242,6 +242,8 @@ def _folders_alike(place: str, objects: Sequence[str]) -> list[str]:
     kinds: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for uri in objects:
         steps = uri.partition("://")[2].split("/")[:-1]
+        if ".." in steps:
+            raise OSError("a local folder of that name would be another one")
         examples = kinds.setdefault(tuple(map(_kind_of_step, steps)), [{} for _ in steps])
         for known, step in zip(examples, steps, strict=True):
             known.setdefault(_kind_of_value(step), step)

@@ -222,3 +222,6 @@ def test_few_folders_tell_the_types_of_many(tmp_path: Path) -> None:
     assert len(_folders_alike(str(tmp_path), sure)) == 4
     with pytest.raises(OSError, match="too many"):
         _folders_alike(str(tmp_path), [f"s3://lake/t/k=x{number}/0.parquet" for number in range(1001)])
+    with pytest.raises(OSError, match="would be another one"):
+        _folders_alike(str(tmp_path / "below"), ["s3://lake/t/../../k=1/0.parquet"])
+    assert not (tmp_path / "k=1").exists()
