@@ -1,8 +1,9 @@
-"""`python -m benchmarks head-to-head`: one event lake, questions that people ask, and readers of five projects.
+"""`python -m benchmarks head-to-head`: one event lake, questions that people ask, and readers of many projects.
 
 Each reader runs in a process and an environment of its own, in the version that `referee/readers.toml` pins. Readers
 of one format take turns, question by question; each answer is compared with what DuckDB finds in the same rows in
-memory. Which data files a reader opens is seen from outside, by inotify. BENCH_FILES=10000 measures another size.
+memory. Which data files a reader opens is seen from outside, by inotify. BENCH_FILES=10000 measures another size;
+BENCH_READERS="Spark,pruner in DuckDB" asks readers whose titles have one of these parts, and writes nothing.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ import pyarrow as pa
 from rich.console import Console
 
 import pruner
-from benchmarks.lakes.events import START, WITHOUT_SPARK, ZONES, Events, FileFormat, Lake, spread
+from benchmarks.lakes.events import START, ZONES, Events, FileFormat, Lake, spread
 from benchmarks.peers import page
 from benchmarks.peers.questions import FEW, RARE_TYPE, WORKLOADS, Rows, statement
 from benchmarks.peers.results import PATIENCE, TOO_SLOW, Built, Contender, Measured, Result
-from benchmarks.peers.running import Asked, opened_in, started, version
+from benchmarks.peers.running import ENGINES, Asked, opened_in, started, version
 from tools.cache import say
+from tools.java import AS_SERVERS
 from tools.spark import hudi_session
 
 ROWS_PER_FILE: Final = 200
-LAKES: Final[dict[int, tuple[FileFormat, ...]]] = {
-    100_000: WITHOUT_SPARK,
-    10_000: WITHOUT_SPARK,
-    1_000: WITHOUT_SPARK,
-    200: ("hudi",),
-}
-"""Numbers of files, and the formats that are asked at each: Spark takes minutes to write a larger Hudi table."""
+LAKES: Final = (100_000, 10_000, 1_000)
+"""Numbers of files."""
+MOST_FOR_ENGINES: Final = 1_000
+"""The most files that Spark and Trino are asked about: to read all of 10,000 takes Spark half a minute. Nor does it
+write a larger Hudi table in the time that it takes to ask all others.
+"""
 
 COMMITS: Final = 3
 ASKED_FOR: Final = ["event_id", "key", "created_at", "type", "zone", "fare_cents"]
@@ -57,24 +58,36 @@ class Effort:
     patience: float = PATIENCE
 
 
+def _engines(kind: FileFormat) -> tuple[Contender, ...]:
+    """Spark and Trino, alone and with pruner; Trino publishes no connector of Delta to build a server with."""
+    named = (("Spark", "spark"), ("pruner in Spark", "pruned-spark"))
+    if kind != "delta":
+        named += (("Trino", "trino"), ("pruner in Trino", "pruned-trino"))
+    return tuple(Contender(title, kind, reader, {"kind": kind}) for title, reader in named)
+
+
 CONTENDERS: Final = (
     Contender("pruner in DuckDB", "parquet", "pruner"),
     Contender("pruner, native scan", "parquet", "pruner", {"native": "on"}),
     Contender("DuckDB", "parquet", "duckdb", {"kind": "parquet"}),
     Contender("Polars", "parquet", "polars", {"kind": "parquet"}),
     Contender("DataFusion", "parquet", "datafusion"),
+    *_engines("parquet"),
     Contender("pruner in DuckDB", "delta", "pruner"),
     Contender("pruner, native scan", "delta", "pruner", {"native": "on"}),
     Contender("DuckDB", "delta", "duckdb", {"kind": "delta"}),
     Contender("Polars", "delta", "polars", {"kind": "delta"}),
     Contender("delta-rs", "delta", "deltalake"),
+    *_engines("delta"),
     Contender("pruner in DuckDB", "iceberg", "pruner"),
     Contender("DuckDB", "iceberg", "duckdb", {"kind": "iceberg"}),
     Contender("Polars", "iceberg", "polars", {"kind": "iceberg"}),
     Contender("PyIceberg", "iceberg", "pyiceberg"),
+    *_engines("iceberg"),
     Contender("pruner in DuckDB", "hudi", "pruner"),
     Contender("pruner, native scan", "hudi", "pruner", {"native": "on"}),
     Contender("hudi-rs", "hudi", "hudi"),
+    *_engines("hudi"),
 )
 
 INDEXES: Final = {
@@ -89,13 +102,23 @@ WITH_STATISTICS: Final = ("parquet", "hudi")
 
 def run(console: Console) -> None:
     """Measure each lake, and write page and plot anew: of a lake of the page, that part; of another size, nothing."""
-    given = os.environ.get("BENCH_FILES")
-    lakes = {int(given): LAKES.get(int(given), WITHOUT_SPARK)} if given else LAKES
-    for files, kinds in lakes.items():
-        found = measure(files, contenders=[each for each in CONTENDERS if each.kind in kinds])
+    given, parts = os.environ.get("BENCH_FILES"), os.environ.get("BENCH_READERS")
+    for files in [int(given)] if given else LAKES:
+        found = measure(files, contenders=chosen(files, parts.split(",") if parts else ()))
         console.print(page.tables(found), soft_wrap=True)
-        if files in LAKES:
-            page.write([found])
+        if files in LAKES and not parts:
+            page.write([found], LAKES)
+
+
+def chosen(files: int, parts: Sequence[str]) -> list[Contender]:
+    """Those that are asked about so many files: by parts of their titles, or all that are fast enough."""
+    if parts:
+        return [each for each in CONTENDERS if any(part in each.title for part in parts)]
+    return [
+        each
+        for each in CONTENDERS
+        if files <= MOST_FOR_ENGINES or (each.kind != "hudi" and each.reader not in ENGINES)
+    ]
 
 
 def measure(
@@ -131,7 +154,7 @@ def _apart(run: Callable[[Lake], None], lake: Lake) -> None:
 
 
 def _spark_writes(lake: Lake) -> None:
-    lake.write_hudi(hudi_session(lake.folder / "spark"))
+    lake.write_hudi(hudi_session(lake.folder / "spark", java_options=AS_SERVERS))
 
 
 def _sizes(lake: Lake, kinds: Sequence[FileFormat]) -> dict[str, int]:

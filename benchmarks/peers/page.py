@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,14 +21,19 @@ PLOTTED: Final = ("window", "key")
 OURS: Final = "pruner in DuckDB"
 
 
-def write(found: Sequence[Result], page: Path = PAGE, picture: Path = PLOT) -> None:
-    """Put the tables of lakes between the two marks of the page, in place of older ones, and draw the plot anew."""
+def write(found: Sequence[Result], sizes: Collection[int], page: Path = PAGE, picture: Path = PLOT) -> None:
+    """Put the tables of lakes between the two marks of the page, in place of older ones, and draw the plot anew.
+
+    Older tables of lakes that have none of these `sizes`, in files, go.
+    """
     text = page.read_text("utf-8")
     before, rest = text.split(BEGIN, 1)
     older, after = rest.split(END, 1)
     by_heading = dict(map(_with_heading, re.split(r"^(?=### )", older, flags=re.MULTILINE)[1:]))
     by_heading |= dict(_with_heading(f"{tables(each)}\n") for each in found)
-    largest_first = sorted(by_heading, key=_files_in, reverse=True)
+    largest_first = sorted(
+        (each for each in by_heading if _files_in(each) in sizes), key=_files_in, reverse=True
+    )
     middle = "".join(by_heading[heading] for heading in largest_first).rstrip("\n")
     page.write_text(f"{before}{BEGIN}\n{middle}\n{END}{after}", "utf-8")
     if (plotted := max(found, key=lambda each: each.files)).files == _files_in(largest_first[0]):

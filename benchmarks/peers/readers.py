@@ -10,7 +10,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from questions import Reader, Rows, moment, serve, statement
+from questions import Reader, Rows, listed, moment, serve, statement
 
 
 def _library(name: str) -> Any:
@@ -47,7 +47,7 @@ class DuckDB:
         self._connection.execute(f"CREATE OR REPLACE VIEW events AS SELECT * FROM {source}")
 
     def ask(self, workload: str, values: dict[str, Any]) -> Rows | None:
-        return _listed(self._connection.execute(statement(workload, values, "events")).fetchall())
+        return listed(self._connection.execute(statement(workload, values, "events")).fetchall())
 
 
 class DataFusion:
@@ -127,7 +127,7 @@ class Polars:
                 found = events.join(picks, on="event_id").select(totals)
             case _:
                 found = events.filter(pl.col("fare_cents") % 97 == values["rest"]).select(totals)
-        return _listed(found.collect().rows())
+        return listed(found.collect().rows())
 
 
 class DeltaRs:
@@ -189,7 +189,7 @@ class PyIceberg:
         if workload == "nothing":
             rest = self._compute.subtract(fares, self._compute.multiply(self._compute.divide(fares, 97), 97))
             fares = fares.filter(self._compute.equal(rest, values["rest"]))
-        return _listed([(len(fares), self._compute.sum(fares).as_py())])
+        return listed([(len(fares), self._compute.sum(fares).as_py())])
 
 
 class HudiRs:
@@ -220,7 +220,7 @@ class HudiRs:
         fares = found.column("fare_cents")
         if workload == "key":
             return _of_columns([found.column("event_id").to_pylist(), fares.to_pylist()])
-        return _listed([(len(fares), self._compute.sum(fares).as_py())])
+        return listed([(len(fares), self._compute.sum(fares).as_py())])
 
 
 class Pruner:
@@ -241,16 +241,11 @@ class Pruner:
         self._connection.execute("SET parquet_metadata_cache = true")
 
     def ask(self, workload: str, values: dict[str, Any]) -> Rows | None:
-        return _listed(self._connection.execute(statement(workload, values, "events")).fetchall())
-
-
-def _listed(rows: Any) -> Rows:
-    """Rows of whole numbers; a sum of nothing is 0 here."""
-    return [[int(value or 0) for value in row] for row in rows]
+        return listed(self._connection.execute(statement(workload, values, "events")).fetchall())
 
 
 def _of_columns(columns: list[list[Any]]) -> Rows:
-    return _listed(zip(*columns, strict=True))
+    return listed(zip(*columns, strict=True))
 
 
 def _of_batches(batches: Any) -> Rows:

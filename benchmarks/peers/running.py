@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import metadata
 from pathlib import Path
 from threading import Event, Thread, Timer
 from typing import Any, Final
@@ -19,8 +21,13 @@ import pruner
 from benchmarks.peers.results import TOO_SLOW, Contender
 from referee.run import Reader, readers
 from tools.cache import cache_dir
+from tools.trino import distribution
 
 HERE: Final = Path(__file__).resolve().parent
+ENGINES: Final = ("spark", "pruned-spark", "trino", "pruned-trino")
+"""Readers of `engine_readers.py`, in pruner's own environment."""
+OURS: Final = ("pruner", "pruned-spark", "pruned-trino")
+"""Readers that are given the indexes of pruner."""
 ALSO: Final = (
     Reader("hudi", "hudi==0.5.0", ("hudi",), ("pyarrow==26.0.1",)),
     Reader(
@@ -59,17 +66,29 @@ class Asked:
         self._process.wait()
 
     def _start(self) -> subprocess.Popen[str]:
-        started = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        started = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=HERE.parents[1],
+            start_new_session=True,
+        )
         assert started.stdout is not None
         if not started.stdout.readline():
             raise SystemExit(f"{self.title} ended with {started.wait()}: its error stands above")
         return started
 
+    def _kill(self) -> None:
+        """End it and the servers that it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     def _tell(self, question: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         begun = time.monotonic()
-        ended = Timer(self._patience, self._process.kill)
+        ended = Timer(self._patience, self._kill)
         ended.start()
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
@@ -79,7 +98,7 @@ class Asked:
             if not line:
                 raise SystemExit(f"{self.title} ended with {self._process.wait()}: its error stands above")
             return json.loads(line)
-        self._process.kill()
+        self._kill()
         self._process.wait()
         self._process = self._start()
         if self._location is not None and "open" not in question:
@@ -98,15 +117,13 @@ def started(contender: Contender, index: Path, *, patience: float, apart: bool) 
         apart: whether it runs in its own environment, or in this one.
     """
     options = dict(contender.options)
-    if contender.reader == "pruner":
+    if contender.reader in OURS:
         options["index"] = str(index)
     found = _environment(contender) if apart else None
     python = found[0].python(found[1]) if found else sys.executable
-    asked = Asked(
-        contender.title,
-        [str(python), str(HERE / "readers.py"), contender.reader, json.dumps(options)],
-        patience,
-    )
+    module = ["-m", "benchmarks.peers.engine_readers"]
+    program = module if contender.reader in ENGINES else [str(HERE / "readers.py")]
+    asked = Asked(contender.title, [str(python), *program, contender.reader, json.dumps(options)], patience)
     try:
         yield asked
     finally:
@@ -114,13 +131,19 @@ def started(contender: Contender, index: Path, *, patience: float, apart: bool) 
 
 
 def version(contender: Contender) -> str:
-    """The version of a reader in its environment."""
+    """The version of a reader in its environment; pruner's own where it is pruner in an engine."""
+    if contender.reader == "spark":
+        return metadata.version("pyspark")
+    if contender.reader == "trino":
+        return distribution.VERSION
     found = _environment(contender)
     return found[0].title.rpartition(" ")[2] if found else pruner.__version__
 
 
 def _environment(contender: Contender) -> tuple[Reader, Path] | None:
     """The newest environment in which a reader reads the format, and where it is; None for pruner's own."""
+    if contender.reader in ENGINES:  # the referee asks Spark in an environment of its own
+        return None
     for known, folder in ((ALSO, "head-to-head"), (readers(), "referee")):
         for each in reversed(known):
             if each.name == contender.reader and contender.kind in each.formats:

@@ -166,7 +166,7 @@ def test_a_lake_that_is_measured_anew_takes_the_place_of_its_own_tables_alone(tm
     picture.write_text("older")
     sections = "".join(f"### {files:,} files of 1 rows\nolder\n\n" for files in (10_000, 1_000, 200))
     written.write_text(f"before\n{page.BEGIN}\n{sections}{page.END}\nafter\n")
-    page.write([Result(1_000, 1_000, {}, [], [], {}, "a machine")], written, picture)
+    page.write([Result(1_000, 1_000, {}, [], [], {}, "a machine")], (10_000, 1_000, 100), written, picture)
     text = written.read_text()
     assert text.startswith(f"before\n{page.BEGIN}\n### 10,000 files of 1 rows\nolder\n\n### 1,000 files")
     assert "Taken on a machine.\n" in text
@@ -218,7 +218,7 @@ def test_each_reader_answers_and_page_and_plot_are_made(tmp_path: Path) -> None:
     }
     written, picture = tmp_path / "page.md", tmp_path / "plot.svg"
     written.write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n")
-    page.write([result], written, picture)
+    page.write([result], [FILES], written, picture)
     text = written.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
