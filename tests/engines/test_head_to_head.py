@@ -164,9 +164,9 @@ def test_what_took_too_long_or_has_no_answer_stands_in_the_tables() -> None:
 def test_a_lake_that_is_measured_anew_takes_the_place_of_its_own_tables_alone(tmp_path: Path) -> None:
     written, picture = tmp_path / "page.md", tmp_path / "plot.svg"
     picture.write_text("older")
-    sections = "".join(f"### {files:,} files of 1 rows\nolder\n\n" for files in (10_000, 1_000, 200))
+    sections = "".join(f"### {files:,} files of 1 rows\nolder\n\n" for files in (10_000, 1_000, 200, 100))
     written.write_text(f"before\n{page.BEGIN}\n{sections}{page.END}\nafter\n")
-    page.write([Result(1_000, 1_000, {}, [], [], {}, "a machine")], (10_000, 1_000, 100), written, picture)
+    page.write([Result(1_000, 1_000, {}, [], [], {}, "a machine")], (10_000, 1_000, 200), written, picture)
     text = written.read_text()
     assert text.startswith(f"before\n{page.BEGIN}\n### 10,000 files of 1 rows\nolder\n\n### 1,000 files")
     assert "Taken on a machine.\n" in text
