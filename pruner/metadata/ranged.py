@@ -17,6 +17,7 @@ import xxhash
 from pruner.errors import FormatError
 from pruner.metadata.log import checksum_of
 from pruner.metadata.pages import PartialFile
+from pruner.tables.footers.thrift import ThriftError, read_struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +30,12 @@ PIECE_BYTES: Final = 1 << 15
 
 RANGED_FROM: Final = 1 << 19
 """Size from which on a segment is worth reading in parts."""
+
+_PAGE_HEADER_BYTES: Final = 256
+"""More than the header of a page takes whose values have no statistics."""
+
+_PAGE_TYPE, _COMPRESSED_PAGE_SIZE = 1, 3  # fields of PageHeader (parquet.thrift)
+_DATA_PAGE: Final = 0
 
 PIECES_KEY: Final = b"pruner.pieces"
 """Metadata of the footer: XXH3-64 of each piece, 8 bytes each, the lowest byte first."""
@@ -84,6 +91,7 @@ class RangedSegment:
         self._checksums = np.frombuffer(self.described.get(PIECES_KEY, b""), "<u8")
         if len(self._checksums) != -(-self._body // PIECE_BYTES) or self._metadata.num_rows != entry.rows:
             raise FormatError(f"the footer of the segment {self._where} is about other bytes")
+        self._value_ends = dict[str, int]()
         self.nbytes = 2 * len(tail)  # of the footer in Arrow's form, roughly
 
     def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
@@ -105,24 +113,47 @@ class RangedSegment:
     def value_bytes(self, name: str, size: int, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return ranges (start, end) of the bytes of the only value of a column, which is `size` bytes long.
 
+        The value is in the first row, so its bytes are the last of the first page. Whether rows without a value fill
+        more pages behind it, as Arrow writes them from 20,000 rows on, is seen by the header of that page, which is
+        read once.
+
         Raises:
             FormatError: the column has no such value, or what was read is not what was committed.
             StorageError: it cannot be read.
         """
         first, behind, plain = self._bytes_of(name)
-        start = behind - size  # a page ends with the bytes of its values
+        end = self._value_ends.get(name)
+        start = (behind if end is None else end) - size
         inside = all(0 <= low <= high <= size for low, high in ranges)
         if self._metadata.num_row_groups != 1 or not plain or start < first or not inside:
             raise FormatError(f"the segment {self._where} has no value of {size} bytes in {name}")
+        header = (first, min(first + _PAGE_HEADER_BYTES, behind))
         numbers: set[int] = set()
-        for low, high in ranges:
-            numbers.update(range((start + low) // PIECE_BYTES, -(-(start + high) // PIECE_BYTES)))
+        for low, high in [*((start + low, start + high) for low, high in ranges), *([] if end else [header])]:
+            numbers.update(range(low // PIECE_BYTES, -(-high // PIECE_BYTES)))
         part = self._read_pieces(sorted(numbers))
+        if end is None:
+            part.seek(header[0])
+            end = self._value_ends[name] = self._end_of_page(part.read(header[1] - header[0]), first, behind)
+            if end != behind:
+                return self.value_bytes(name, size, ranges)
         data: list[bytes] = []
         for low, high in ranges:
             part.seek(start + low)
             data.append(part.read(high - low))
         return data
+
+    def _end_of_page(self, header: bytes, first: int, behind: int) -> int:
+        """Where the page ends that begins at `first`, by its header (PageHeader of parquet.thrift)."""
+        try:
+            fields, length = read_struct(header)
+            kind, page_bytes = fields[_PAGE_TYPE], fields[_COMPRESSED_PAGE_SIZE]
+        except (ThriftError, KeyError):
+            raise FormatError(f"a page of the segment {self._where} has no header: {self._remedy}") from None
+        end = first + length + page_bytes
+        if kind != _DATA_PAGE or not first < end <= behind:
+            raise FormatError(f"a page of the segment {self._where} is about other bytes: {self._remedy}")
+        return end
 
     def _parts(self, names: Sequence[str], groups: Sequence[int]) -> PartialFile:
         """The bytes of some columns of some row groups, verified."""

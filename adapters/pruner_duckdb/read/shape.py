@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 
 from pruner.errors import SchemaError
 from pruner.expr.parquet_reading import as_read
@@ -23,6 +24,7 @@ from pruner_duckdb.shadow.shadow import Relation
 from pruner_duckdb.types import JSON, file_name, is_ambiguous, is_nested, quote, sql_type
 
 if TYPE_CHECKING:
+    from pruner.schema import TableSchema
     from pruner.tables.snapshot import HeldColumns, Snapshot
 
 
@@ -164,9 +166,14 @@ def _parquet_shape(
     folders = folder_types(snapshot, run)
     from_path = {folded(path[0]): (path, data_type) for path, data_type in folders.items()}
     columns: list[tuple[str, str, tuple[str, ...] | None]] = []
+    unasked = dict[str, str]()
     for shown, data_type in united(known, run):
         path, given = from_path.pop(folded(shown), (None, data_type))
-        columns.append((shown, given or _table_type(snapshot, shown, name), path))
+        if given is None:
+            given = unasked[shown] = _type_of_unasked(snapshot, shown, name)
+        columns.append((shown, given, path))
+    spelled = dict(zip(unasked, _spelled(unasked.values(), run), strict=True))
+    columns = [(shown, spelled.get(shown, given), path) for shown, given, path in columns]
     # DuckDB sorts by name what it adds.
     columns += [(path[0], data_type, path) for path, data_type in sorted(from_path.values())]
     renamed = any(columns.renamed for columns in known)
@@ -175,13 +182,27 @@ def _parquet_shape(
     return ScanShape(tuple(columns), files, native_folders=alike, by_folders=True, hidden=hidden)
 
 
-def _table_type(snapshot: Snapshot, column: str, table: str) -> str:
-    """The type of a column of which DuckDB was not asked."""
-    held = snapshot.schema.find((column,), case_sensitive=True).type
+def _type_of_unasked(snapshot: Snapshot, column: str, table: str) -> str:
+    """The type of a column of which DuckDB was not asked: by what is known of how it reads Parquet types."""
+    known = snapshot.schema.find((column,), case_sensitive=True)
+    held = _type_read(snapshot.schema, known.path, known.type)
     data_type = sql_type(held)
     if data_type is None:
         raise SchemaError(f"table {table}: DuckDB has no type for column {column!r} ({held})")
     return data_type
+
+
+def _type_read(schema: TableSchema, path: tuple[str, ...], held: pa.DataType) -> pa.DataType:
+    """The type that DuckDB reads a column, or a field of a struct, as."""
+    if pa.types.is_struct(held):
+        fields: Any = held
+        return pa.struct(
+            [each.with_type(_type_read(schema, (*path, each.name), each.type)) for each in fields]
+        )
+    try:
+        return as_read(schema.find(path, case_sensitive=True), _SEMANTICS).type
+    except SchemaError:
+        return held
 
 
 def _hidden(

@@ -325,6 +325,8 @@ class SegmentKeys:
         layout = self._layout
         data = self._read([layout.hashes(page) for page in pages] + [layout.rows(page) for page in pages])
         held = hashes_of(data[: len(pages)])
+        if not np.array_equal(held[:: layout.page_keys], layout.fences[pages]):
+            raise FormatError("a record index has other keys than its fences say: create it anew")
         start = held.searchsorted(hashes)
         if not (held.take(start, mode="clip") == hashes).any():
             return None

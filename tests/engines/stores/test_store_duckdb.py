@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -12,10 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import pruner
+from pruner.storage.opening import open_store
+from tests.support.parquet.types import without_logical_type
 from tests.support.stores.object_store import (
     FILES,
     QUESTIONS,
     ROWS,
+    SETTLED_SECONDS,
     TABLE,
     ObjectStore,
     figure,
@@ -123,6 +130,109 @@ def test_a_file_system_of_the_session_serves_where_there_is_no_httpfs(store: Obj
     assert store.files_read() == ({0, 3} if way == "store" else {3})
     with pytest.raises(AssertionError, match="register a file system for s3:// with this connection"):
         ask(store.options, ["true"], "nothing")
+
+
+TYPED = "s3://lake/typed"
+TYPES_ASKED: dict[str, int] = {
+    "seen >= TIMESTAMPTZ '2024-03-04 06:00:00+00' AND seen < TIMESTAMPTZ '2024-03-04 09:00:00+00'": 1,
+    "seen = '2024-03-05 19:30:00-05'": 1,
+    "wall = '2024-03-05'": 1,
+    "wall < '2024-03-02 04:00:00'": 2,
+    "price > 6.5": 1,
+    "price = 3.00": 1,
+    "item.n = 6": 1,
+    "item.price BETWEEN 2.00 AND 2.50": 1,
+    "timed.wall = '2024-03-05'": 8,  # DuckDB reads this field otherwise than Arrow, and all of its struct is left alone
+    "timed.n = 5": 8,
+    "seen < wall + INTERVAL 6 HOUR": 8,
+}
+"""Conditions of a session in New York, and the files that are kept of eight, one for each day of March."""
+
+_COMPARE = """
+import json, pathlib, sys
+import duckdb, pruner_duckdb
+
+table, options, conditions = json.loads(sys.stdin.read())
+def connected():
+    con = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
+    packages = pathlib.Path(duckdb.__file__).parent.parent
+    (extension,) = packages.glob("duckdb_extension_httpfs/**/httpfs.duckdb_extension*")
+    con.execute(f"LOAD '{extension}'")
+    con.execute("SET TimeZone = 'America/New_York'")
+    return con
+plain = connected()
+plain.execute(
+    f"CREATE SECRET own (TYPE s3, KEY_ID '{options['aws_access_key_id']}', "
+    f"SECRET '{options['aws_secret_access_key']}', REGION '{options['region']}', URL_STYLE 'path', USE_SSL false, "
+    f"ENDPOINT '{options['endpoint'].removeprefix('http://')}')"
+)
+plain.execute(f"CREATE TABLE copied AS FROM read_parquet('{table}/*.parquet')")
+pruned = pruner_duckdb.attach(connected(), {"copied": {"uri": table, "storage_options": options}})
+found = []
+for each in conditions:
+    statement = f"SELECT * FROM copied WHERE {each} ORDER BY id"
+    rows = plain.sql(statement).fetchall()
+    same = pruned.execute(statement).fetchall() == rows
+    found.append([len(rows), same, pruned.last_plans[-1].kept])
+types = [list(map(str, relation.types)) for relation in (pruned.sql("FROM copied"), plain.table("copied"))]
+print(json.dumps([found, *types]))
+"""
+
+
+def test_found_columns_of_types_that_duckdb_spells_otherwise_prune_in_a_store(
+    store: ObjectStore, tmp_path: Path
+) -> None:
+    """DuckDB is not asked how it reads files of a store: instants, decimals and structs kept every file.
+
+    Those that it reads otherwise than Arrow, as `TIMESTAMP_MICROS` without a logical type (trap S20), lose no row.
+    """
+    opened = open_store(TYPED, store.options)
+    for number in range(FILES):
+        opened.put_new(f"{number}.parquet", _typed(tmp_path / f"{number}.parquet", number).read_bytes())
+    time.sleep(SETTLED_SECONDS)
+    columns = ["seen", "wall", "price", "item.n", "item.price", "timed.n", "timed.wall"]
+    pruner.open_table(TYPED, storage_options=store.options).create_index("typed", on=columns)
+    run = subprocess.run(
+        [python_of_the_store(), "-c", _COMPARE],
+        input=json.dumps([TYPED, store.options, list(TYPES_ASKED)]),
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'adapters'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    found, types, expected = json.loads(run.stdout)
+    assert types == expected
+    for (condition, kept), (rows, same, files) in zip(TYPES_ASKED.items(), found, strict=True):
+        assert same, f"LOST: {condition}"
+        assert (files, rows > 0) == (kept, True), condition
+
+
+def _typed(path: Path, number: int) -> Path:
+    """A file of one day: hours of a day as instants, and as wall clocks by their converted type alone."""
+    hours = range(24)
+    start = datetime.datetime(2024, 3, 1 + number)
+    moments = pa.array([start + datetime.timedelta(minutes=60 * hour) for hour in hours], pa.timestamp("us"))
+    halves = pa.array(
+        [start + datetime.timedelta(minutes=60 * hour + 30) for hour in hours], pa.timestamp("us")
+    )
+    prices = pa.array(
+        [decimal.Decimal(100 * number + hour).scaleb(-2) for hour in hours], pa.decimal128(9, 2)
+    )
+    numbers = pa.array([number] * 24, pa.int32())
+    item = pa.StructArray.from_arrays([numbers, prices], ["n", "price"])
+    walls = moments.cast(pa.timestamp("us", "UTC"))
+    timed = pa.StructArray.from_arrays([numbers, walls], ["n", "wall"])
+    columns = {
+        "id": pa.array([100 * number + hour for hour in hours], pa.int64()),
+        "seen": halves.cast(pa.timestamp("us", "UTC")),
+        "wall": walls,
+        "price": prices,
+        "item": item,
+        "timed": timed,
+    }
+    pq.write_table(pa.table(columns), path, store_schema=False)
+    return without_logical_type(path, "wall")
 
 
 def test_relations_of_this_duckdb_stay_lazy(tmp_path: Path) -> None:

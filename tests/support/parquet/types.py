@@ -52,7 +52,12 @@ def plain(path: Path, values: pa.Array) -> Path:
 
 def converted_only(path: Path, values: pa.Array, column: str = "x") -> Path:
     """Write a file in the way of old writers: converted types alone."""
-    return _edited(plain(path, values), column, lambda element: element.pop(_LOGICAL, None))
+    return without_logical_type(plain(path, values), column)
+
+
+def without_logical_type(path: Path, column: str) -> Path:
+    """Leave the converted type alone to the columns and fields of this name in a file."""
+    return _edited(path, column, lambda element: element.pop(_LOGICAL, None))
 
 
 def logical_only(path: Path, values: pa.Array, column: str = "x") -> Path:

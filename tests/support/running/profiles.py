@@ -39,6 +39,11 @@ def seed() -> int:
     return FIXED_SEED if IS_FIXED else random.SystemRandom().randrange(2**32)
 
 
+def is_same_everywhere() -> bool:
+    """Tell whether this run has the examples that every run of its profile has: no other seed was given."""
+    return IS_FIXED and seed() == FIXED_SEED
+
+
 def examples(usual: int = 100) -> int:
     """Return how many examples a property runs of which `make fuzz` runs `usual` ones, or more where it is told."""
     if NAME == "quick":

@@ -66,6 +66,7 @@ class StoreProxy:
         latency: seconds that each request waits before it is passed on.
         fault: says what happens to a request; None for nothing.
         requests: what came, in its order.
+        sent: bytes of the bodies of answers.
         connections: how many were opened.
         accepted: the only access key that is let through, as a store does that knows no other; None for any.
         forbidden: says which requests are refused, as a store does where a user may not look.
@@ -75,6 +76,7 @@ class StoreProxy:
     latency: float = 0.0
     fault: Callable[[Request], Fault | None] = lambda _: None
     requests: list[Request] = field(default_factory=list[Request])
+    sent: int = 0
     connections: int = 0
     accepted: str | None = None
     forbidden: Callable[[Request], bool] = lambda _: False
@@ -88,7 +90,7 @@ class StoreProxy:
         """Begin to count anew."""
         with self.lock:
             self.requests.clear()
-            self.connections = 0
+            self.sent = self.connections = 0
 
     def note(self, method: str, target: str) -> Request:
         """Write a request down."""
@@ -175,6 +177,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
         self.wfile.flush()
+        with self.server.proxy.lock:
+            self.server.proxy.sent += len(data)
         if cut:
             self._cut()
 

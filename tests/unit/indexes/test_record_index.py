@@ -34,6 +34,7 @@ from pruner.indexes.record_index.packing import order_of, packed, spread
 from pruner.indexes.record_index.record import RECORD_SCHEMA
 from pruner.indexes.registry import index_type
 from pruner.indexes.row_sets import rows_of
+from pruner.metadata import segments
 from pruner.schema import Field
 from pruner.verdict import Outcome
 
@@ -226,6 +227,25 @@ def test_a_look_up_reads_a_page_of_each_section() -> None:
 
 
 @pytest.mark.usefixtures("short_pages")
+def test_i8_keys_that_are_not_those_of_the_fences_keep_their_slices() -> None:
+    """What was read from another place is not believed, whatever made it be read there."""
+    slices = _many_slices()
+    stored = packed(_records(slices))
+    resident = stored.select([name for name in stored.column_names if RECORD_INDEX.is_resident(name)])
+    content = bytes(stored.column("packed")[0].as_buffer())
+    elsewhere = memoryview(content[9:] + bytes(9))
+
+    def read_bytes(name: str, size: int, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        return [elsewhere[start:end] for start, end in ranges]
+
+    evidence = RECORD_INDEX.load_parts(
+        [RecordPart(resident, None, stored.select, read_bytes)], len(slices), X
+    )
+    for value in (slices[0][0], slices[4][0], 3_999):
+        assert _kept(evidence, _equals(value)) == list(range(len(slices)))
+
+
+@pytest.mark.usefixtures("short_pages")
 def test_segments_become_one_without_slices_that_are_gone() -> None:
     """Compaction: each slice gets its own keys back, whatever they were packed with."""
     slices = _many_slices()
@@ -327,6 +347,27 @@ def _write(root: Path, count: int, rows: int) -> None:
         own = ids[number * rows : (number + 1) * rows]
         columns: dict[str, Any] = {"id": own, "s": [f"k{each}" for each in own], "line": own % 7}
         pq.write_table(pa.table(columns), root / f"{number:02}.parquet")
+
+
+@pytest.mark.usefixtures("short_pages")
+def test_i8_no_key_is_lost_among_more_files_than_a_page_has_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As among 20,001 files: rows of files without keys of their own fill further pages of the segment."""
+    options = segments._bits_as_they_are
+    monkeypatch.setattr(
+        segments,
+        "_bits_as_they_are",
+        lambda table: options(table) | {"max_rows_per_page": 5, "write_batch_size": 5},
+    )
+    monkeypatch.setattr(segments, "RANGED_FROM", 0)
+    _write(tmp_path / "t", 12, 50)
+    pruner.open_table(tmp_path / "t").create_index("keys", on="id", using="record_index")
+    plans = pruner.open_table(tmp_path / "t").snapshot()
+    for number in range(12):
+        for value in pq.read_table(tmp_path / "t" / f"{number:02}.parquet").column("id").to_pylist():
+            assert [Path(file).stem for file in plans.plan(f"id = {value}").files] == [f"{number:02}"]
+    assert plans.plan("id = -1").kept == 0
 
 
 @pytest.mark.slow

@@ -98,7 +98,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not wanted:
             self._answer(200, data, self._about(data))
             return
-        first, last = (int(text) for text in wanted.removeprefix("bytes=").split("-"))
+        start, _, end = wanted.removeprefix("bytes=").partition("-")
+        first, last = (int(start), int(end or len(data))) if start else (-int(end), len(data))
+        first = max(0, len(data) + first) if first < 0 else first
         if first >= len(data):
             self._answer(416)
             return

@@ -127,3 +127,24 @@ def test_a_tail_that_is_about_another_body_is_refused(store: CountingStore, entr
     shorter = msgspec.structs.replace(entry, rows=entry.rows - 1)
     with pytest.raises(FormatError, match="other bytes"):
         RangedSegment(store, shorter)
+
+
+@pytest.mark.parametrize("rows", [2, 20_000, 20_001, 70_000])
+def test_i8_parts_of_a_value_are_its_own_however_many_rows_follow(store: CountingStore, rows: int) -> None:
+    """Arrow writes a page for each 20,000 rows, so the value does not end where its column does."""
+    value = np.random.default_rng(3).bytes(RANGED_FROM + 77)
+    others = pa.nulls(rows - 1, pa.large_binary())
+    column = pa.concat_arrays([pa.array([value], pa.large_binary()), others])
+    table = pa.table({"__slice": pa.array(np.arange(rows, dtype=np.int32)), "packed": column})
+    entry = write_segment(
+        store, "record_index", table, definition=an_index(), field=("x",), batch=None, in_parts=True
+    )
+    segment = RangedSegment(store, entry)
+    spans = [(0, 1), (0, 40_000), (7, 7), (100_000, 100_008), (len(value) - 9, len(value)), (0, len(value))]
+    for first_asked in (spans[:1], spans[4:5], spans):
+        fresh = RangedSegment(store, entry)
+        for asked in (first_asked, spans):
+            read = fresh.value_bytes("packed", len(value), asked)
+            assert [bytes(part) for part in read] == [value[start:end] for start, end in asked]
+    with pytest.raises(FormatError, match="has no value of"):
+        segment.value_bytes("packed", entry.size, spans)
