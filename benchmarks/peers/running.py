@@ -9,10 +9,11 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread, Timer
+from types import MappingProxyType
 from typing import Any, Final
 
 import pruner
@@ -21,6 +22,7 @@ from referee.run import Reader, readers
 from tools.cache import cache_dir
 
 HERE: Final = Path(__file__).resolve().parent
+CHECKOUT: Final = os.pathsep.join((str(HERE.parents[1]), str(HERE.parents[1] / "adapters")))
 ALSO: Final = (
     Reader("hudi", "hudi==0.5.0", ("hudi",), ("pyarrow==26.0.1",)),
     Reader(
@@ -36,9 +38,16 @@ ALSO: Final = (
 class Asked:
     """A reader that runs; where an answer takes longer than `patience`, it is ended and starts anew."""
 
-    def __init__(self, title: str, command: Sequence[str], patience: float) -> None:
+    def __init__(
+        self,
+        title: str,
+        command: Sequence[str],
+        patience: float,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.title = title
         self._command = command
+        self._environment = {**os.environ, **environment}
         self._patience = patience
         self._location: str | None = None
         self._process = self._start()
@@ -59,7 +68,13 @@ class Asked:
         self._process.wait()
 
     def _start(self) -> subprocess.Popen[str]:
-        started = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        started = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self._environment,
+        )
         assert started.stdout is not None
         if not started.stdout.readline():
             raise SystemExit(f"{self.title} ended with {started.wait()}: its error stands above")
@@ -88,25 +103,28 @@ class Asked:
 
 
 @contextmanager
-def started(contender: Contender, index: Path, *, patience: float, apart: bool) -> Iterator[Asked]:
-    """Run a reader; `apart` in an environment of its own, which is made when it is first needed.
+def reader_of(
+    contender: Contender,
+    options: dict[str, Any],
+    *,
+    patience: float,
+    apart: bool = True,
+    python: Path | None = None,
+) -> Iterator[Asked]:
+    """Run a reader, in an environment of its own, which is made when it is first needed.
 
     Args:
         contender: the reader.
-        index: where the indexes of pruner are.
+        options: what it is told beside its own.
         patience: seconds after which an answer is waited for no longer.
         apart: whether it runs in its own environment, or in this one.
+        python: another interpreter for it, which finds pruner in this checkout.
     """
-    options = dict(contender.options)
-    if contender.reader == "pruner":
-        options["index"] = str(index)
     found = _environment(contender) if apart else None
-    python = found[0].python(found[1]) if found else sys.executable
-    asked = Asked(
-        contender.title,
-        [str(python), str(HERE / "readers.py"), contender.reader, json.dumps(options)],
-        patience,
-    )
+    own = found[0].python(found[1]) if found else sys.executable
+    told = json.dumps({**contender.options, **options})
+    command = [str(python or own), str(HERE / "readers.py"), contender.reader, told]
+    asked = Asked(contender.title, command, patience, {"PYTHONPATH": CHECKOUT} if python else {})
     try:
         yield asked
     finally:
