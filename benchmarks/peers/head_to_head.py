@@ -29,7 +29,7 @@ from benchmarks.lakes.events import START, ZONES, Events, FileFormat, Lake, spre
 from benchmarks.peers import page
 from benchmarks.peers.questions import FEW, RARE_TYPE, WORKLOADS, Rows, statement
 from benchmarks.peers.results import PATIENCE, TOO_SLOW, Built, Contender, Measured, Result
-from benchmarks.peers.running import ENGINES, Asked, opened_in, started, version
+from benchmarks.peers.running import ENGINES, OURS, Asked, opened_in, reader_of, version
 from tools.cache import say
 from tools.java import AS_SERVERS
 from tools.spark import hudi_session
@@ -202,9 +202,9 @@ def _ask_all(lake: Lake, truth: Truth, contenders: list[Contender], effort: Effo
             for each in contenders:
                 if number:
                     asked[each.title].end()
-                index = _index_of(lake, kind)
+                told = {"index": str(_index_of(lake, kind))} if each.reader in OURS else {}
                 asked[each.title] = running.enter_context(
-                    started(each, index, patience=effort.patience, apart=effort.apart)
+                    reader_of(each, told, patience=effort.patience, apart=effort.apart)
                 )
                 _first(asked[each.title], found[each.title], lake, truth, number)
         for workload, asks in WORKLOADS.items():

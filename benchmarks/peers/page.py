@@ -10,13 +10,15 @@ from typing import Final
 
 from benchmarks.peers.plot import plot
 from benchmarks.peers.questions import WORKLOADS
-from benchmarks.peers.results import PATIENCE, TOO_SLOW, Measured, Result
+from benchmarks.peers.results import PATIENCE, TOO_SLOW, Counted, Measured, Result
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 PAGE: Final = DOCS / "head-to-head.md"
 PLOT: Final = DOCS / "peers.svg"
 BEGIN: Final = "<!-- measured: begin -->"
 END: Final = "<!-- measured: end -->"
+STORE_BEGIN: Final = "<!-- requests: begin -->"
+STORE_END: Final = "<!-- requests: end -->"
 PLOTTED: Final = ("window", "key")
 OURS: Final = "pruner in DuckDB"
 
@@ -38,6 +40,30 @@ def write(found: Sequence[Result], sizes: Collection[int], page: Path = PAGE, pi
     page.write_text(f"{before}{BEGIN}\n{middle}\n{END}{after}", "utf-8")
     if (plotted := max(found, key=lambda each: each.files)).files == _files_in(largest_first[0]):
         picture.write_text(drawn(plotted), "utf-8")
+
+
+def write_requests(table: str, page: Path = PAGE) -> None:
+    """Put the table of requests between its two marks of the page."""
+    text = page.read_text("utf-8")
+    before, rest = text.split(STORE_BEGIN, 1)
+    page.write_text(f"{before}{STORE_BEGIN}\n{table}{STORE_END}{rest.split(STORE_END, 1)[1]}", "utf-8")
+
+
+def requests(found: Sequence[Counted], files: int, rows: int) -> str:
+    """What readers ask of a store, as a table in Markdown: requests, and in brackets megabytes."""
+    titles = ["first answer", *(each.title for each in WORKLOADS.values())]
+    lines = [
+        f"{files:,} files of {rows:,} rows; requests, and in brackets MB received.\n",
+        f"| | | {' | '.join(titles)} |",
+        "|---|---|" + "---:|" * len(titles),
+    ]
+    for each in found:
+        taken = [each.taken.get(what) for what in ("cold", *WORKLOADS)]
+        cells = ["–" if some is None else f"{some[0]:,} ({some[1] / 1e6:.1f})" for some in taken]
+        lines.append(
+            f"| {each.contender.kind} | {each.contender.title} {each.version} | {' | '.join(cells)} |"
+        )
+    return "\n".join([*lines, ""])
 
 
 def _with_heading(section: str) -> tuple[str, str]:

@@ -92,3 +92,15 @@ class Result:
     """Seconds in which pruner's indexes follow a commit, by format."""
 
     taken_on: str
+
+
+@dataclass
+class Counted:
+    """What one reader asks of a store: requests and bytes, by question.
+
+    `cold` is to open the table and to ask for an hour.
+    """
+
+    contender: Contender
+    version: str
+    taken: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])

@@ -10,11 +10,12 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from threading import Event, Thread, Timer
+from types import MappingProxyType
 from typing import Any, Final
 
 import pruner
@@ -24,6 +25,7 @@ from tools.cache import cache_dir
 from tools.trino import distribution
 
 HERE: Final = Path(__file__).resolve().parent
+CHECKOUT: Final = os.pathsep.join((str(HERE.parents[1]), str(HERE.parents[1] / "adapters")))
 ENGINES: Final = ("spark", "pruned-spark", "trino", "pruned-trino")
 """Readers of `engine_readers.py`, in pruner's own environment."""
 OURS: Final = ("pruner", "pruned-spark", "pruned-trino")
@@ -43,9 +45,16 @@ ALSO: Final = (
 class Asked:
     """A reader that runs; where an answer takes longer than `patience`, it is ended and starts anew."""
 
-    def __init__(self, title: str, command: Sequence[str], patience: float) -> None:
+    def __init__(
+        self,
+        title: str,
+        command: Sequence[str],
+        patience: float,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.title = title
         self._command = command
+        self._environment = {**os.environ, **environment}
         self._patience = patience
         self._location: str | None = None
         self._process = self._start()
@@ -73,6 +82,7 @@ class Asked:
             text=True,
             cwd=HERE.parents[1],
             start_new_session=True,
+            env=self._environment,
         )
         assert started.stdout is not None
         if not started.stdout.readline():
@@ -107,23 +117,30 @@ class Asked:
 
 
 @contextmanager
-def started(contender: Contender, index: Path, *, patience: float, apart: bool) -> Iterator[Asked]:
-    """Run a reader; `apart` in an environment of its own, which is made when it is first needed.
+def reader_of(
+    contender: Contender,
+    options: dict[str, Any],
+    *,
+    patience: float,
+    apart: bool = True,
+    python: Path | None = None,
+) -> Iterator[Asked]:
+    """Run a reader, in an environment of its own, which is made when it is first needed.
 
     Args:
         contender: the reader.
-        index: where the indexes of pruner are.
+        options: what it is told beside its own.
         patience: seconds after which an answer is waited for no longer.
         apart: whether it runs in its own environment, or in this one.
+        python: another interpreter for it, which finds pruner in this checkout.
     """
-    options = dict(contender.options)
-    if contender.reader in OURS:
-        options["index"] = str(index)
     found = _environment(contender) if apart else None
-    python = found[0].python(found[1]) if found else sys.executable
+    own = found[0].python(found[1]) if found else sys.executable
+    told = json.dumps({**contender.options, **options})
     module = ["-m", "benchmarks.peers.engine_readers"]
     program = module if contender.reader in ENGINES else [str(HERE / "readers.py")]
-    asked = Asked(contender.title, [str(python), *program, contender.reader, json.dumps(options)], patience)
+    command = [str(python or own), *program, contender.reader, told]
+    asked = Asked(contender.title, command, patience, {"PYTHONPATH": CHECKOUT} if python else {})
     try:
         yield asked
     finally:
