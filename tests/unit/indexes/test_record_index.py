@@ -65,6 +65,12 @@ def _records(slices: list[list[Any]], type_: pa.DataType = X.type) -> pa.Table:
     )
 
 
+def _packed_apart(slices: list[list[Any]]) -> tuple[pa.Table, pa.Table]:
+    """The records of a segment, and those of their columns that are in memory."""
+    stored = packed(_records(slices))
+    return stored, stored.select([name for name in stored.column_names if RECORD_INDEX.is_resident(name)])
+
+
 def _equals(value: Any, field: Field = X) -> CompareLeaf:
     return CompareLeaf(field, Operator.EQ, Point(value, value))
 
@@ -204,8 +210,7 @@ def test_pages_answer_as_the_values_do() -> None:
 @pytest.mark.usefixtures("short_pages")
 def test_a_look_up_reads_a_page_of_each_section() -> None:
     slices = _many_slices()
-    stored = packed(_records(slices))
-    resident = stored.select([name for name in stored.column_names if RECORD_INDEX.is_resident(name)])
+    stored, resident = _packed_apart(slices)
     content = memoryview(stored.column("packed")[0].as_buffer())
     reads: list[int] = []
 
@@ -230,8 +235,7 @@ def test_a_look_up_reads_a_page_of_each_section() -> None:
 def test_i8_keys_that_are_not_those_of_the_fences_keep_their_slices() -> None:
     """What was read from another place is not believed, whatever made it be read there."""
     slices = _many_slices()
-    stored = packed(_records(slices))
-    resident = stored.select([name for name in stored.column_names if RECORD_INDEX.is_resident(name)])
+    stored, resident = _packed_apart(slices)
     content = bytes(stored.column("packed")[0].as_buffer())
     elsewhere = memoryview(content[9:] + bytes(9))
 
