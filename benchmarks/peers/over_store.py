@@ -2,6 +2,11 @@
 
 What is counted are requests and bytes, by a proxy between the readers and the server: they tell what a question takes
 of a distant store, where each request waits, whatever machine asks. Times would be those of the server here.
+
+Each kind of question is asked in a process of its own, which opens the table first, and once more in that process with
+other constants: readers that keep what they have read of files would answer all others from what one of them loaded.
+BENCH_FILES=100 counts another number of files; BENCH_READERS="DuckDB,Polars" asks readers whose titles have one of
+these parts. Neither writes to the page.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -26,9 +31,9 @@ from benchmarks.lakes.events import (
     iceberg_schema,
 )
 from benchmarks.peers import page
-from benchmarks.peers.head_to_head import INDEXES, WITH_STATISTICS, Truth
+from benchmarks.peers.head_to_head import INDEXES, WITH_STATISTICS, Truth, with_titles
 from benchmarks.peers.questions import WORKLOADS
-from benchmarks.peers.results import PATIENCE, Contender, Counted
+from benchmarks.peers.results import NO_WAY, PATIENCE, Contender, Counted
 from benchmarks.peers.running import Asked, reader_of, version
 from pruner.storage.opening import open_store
 from referee.run import Reader
@@ -36,7 +41,7 @@ from tests.support.stores.object_store import SETTLED_SECONDS, python_of_the_sto
 from tests.support.stores.proxy import StoreProxy, proxied
 from tools.cache import cache_dir, say
 
-FILES: Final = 200
+FILES: Final = 1_000
 ROWS_PER_FILE: Final = 2_000
 BUCKET: Final = "lake"
 _EXTENSIONS: Final = tuple(
@@ -51,17 +56,17 @@ CONTENDERS: Final = (
     *(Contender("Polars", kind, "polars", {"kind": kind}) for kind in WITHOUT_SPARK),
     Contender("DataFusion", "parquet", "datafusion"),
     Contender("delta-rs", "delta", "deltalake"),
-    Contender("PyIceberg", "iceberg", "pyiceberg"),
 )
+"""Without PyIceberg, whose four requests for each file take as long as all others together."""
 
 
 def run(console: Console) -> None:
-    """Count, print the table, and write it to the page; BENCH_FILES is another number of files, printed alone."""
-    files = int(os.environ.get("BENCH_FILES", str(FILES)))
-    found = measure(files)
+    """Count, print the table, and write it to the page where it is about all readers and as many files."""
+    files, parts = int(os.environ.get("BENCH_FILES", str(FILES))), os.environ.get("BENCH_READERS")
+    found = measure(files, contenders=with_titles(CONTENDERS, parts.split(",")) if parts else CONTENDERS)
     table = page.requests(found, files, ROWS_PER_FILE)
     console.print(table, soft_wrap=True)
-    if files == FILES:
+    if files == FILES and not parts:
         page.write_requests(table)
 
 
@@ -69,10 +74,10 @@ def measure(
     files: int,
     *,
     rows: int = ROWS_PER_FILE,
-    contenders: tuple[Contender, ...] = CONTENDERS,
+    contenders: Sequence[Contender] = CONTENDERS,
+    workloads: Sequence[str] = tuple(WORKLOADS),
 ) -> list[Counted]:
-    """Write the lake to a store, and ask all readers the same questions twice; the second time counts."""
-    found: list[Counted] = []
+    """Write the lake to a store, and ask all readers the same questions."""
     with ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
         direct = running.enter_context(store_server(BUCKET))
@@ -81,10 +86,14 @@ def measure(
         lake.write()
         truth = Truth(lake.local.events)
         options, proxy = running.enter_context(proxied(direct))
+        found: list[Counted] = []
         for each in contenders:
-            say(f"{each.kind}: {each.title}")
-            with _started(each, lake, options) as reader:
-                found.append(_count(each, reader, lake.locations[each.kind], truth, proxy))
+            known = WITH_HTTPFS.title.rpartition(" ")[2] if each.reader == "duckdb" else version(each)
+            found.append(Counted(each, known))
+            for workload in workloads:
+                say(f"{each.kind}: {each.title}: {WORKLOADS[workload].title}")
+                with _started(each, lake, options) as reader:
+                    _count(found[-1], workload, reader, lake.locations[each.kind], truth, proxy)
     return sorted(found, key=lambda each: WITHOUT_SPARK.index(each.contender.kind))
 
 
@@ -148,23 +157,19 @@ def _started(each: Contender, lake: StoredLake, options: dict[str, str]) -> Iter
         yield asked
 
 
-def _count(each: Contender, reader: Asked, location: str, truth: Truth, proxy: StoreProxy) -> Counted:
-    known = WITH_HTTPFS.title.rpartition(" ")[2] if each.reader == "duckdb" else version(each)
-    counted = Counted(each, known)
+def _count(
+    counted: Counted, workload: str, reader: Asked, location: str, truth: Truth, proxy: StoreProxy
+) -> None:
+    """Open the table in a new process, ask one kind of question, and then once more."""
     proxy.forget()
-    opened = reader.open(location)
-    if "error" in opened:
-        raise SystemExit(f"{each.title} does not read {location}: {opened['error']}")
-    for again in (False, True):
-        for workload in sorted(WORKLOADS, key=lambda name: name != "window"):
-            values = truth.values(workload, int(again))
+    answer = reader.open(location)
+    for number in range(2):
+        values = truth.values(workload, number)
+        if "error" not in answer:
             answer = reader.ask(workload, values)
-            if "error" in answer:
-                say(f"{each.title} does not answer {workload}: {answer['error']}")
-            elif answer["rows"] is not None:
-                truth.check(workload, values, answer["rows"], each.title)
-                if again or not counted.taken:
-                    what = workload if again else "cold"
-                    counted.taken[what] = len(proxy.requests), proxy.sent
-            proxy.forget()
-    return counted
+        if "error" in answer or answer["rows"] is None:
+            counted.refused[workload] = answer.get("error", NO_WAY)
+            return
+        truth.check(workload, values, answer["rows"], f"{reader.title} of {counted.contender.kind}")
+        counted.taken.setdefault(workload, []).append((len(proxy.requests), proxy.sent))
+        proxy.forget()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from benchmarks.peers.plot import plot
 from benchmarks.peers.questions import WORKLOADS
-from benchmarks.peers.results import PATIENCE, TOO_SLOW, Counted, Measured, Result
+from benchmarks.peers.results import NO_WAY, PATIENCE, TOO_SLOW, Counted, Measured, Result
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 PAGE: Final = DOCS / "head-to-head.md"
@@ -50,20 +50,28 @@ def write_requests(table: str, page: Path = PAGE) -> None:
 
 
 def requests(found: Sequence[Counted], files: int, rows: int) -> str:
-    """What readers ask of a store, as a table in Markdown: requests, and in brackets megabytes."""
-    titles = ["first answer", *(each.title for each in WORKLOADS.values())]
+    """What readers ask of a store, as a table in Markdown."""
+    titles = [each.title for each in WORKLOADS.values()]
     lines = [
-        f"{files:,} files of {rows:,} rows; requests, and in brackets MB received.\n",
+        f"{files:,} files of {rows:,} rows: requests (MB) of a new process / of its second question.",
+        "",
         f"| | | {' | '.join(titles)} |",
         "|---|---|" + "---:|" * len(titles),
     ]
     for each in found:
-        taken = [each.taken.get(what) for what in ("cold", *WORKLOADS)]
-        cells = ["–" if some is None else f"{some[0]:,} ({some[1] / 1e6:.1f})" for some in taken]
+        cells = [_taken(each, workload) for workload in WORKLOADS]
         lines.append(
             f"| {each.contender.kind} | {each.contender.title} {each.version} | {' | '.join(cells)} |"
         )
     return "\n".join([*lines, ""])
+
+
+def _taken(counted: Counted, workload: str) -> str:
+    """Requests and bytes of the first and the second answer; why there is none where one is missing."""
+    cells = [f"{requests:,} ({received / 1e6:.1f})" for requests, received in counted.taken.get(workload, ())]
+    if workload in counted.refused or not cells:
+        cells.append(_missing(counted.refused, workload))
+    return " / ".join(cells)
 
 
 def _with_heading(section: str) -> tuple[str, str]:
@@ -115,13 +123,17 @@ def _questions(result: Result) -> Iterator[str]:
 
 def _cell(measured: Measured, workload: str) -> str:
     if workload not in measured.processor:
-        return _missing(measured, workload)
-    return f"{_short(measured.processor[workload])} ({measured.opened[workload]:,})"
+        return _missing(measured.refused, workload)
+    late = f" / {_short(measured.late[workload])}" if workload in measured.late else ""
+    return f"{_short(measured.processor[workload])}{late} ({measured.opened[workload]:,})"
 
 
-def _missing(measured: Measured, what: str) -> str:
-    """A cell without a time: no answer, or none in the time that any reader has."""
-    return f"> {1e3 * PATIENCE:,.0f} by the clock" if measured.refused.get(what) == TOO_SLOW else "–"
+def _missing(refused: Mapping[str, str], what: str) -> str:
+    """A cell without a figure: no way to ask, no answer in the time that any reader has, or an error by its name."""
+    why = refused.get(what, NO_WAY)
+    if why == TOO_SLOW:
+        return f"> {1e3 * PATIENCE:,.0f} by the clock"
+    return "–" if why == NO_WAY else f"fails: {why.partition(':')[0]}"
 
 
 def _opening(result: Result) -> Iterator[str]:
@@ -129,7 +141,7 @@ def _opening(result: Result) -> Iterator[str]:
     yield "|---|---|---:|---:|---:|---:|"
     for each in result.measured:
         cells = [
-            _short(times[what]) if what in times else _missing(each, what)
+            _short(times[what]) if what in times else _missing(each.refused, what)
             for what in ("cold", "fresh")
             for times in (each.processor, each.wall)
         ]

@@ -6,6 +6,7 @@ It imports nothing but the standard library, because each reader runs in an envi
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -123,5 +124,15 @@ def answered(reader: Reader, question: dict[str, Any], processor: Callable[[], f
             rows = reader.ask(question["ask"], question["values"])
         told: dict[str, Any] = {"rows": rows}
     except Exception as error:  # a reader may refuse a question: the page says so
-        told = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
+        told = {"error": described(error)}
     return told | {"wall": time.perf_counter() - wall, "processor": processor() - busy}
+
+
+_IN_JAVA = re.compile(r"(?:^|: )(?:[\w$]+\.)+(\w+(?:Error|Exception))\b")
+
+
+def described(error: Exception) -> str:
+    """An error in a line that begins with its name: of one that came from Java, that of its cause."""
+    text = " ".join(str(error).split())
+    causes = _IN_JAVA.findall(text)
+    return f"{causes[-1] if causes else type(error).__name__}: {text[:300]}"

@@ -68,6 +68,14 @@ class Asked:
         """What it answers: rows or an error, and seconds."""
         return self._tell({"ask": workload, "values": values})
 
+    def start_anew(self, *, opened: bool = True) -> None:
+        """End it and start a new process, with the table open: after an error it may answer nothing any more."""
+        self._kill()
+        self._process.wait()
+        self._process = self._start()
+        if opened and self._location is not None:
+            self.open(self._location)
+
     def end(self) -> None:
         """End it."""
         assert self._process.stdin is not None
@@ -108,11 +116,7 @@ class Asked:
             if not line:
                 raise SystemExit(f"{self.title} ended with {self._process.wait()}: its error stands above")
             return json.loads(line)
-        self._kill()
-        self._process.wait()
-        self._process = self._start()
-        if self._location is not None and "open" not in question:
-            self.open(self._location)
+        self.start_anew(opened="open" not in question)
         return {"error": TOO_SLOW}
 
 
