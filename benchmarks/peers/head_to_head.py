@@ -257,7 +257,7 @@ def ask_in_turns(
             with opened_in(folder) if number in (0, last) else nullcontext(set[str]()) as names:
                 answer = reader.ask(workload, values)
             if "error" in answer or answer["rows"] is None:
-                _refused(workload, reader, measured, answer.get("error", NO_WAY))
+                _refused(workload, reader, measured, truth, answer.get("error", NO_WAY))
                 continue
             truth.check(workload, values, answer["rows"], title)
             if number < last:
@@ -266,12 +266,14 @@ def ask_in_turns(
                 measured.opened[workload] = len(names)
 
 
-def _refused(workload: str, reader: Asking, measured: Measured, why: str) -> None:
+def _refused(workload: str, reader: Asking, measured: Measured, truth: Truth, why: str) -> None:
     """Keep why there is no answer; who failed starts anew, so that it does not fail for that in what comes next."""
     measured.refused[workload] = why
     if why not in (NO_WAY, TOO_SLOW):
         say(f"{measured.contender.kind}: {reader.title} fails at {WORKLOADS[workload].title}: {why}")
         reader.start_anew()
+        # As after the first start: what an engine does once would else be measured as the next question.
+        reader.ask("window", truth.values("window", 100))
 
 
 def _first(reader: Asked, found: Measured, lake: Lake, truth: Truth, number: int) -> None:

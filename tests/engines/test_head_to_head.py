@@ -195,6 +195,7 @@ def test_a_reader_that_fails_starts_anew_and_the_table_names_the_error(tmp_path:
     reader, measured = Scripted(0.1, "OutOfMemoryError: Java heap space"), Measured(CONTENDERS[0], "1")
     ask_in_turns("count", {"it": reader}, {"it": measured}, Truth(EVENTS), tmp_path, Effort())
     assert reader.starts == 1
+    assert reader.asked == 3, "the last time to warm up"
     text = page.tables(Result(FILES, FILES * 50, {}, [measured], [], {}, "1 core"))
     assert "| fails: OutOfMemoryError |" in text
     assert "1.0 (0)" not in text, "its first answer is no figure where others failed"
