@@ -267,7 +267,10 @@ class HudiRs:
             if workload == "two":
                 filters.append(("zone", "=", str(values["zone"])))
         options = self._library.HudiReadOptions(filters=filters, projection=["event_id", "fare_cents"])
-        found = self._pa.Table.from_batches(self._table.read(options))
+        batches = self._table.read(options)
+        if not batches:  # no rows, and no schema either
+            return [] if workload == "key" else [[0, 0]]
+        found = self._pa.Table.from_batches(batches)
         fares = found.column("fare_cents")
         if workload == "key":
             return _of_columns([found.column("event_id").to_pylist(), fares.to_pylist()])
