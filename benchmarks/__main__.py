@@ -24,7 +24,7 @@ from benchmarks.duckdb import (
 )
 from benchmarks.engines import engine_lookups, hours, spark, spark_dashboards, trino, trino_dashboards
 from benchmarks.hudi import commits, listing, merged, opening, own_indexes, own_indexes_in_engines
-from benchmarks.peers import head_to_head
+from benchmarks.peers import head_to_head, over_store
 from benchmarks.planning import (
     cold,
     delta,
@@ -47,6 +47,7 @@ PARTS = {
     "evidence": evidence.run,
     "expressions": expressions.run,
     "head-to-head": head_to_head.run,
+    "head-to-head-store": over_store.run,
     "hours": hours.run,
     "hudi-listing": listing.run,
     "scale": scale.run,

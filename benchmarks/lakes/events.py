@@ -191,9 +191,9 @@ class Lake:
         names = [self._write_file(number, WITHOUT_SPARK) for number in range(self.events.files)]
         _create_delta(self.data("delta"), names)
         table = _iceberg_catalog(self.folder).create_table(
-            "lake.events", schema=_iceberg_schema(), location=f"file://{self.folder / 'iceberg'}"
+            "lake.events", schema=iceberg_schema(), location=f"file://{self.folder / 'iceberg'}"
         )
-        _append_iceberg(table, self.data("iceberg"), names)
+        append_iceberg(table, f"file://{self.data('iceberg')}", names)
 
     def append(self, files: int, kind: FileFormat) -> Lake:
         """Commit more files to the table of one format; returns the lake as that table has it."""
@@ -207,7 +207,7 @@ class Lake:
             _append_delta(self.data(kind), names)
         elif kind == "iceberg":
             table = _iceberg_catalog(self.folder).load_table("lake.events")
-            _append_iceberg(table, self.data(kind), names)
+            append_iceberg(table, f"file://{self.data(kind)}", names)
         return grown
 
     def write_hudi(self, session: SparkSession) -> None:
@@ -318,17 +318,19 @@ def _iceberg_catalog(folder: Path) -> Any:
     return catalog
 
 
-def _iceberg_schema() -> Any:
+def iceberg_schema() -> Any:
+    """The schema of the lake, as PyIceberg has it."""
     from pyiceberg.io.pyarrow import pyarrow_to_schema
 
     return pyarrow_to_schema(SCHEMA)
 
 
-def _append_iceberg(table: Any, folder: Path, names: list[str]) -> None:
+def append_iceberg(table: Any, folder: str, names: list[str]) -> None:
+    """Commit files to a table of PyIceberg, by the URI of the folder that they are in."""
     from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
     with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
         for name in names:
             append.append_data_file(
-                parquet_file_to_data_file(table.io, transaction.table_metadata, f"file://{folder / name}")
+                parquet_file_to_data_file(table.io, transaction.table_metadata, f"{folder}/{name}")
             )

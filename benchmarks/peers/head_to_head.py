@@ -1,8 +1,9 @@
-"""`python -m benchmarks head-to-head`: one event lake, questions that people ask, and readers of five projects.
+"""`python -m benchmarks head-to-head`: one event lake, questions that people ask, and readers of many projects.
 
 Each reader runs in a process and an environment of its own, in the version that `referee/readers.toml` pins. Readers
 of one format take turns, question by question; each answer is compared with what DuckDB finds in the same rows in
-memory. Which data files a reader opens is seen from outside, by inotify. BENCH_FILES=10000 measures another size.
+memory. Which data files a reader opens is seen from outside, by inotify. BENCH_FILES=10000 measures another size;
+BENCH_READERS="Spark,Trino of hudi" asks readers whose titles have one of these parts, and writes nothing.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import duckdb
 import numpy as np
@@ -24,22 +25,22 @@ import pyarrow as pa
 from rich.console import Console
 
 import pruner
-from benchmarks.lakes.events import START, WITHOUT_SPARK, ZONES, Events, FileFormat, Lake, spread
+from benchmarks.lakes.events import START, ZONES, Events, FileFormat, Lake, spread
 from benchmarks.peers import page
 from benchmarks.peers.questions import FEW, RARE_TYPE, WORKLOADS, Rows, statement
-from benchmarks.peers.results import PATIENCE, TOO_SLOW, Built, Contender, Measured, Result
-from benchmarks.peers.running import Asked, opened_in, started, version
+from benchmarks.peers.results import MANY, NO_WAY, PATIENCE, TOO_SLOW, Built, Contender, Measured, Result
+from benchmarks.peers.running import ENGINES, OURS, Asked, opened_in, reader_of, version
 from tools.cache import say
+from tools.java import AS_SERVERS
 from tools.spark import hudi_session
 
 ROWS_PER_FILE: Final = 200
-LAKES: Final[dict[int, tuple[FileFormat, ...]]] = {
-    100_000: WITHOUT_SPARK,
-    10_000: WITHOUT_SPARK,
-    1_000: WITHOUT_SPARK,
-    200: ("hudi",),
-}
-"""Numbers of files, and the formats that are asked at each: Spark takes minutes to write a larger Hudi table."""
+LAKES: Final = (100_000, 10_000, 1_000)
+"""Numbers of files."""
+MOST_FOR_ENGINES: Final = 1_000
+"""The most files that Spark and Trino are asked about: to read all of 10,000 takes Spark half a minute. Nor does it
+write a larger Hudi table in the time that it takes to ask all others.
+"""
 
 COMMITS: Final = 3
 ASKED_FOR: Final = ["event_id", "key", "created_at", "type", "zone", "fare_cents"]
@@ -47,14 +48,36 @@ ASKED_FOR: Final = ["event_id", "key", "created_at", "type", "zone", "fare_cents
 FILES_AT_ONCE: Final = 1_000
 
 
+class Asking(Protocol):
+    """What takes questions and gives answers, as `Asked` does."""
+
+    @property
+    def title(self) -> str: ...
+
+    def ask(self, workload: str, values: dict[str, Any]) -> dict[str, Any]: ...
+
+    def start_anew(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Effort:
-    """How often things are asked; not `apart`, all readers are those of this environment."""
+    """How often things are asked, and `many` times where answers are fast; not `apart`, all readers are those of this
+    environment.
+    """
 
     runs: int = 3
     cold_runs: int = 1
+    many: int = MANY
     apart: bool = True
     patience: float = PATIENCE
+
+
+def _engines(kind: FileFormat) -> tuple[Contender, ...]:
+    """Spark and Trino, alone and with pruner; Trino publishes no connector of Delta to build a server with."""
+    named = (("Spark", "spark"), ("pruner in Spark", "pruned-spark"))
+    if kind != "delta":
+        named += (("Trino", "trino"), ("pruner in Trino", "pruned-trino"))
+    return tuple(Contender(title, kind, reader, {"kind": kind}) for title, reader in named)
 
 
 CONTENDERS: Final = (
@@ -63,18 +86,22 @@ CONTENDERS: Final = (
     Contender("DuckDB", "parquet", "duckdb", {"kind": "parquet"}),
     Contender("Polars", "parquet", "polars", {"kind": "parquet"}),
     Contender("DataFusion", "parquet", "datafusion"),
+    *_engines("parquet"),
     Contender("pruner in DuckDB", "delta", "pruner"),
     Contender("pruner, native scan", "delta", "pruner", {"native": "on"}),
     Contender("DuckDB", "delta", "duckdb", {"kind": "delta"}),
     Contender("Polars", "delta", "polars", {"kind": "delta"}),
     Contender("delta-rs", "delta", "deltalake"),
+    *_engines("delta"),
     Contender("pruner in DuckDB", "iceberg", "pruner"),
     Contender("DuckDB", "iceberg", "duckdb", {"kind": "iceberg"}),
     Contender("Polars", "iceberg", "polars", {"kind": "iceberg"}),
     Contender("PyIceberg", "iceberg", "pyiceberg"),
+    *_engines("iceberg"),
     Contender("pruner in DuckDB", "hudi", "pruner"),
     Contender("pruner, native scan", "hudi", "pruner", {"native": "on"}),
     Contender("hudi-rs", "hudi", "hudi"),
+    *_engines("hudi"),
 )
 
 INDEXES: Final = {
@@ -89,13 +116,28 @@ WITH_STATISTICS: Final = ("parquet", "hudi")
 
 def run(console: Console) -> None:
     """Measure each lake, and write page and plot anew: of a lake of the page, that part; of another size, nothing."""
-    given = os.environ.get("BENCH_FILES")
-    lakes = {int(given): LAKES.get(int(given), WITHOUT_SPARK)} if given else LAKES
-    for files, kinds in lakes.items():
-        found = measure(files, contenders=[each for each in CONTENDERS if each.kind in kinds])
+    given, parts = os.environ.get("BENCH_FILES"), os.environ.get("BENCH_READERS")
+    for files in [int(given)] if given else LAKES:
+        found = measure(files, contenders=chosen(files, parts.split(",") if parts else ()))
         console.print(page.tables(found), soft_wrap=True)
-        if files in LAKES:
-            page.write([found])
+        if files in LAKES and not parts:
+            page.write([found], LAKES)
+
+
+def chosen(files: int, parts: Sequence[str]) -> list[Contender]:
+    """Those that are asked about so many files: by parts of their titles, or all that are fast enough."""
+    if parts:
+        return with_titles(CONTENDERS, parts)
+    return [
+        each
+        for each in CONTENDERS
+        if files <= MOST_FOR_ENGINES or (each.kind != "hudi" and each.reader not in ENGINES)
+    ]
+
+
+def with_titles(contenders: Sequence[Contender], parts: Sequence[str]) -> list[Contender]:
+    """Those whose titles have one of these parts: `Spark of hudi` is Spark, alone and with pruner, over one format."""
+    return [each for each in contenders if any(part in f"{each.title} of {each.kind}" for part in parts)]
 
 
 def measure(
@@ -112,6 +154,7 @@ def measure(
         lake.write()
         kinds: list[FileFormat] = list(dict.fromkeys(each.kind for each in contenders))
         if "hudi" in kinds:
+            say("hudi: Spark writes the table")
             _apart(_spark_writes, lake)
         built = [each for kind in kinds for each in build(lake, kind)]
         result = Result(files, files * rows, _sizes(lake, kinds), [], built, {}, page.machine())
@@ -131,7 +174,7 @@ def _apart(run: Callable[[Lake], None], lake: Lake) -> None:
 
 
 def _spark_writes(lake: Lake) -> None:
-    lake.write_hudi(hudi_session(lake.folder / "spark"))
+    lake.write_hudi(hudi_session(lake.folder / "spark", java_options=AS_SERVERS))
 
 
 def _sizes(lake: Lake, kinds: Sequence[FileFormat]) -> dict[str, int]:
@@ -179,45 +222,58 @@ def _ask_all(lake: Lake, truth: Truth, contenders: list[Contender], effort: Effo
             for each in contenders:
                 if number:
                     asked[each.title].end()
-                index = _index_of(lake, kind)
+                told = {"index": str(_index_of(lake, kind))} if each.reader in OURS else {}
                 asked[each.title] = running.enter_context(
-                    started(each, index, patience=effort.patience, apart=effort.apart)
+                    reader_of(each, told, patience=effort.patience, apart=effort.apart)
                 )
                 _first(asked[each.title], found[each.title], lake, truth, number)
         for workload, asks in WORKLOADS.items():
             say(f"{kind}: {asks.title}")
-            _compare(workload, asked, found, truth, lake.data(kind), effort.runs)
+            ask_in_turns(workload, asked, found, truth, lake.data(kind), effort)
         if kind != "hudi":
             say(f"{kind}: {COMMITS} commits")
             _after_commits(lake, kind, truth, asked, found, result)
     result.measured += found.values()
 
 
-def _compare(
+def ask_in_turns(
     workload: str,
-    asked: dict[str, Asked],
+    asked: Mapping[str, Asking],
     found: dict[str, Measured],
     truth: Truth,
     folder: Path,
-    runs: int,
+    effort: Effort,
 ) -> None:
     """Ask the same kind of question in turns, and count the data files that are opened for the last one."""
-    for number in range(runs + 2):
+    last = max(effort.runs, effort.many) + 1
+    for number in range(last + 1):
         values = truth.values(workload, number)
         for title, reader in asked.items():
             measured = found[title]
             if workload in measured.refused or measured.was_slow(workload):
                 continue
-            with opened_in(folder) if number in (0, runs + 1) else nullcontext(set[str]()) as names:
+            if effort.runs < number < last and not measured.is_fast(workload, effort.runs):
+                continue
+            with opened_in(folder) if number in (0, last) else nullcontext(set[str]()) as names:
                 answer = reader.ask(workload, values)
             if "error" in answer or answer["rows"] is None:
-                measured.refused[workload] = answer.get("error", "no way to ask this")
+                _refused(workload, reader, measured, truth, answer.get("error", NO_WAY))
                 continue
             truth.check(workload, values, answer["rows"], title)
-            if number <= runs:
+            if number < last:
                 measured.add(workload, answer)
-            if number in (0, runs + 1):
+            if number in (0, last):
                 measured.opened[workload] = len(names)
+
+
+def _refused(workload: str, reader: Asking, measured: Measured, truth: Truth, why: str) -> None:
+    """Keep why there is no answer; who failed starts anew, so that it does not fail for that in what comes next."""
+    measured.refused[workload] = why
+    if why not in (NO_WAY, TOO_SLOW):
+        say(f"{measured.contender.kind}: {reader.title} fails at {WORKLOADS[workload].title}: {why}")
+        reader.start_anew()
+        # As after the first start: what an engine does once would else be measured as the next question.
+        reader.ask("window", truth.values("window", 100))
 
 
 def _first(reader: Asked, found: Measured, lake: Lake, truth: Truth, number: int) -> None:
@@ -230,7 +286,9 @@ def _first(reader: Asked, found: Measured, lake: Lake, truth: Truth, number: int
         truth.check("window", values, answer["rows"], reader.title)
         found.add("cold", {what: opened[what] + answer[what] for what in ("wall", "processor")})
     elif answer["error"] == TOO_SLOW:
-        found.refused["cold"] = TOO_SLOW
+        # Without the table open, nothing else can be asked either.
+        missing = ["cold"] if answer is not opened else ["cold", "fresh", *WORKLOADS]
+        found.refused |= dict.fromkeys(missing, TOO_SLOW)
     else:
         raise SystemExit(f"{reader.title} does not read {kind}: {answer['error']}")
 
@@ -297,8 +355,9 @@ class Truth:
         start = int(START.timestamp()) + int(rng.integers(self._days() - 1)) * 86_400
         match workload:
             case "key" | "keys":
-                keys = spread(np.sort(rng.choice(self._rows, min(1_000, self._rows // 2), replace=False)))
-                return {"key": int(keys[0]), "keys": keys.tolist()}
+                keys = spread(rng.choice(self._rows, min(1_000, self._rows // 2), replace=False))
+                # One of any file: the least would always be in one of the first, which caches hold then.
+                return {"key": int(keys[0]), "keys": sorted(keys.tolist())}
             case "window":
                 low = start + int(rng.integers(23)) * 3_600
                 return {"low": low, "high": low + 3_600}

@@ -4,35 +4,74 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from benchmarks.peers.plot import plot
 from benchmarks.peers.questions import WORKLOADS
-from benchmarks.peers.results import PATIENCE, TOO_SLOW, Measured, Result
+from benchmarks.peers.results import NO_WAY, PATIENCE, TOO_SLOW, Counted, Measured, Result
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 PAGE: Final = DOCS / "head-to-head.md"
 PLOT: Final = DOCS / "peers.svg"
 BEGIN: Final = "<!-- measured: begin -->"
 END: Final = "<!-- measured: end -->"
+STORE_BEGIN: Final = "<!-- requests: begin -->"
+STORE_END: Final = "<!-- requests: end -->"
 PLOTTED: Final = ("window", "key")
 OURS: Final = "pruner in DuckDB"
 
 
-def write(found: Sequence[Result], page: Path = PAGE, picture: Path = PLOT) -> None:
-    """Put the tables of lakes between the two marks of the page, in place of older ones, and draw the plot anew."""
+def write(found: Sequence[Result], sizes: Collection[int], page: Path = PAGE, picture: Path = PLOT) -> None:
+    """Put the tables of lakes between the two marks of the page, in place of older ones, and draw the plot anew.
+
+    Older tables of lakes that have none of these `sizes`, in files, go.
+    """
     text = page.read_text("utf-8")
     before, rest = text.split(BEGIN, 1)
     older, after = rest.split(END, 1)
     by_heading = dict(map(_with_heading, re.split(r"^(?=### )", older, flags=re.MULTILINE)[1:]))
     by_heading |= dict(_with_heading(f"{tables(each)}\n") for each in found)
-    largest_first = sorted(by_heading, key=_files_in, reverse=True)
+    largest_first = sorted(
+        (each for each in by_heading if _files_in(each) in sizes), key=_files_in, reverse=True
+    )
     middle = "".join(by_heading[heading] for heading in largest_first).rstrip("\n")
     page.write_text(f"{before}{BEGIN}\n{middle}\n{END}{after}", "utf-8")
     if (plotted := max(found, key=lambda each: each.files)).files == _files_in(largest_first[0]):
         picture.write_text(drawn(plotted), "utf-8")
+
+
+def write_requests(table: str, page: Path = PAGE) -> None:
+    """Put the table of requests between its two marks of the page."""
+    text = page.read_text("utf-8")
+    before, rest = text.split(STORE_BEGIN, 1)
+    page.write_text(f"{before}{STORE_BEGIN}\n{table}{STORE_END}{rest.split(STORE_END, 1)[1]}", "utf-8")
+
+
+def requests(found: Sequence[Counted], files: int, rows: int) -> str:
+    """What readers ask of a store, as a table in Markdown."""
+    titles = [each.title for each in WORKLOADS.values()]
+    lines = [
+        f"{files:,} files of {rows:,} rows: requests (MB) of a new process / of its second question.",
+        "",
+        f"| | | {' | '.join(titles)} |",
+        "|---|---|" + "---:|" * len(titles),
+    ]
+    for each in found:
+        cells = [_taken(each, workload) for workload in WORKLOADS]
+        lines.append(
+            f"| {each.contender.kind} | {each.contender.title} {each.version} | {' | '.join(cells)} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _taken(counted: Counted, workload: str) -> str:
+    """Requests and bytes of the first and the second answer; why there is none where one is missing."""
+    cells = [f"{requests:,} ({received / 1e6:.1f})" for requests, received in counted.taken.get(workload, ())]
+    if workload in counted.refused or not cells:
+        cells.append(_missing(counted.refused, workload))
+    return " / ".join(cells)
 
 
 def _with_heading(section: str) -> tuple[str, str]:
@@ -84,13 +123,17 @@ def _questions(result: Result) -> Iterator[str]:
 
 def _cell(measured: Measured, workload: str) -> str:
     if workload not in measured.processor:
-        return _missing(measured, workload)
-    return f"{_short(measured.processor[workload])} ({measured.opened[workload]:,})"
+        return _missing(measured.refused, workload)
+    late = f" / {_short(measured.late[workload])}" if workload in measured.late else ""
+    return f"{_short(measured.processor[workload])}{late} ({measured.opened[workload]:,})"
 
 
-def _missing(measured: Measured, what: str) -> str:
-    """A cell without a time: no answer, or none in the time that any reader has."""
-    return f"> {1e3 * PATIENCE:,.0f} by the clock" if measured.refused.get(what) == TOO_SLOW else "–"
+def _missing(refused: Mapping[str, str], what: str) -> str:
+    """A cell without a figure: no way to ask, no answer in the time that any reader has, or an error by its name."""
+    why = refused.get(what, NO_WAY)
+    if why == TOO_SLOW:
+        return f"> {1e3 * PATIENCE:,.0f} by the clock"
+    return "–" if why == NO_WAY else f"fails: {why.partition(':')[0]}"
 
 
 def _opening(result: Result) -> Iterator[str]:
@@ -98,7 +141,7 @@ def _opening(result: Result) -> Iterator[str]:
     yield "|---|---|---:|---:|---:|---:|"
     for each in result.measured:
         cells = [
-            _short(times[what]) if what in times else _missing(each, what)
+            _short(times[what]) if what in times else _missing(each.refused, what)
             for what in ("cold", "fresh")
             for times in (each.processor, each.wall)
         ]

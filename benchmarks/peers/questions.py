@@ -6,6 +6,7 @@ It imports nothing but the standard library, because each reader runs in an envi
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -91,10 +92,17 @@ class Reader(Protocol):
         ...
 
 
-def serve(make: Callable[[str, dict[str, Any]], Reader]) -> None:
+def listed(rows: Any) -> Rows:
+    """Rows of whole numbers; a sum of nothing is 0 here."""
+    return [[int(value or 0) for value in row] for row in rows]
+
+
+def serve(
+    make: Callable[[str, dict[str, Any]], Reader], processor: Callable[[], float] = time.process_time
+) -> None:
     """Answer line by line: `{"open": location}`, or `{"ask": workload, "values": …}`.
 
-    An answer has the seconds by the clock and of the processor, its children's included, and the rows.
+    An answer is what `answered` says. `processor` tells the seconds that the reader has taken of it so far.
     """
     reader = make(sys.argv[1], json.loads(sys.argv[2]))
     answers = sys.stdout
@@ -102,15 +110,29 @@ def serve(make: Callable[[str, dict[str, Any]], Reader]) -> None:
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         question = json.loads(line)
-        wall, processor = time.perf_counter(), time.process_time()
-        rows = None
-        try:
-            if "open" in question:
-                reader.open(question["open"])
-            else:
-                rows = reader.ask(question["ask"], question["values"])
-            told: dict[str, Any] = {"rows": rows}
-        except Exception as error:  # a reader may refuse a question: the page says so
-            told = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
-        told |= {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
-        print(json.dumps(told), file=answers, flush=True)
+        print(json.dumps(answered(reader, question, processor)), file=answers, flush=True)
+
+
+def answered(reader: Reader, question: dict[str, Any], processor: Callable[[], float]) -> dict[str, Any]:
+    """The rows of an answer or an error, and the seconds that it took by the clock and of the processor."""
+    busy, wall = processor(), time.perf_counter()
+    rows = None
+    try:
+        if "open" in question:
+            reader.open(question["open"])
+        else:
+            rows = reader.ask(question["ask"], question["values"])
+        told: dict[str, Any] = {"rows": rows}
+    except Exception as error:  # a reader may refuse a question: the page says so
+        told = {"error": described(error)}
+    return told | {"wall": time.perf_counter() - wall, "processor": processor() - busy}
+
+
+_IN_JAVA = re.compile(r"(?:^|: )(?:[\w$]+\.)+(\w+(?:Error|Exception))\b")
+
+
+def described(error: Exception) -> str:
+    """An error in a line that begins with its name: of one that came from Java, that of its cause."""
+    text = " ".join(str(error).split())
+    causes = _IN_JAVA.findall(text)
+    return f"{causes[-1] if causes else type(error).__name__}: {text[:300]}"

@@ -6,32 +6,69 @@ It runs in the environment of the reader, so that libraries are imported where t
 from __future__ import annotations
 
 import importlib
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
 
-from questions import Reader, Rows, moment, serve, statement
+from questions import Reader, Rows, listed, moment, serve, statement
 
 
 def _library(name: str) -> Any:
     return importlib.import_module(name)
 
 
+Store = dict[str, str]
+"""How a store is reached: endpoint, region, aws_access_key_id and aws_secret_access_key."""
+
+
+def _duckdb_over(store: Store | None, *extensions: str) -> Any:
+    """A connection with extensions of its environment, which may read a store; what it asked of a store is kept."""
+    connection = _library("duckdb").connect(config={"allow_unsigned_extensions": "true"})
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET parquet_metadata_cache = true")
+    wanted = (*extensions, *(["httpfs"] if store else []))
+    if wanted:
+        # Not among those of the user, whose DuckDB would load them by itself from then on.
+        connection.execute(f"SET extension_directory = '{sys.prefix}/duckdb-extensions'")
+        for file in sorted(Path(sysconfig.get_paths()["purelib"]).rglob("*.duckdb_extension")):
+            connection.execute(f"INSTALL '{file}'")
+        for name in wanted:
+            connection.execute(f"LOAD {name}")
+    if store:
+        connection.execute("SET enable_http_metadata_cache = true")
+        connection.execute(
+            f"CREATE SECRET (TYPE s3, KEY_ID '{store['aws_access_key_id']}', "
+            f"SECRET '{store['aws_secret_access_key']}', REGION '{store['region']}', URL_STYLE 'path', "
+            f"USE_SSL false, ENDPOINT '{store['endpoint'].removeprefix('http://')}')"
+        )
+    return connection
+
+
+def _for_rust(store: Store | None) -> dict[str, str]:
+    """Options of a store by the names that delta-rs and Polars document."""
+    if store is None:
+        return {}
+    named = {"AWS_ENDPOINT_URL": "endpoint", "AWS_REGION": "region"}
+    keys = {name.upper(): name for name in ("aws_access_key_id", "aws_secret_access_key")}
+    return {name: store[given] for name, given in {**named, **keys}.items()} | {"AWS_ALLOW_HTTP": "true"}
+
+
+def _for_pyiceberg(store: Store | None) -> dict[str, str]:
+    """Properties of a store by the names that PyIceberg documents."""
+    if store is None:
+        return {}
+    keys = {"access-key-id": "aws_access_key_id", "secret-access-key": "aws_secret_access_key"}
+    named = {"endpoint": "endpoint", "region": "region", **keys}
+    return {f"s3.{name}": store[given] for name, given in named.items()}
+
+
 class DuckDB:
     """DuckDB's own readers; what it read of Parquet's and Iceberg's metadata is kept."""
 
-    def __init__(self, kind: str) -> None:
-        duckdb = _library("duckdb")
+    def __init__(self, kind: str, store: Store | None = None) -> None:
         self._kind = kind
-        self._connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-        self._connection.execute("SET TimeZone = 'UTC'")
-        if kind == "parquet":
-            self._connection.execute("SET parquet_metadata_cache = true")
-            return
-        for file in sorted(Path(sysconfig.get_paths()["purelib"]).rglob("*.duckdb_extension")):
-            self._connection.execute(f"INSTALL '{file}'")
-        for name in ("avro", kind):
-            self._connection.execute(f"LOAD {name}")
+        self._connection = _duckdb_over(store, *(() if kind == "parquet" else ("avro", kind)))
 
     def open(self, location: str) -> None:
         if self._kind == "delta":
@@ -47,14 +84,15 @@ class DuckDB:
         self._connection.execute(f"CREATE OR REPLACE VIEW events AS SELECT * FROM {source}")
 
     def ask(self, workload: str, values: dict[str, Any]) -> Rows | None:
-        return _listed(self._connection.execute(statement(workload, values, "events")).fetchall())
+        return listed(self._connection.execute(statement(workload, values, "events")).fetchall())
 
 
 class DataFusion:
     """DataFusion with statistics of files and filter push-down."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store | None = None) -> None:
         self._library = _library("datafusion")
+        self._store = store
 
     def open(self, location: str) -> None:
         config = self._library.SessionConfig(
@@ -66,7 +104,18 @@ class DataFusion:
             }
         )
         self._context = self._library.SessionContext(config)
-        self._context.register_parquet("events", location)
+        if self._store:
+            bucket = location.removeprefix("s3://").partition("/")[0]
+            reached = _library("datafusion.object_store").AmazonS3(
+                bucket_name=bucket,
+                region=self._store["region"],
+                access_key_id=self._store["aws_access_key_id"],
+                secret_access_key=self._store["aws_secret_access_key"],
+                endpoint=self._store["endpoint"],
+                allow_http=True,
+            )
+            self._context.register_object_store("s3://", reached, bucket)
+        self._context.register_parquet("events", f"{location}/")
 
     def ask(self, workload: str, values: dict[str, Any]) -> Rows | None:
         text = statement(workload, values, "events", _ARROW)
@@ -79,26 +128,26 @@ _ARROW = "arrow_cast('{}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
 class Polars:
     """Lazy scans of Polars."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, store: Store | None = None) -> None:
         self._pl = _library("polars")
         self._kind = kind
+        self._store = store
+        self._options = _for_rust(store) or None
 
     def open(self, location: str) -> None:
         if self._kind == "delta":
-            self._table = _library("deltalake").DeltaTable(location)
+            self._table = _library("deltalake").DeltaTable(location, storage_options=self._options)
         elif self._kind == "iceberg":
-            self._table = _library("pyiceberg.table").StaticTable.from_metadata(location)
+            tables = _library("pyiceberg.table")
+            self._table = tables.StaticTable.from_metadata(location, _for_pyiceberg(self._store))
         else:
             self._table = f"{location}/*.parquet"
 
     def _scan(self) -> Any:
         if self._kind == "delta":
             return self._pl.scan_delta(self._table)
-        return (
-            self._pl.scan_iceberg(self._table)
-            if self._kind == "iceberg"
-            else self._pl.scan_parquet(self._table)
-        )
+        scan = self._pl.scan_iceberg if self._kind == "iceberg" else self._pl.scan_parquet
+        return scan(self._table, storage_options=self._options)
 
     def ask(self, workload: str, values: dict[str, Any]) -> Rows | None:
         pl, events = self._pl, self._scan()
@@ -127,19 +176,20 @@ class Polars:
                 found = events.join(picks, on="event_id").select(totals)
             case _:
                 found = events.filter(pl.col("fare_cents") % 97 == values["rest"]).select(totals)
-        return _listed(found.collect().rows())
+        return listed(found.collect().rows())
 
 
 class DeltaRs:
     """deltalake's DataFusion: `QueryBuilder`."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store | None = None) -> None:
         self._library = _library("deltalake")
+        self._options = _for_rust(store) or None
         self._table: Any = None
 
     def open(self, location: str) -> None:
         if self._table is None:
-            self._table = self._library.DeltaTable(location)
+            self._table = self._library.DeltaTable(location, storage_options=self._options)
         else:
             self._table.update_incremental()
         self._query = self._library.QueryBuilder().register("events", self._table)
@@ -152,13 +202,14 @@ class DeltaRs:
 class PyIceberg:
     """PyIceberg, whose manifests are cached in the process; it has no joins and no sorting."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store | None = None) -> None:
+        self._properties = _for_pyiceberg(store)
         self._tables = _library("pyiceberg.table")
         self._expressions = _library("pyiceberg.expressions")
         self._compute = _library("pyarrow.compute")
 
     def open(self, location: str) -> None:
-        self._table = self._tables.StaticTable.from_metadata(location)
+        self._table = self._tables.StaticTable.from_metadata(location, self._properties)
 
     def ask(self, workload: str, values: dict[str, Any]) -> Rows | None:
         these = self._expressions
@@ -189,7 +240,7 @@ class PyIceberg:
         if workload == "nothing":
             rest = self._compute.subtract(fares, self._compute.multiply(self._compute.divide(fares, 97), 97))
             fares = fares.filter(self._compute.equal(rest, values["rest"]))
-        return _listed([(len(fares), self._compute.sum(fares).as_py())])
+        return listed([(len(fares), self._compute.sum(fares).as_py())])
 
 
 class HudiRs:
@@ -216,41 +267,42 @@ class HudiRs:
             if workload == "two":
                 filters.append(("zone", "=", str(values["zone"])))
         options = self._library.HudiReadOptions(filters=filters, projection=["event_id", "fare_cents"])
-        found = self._pa.Table.from_batches(self._table.read(options))
+        batches = self._table.read(options)
+        if not batches:  # no rows, and no schema either
+            return [] if workload == "key" else [[0, 0]]
+        found = self._pa.Table.from_batches(batches)
         fares = found.column("fare_cents")
         if workload == "key":
             return _of_columns([found.column("event_id").to_pylist(), fares.to_pylist()])
-        return _listed([(len(fares), self._compute.sum(fares).as_py())])
+        return listed([(len(fares), self._compute.sum(fares).as_py())])
 
 
 class Pruner:
     """pruner in DuckDB, by statements that are rewritten or by its native scan."""
 
-    def __init__(self, index: str, native: str = "off") -> None:
+    def __init__(self, index: str, native: str = "off", store: Store | None = None) -> None:
         self._adapter = _library("pruner_duckdb")
-        self._index, self._native = index, native
+        self._index, self._native, self._store = index, native, store
         self._location = ""
 
     def open(self, location: str) -> None:
         if location == self._location:
             return  # each statement looks whether the table changed
         self._location = location
-        table = {"uri": location, "index_uri": self._index}
+        table = {"uri": location, "index_uri": self._index, "storage_options": self._store or {}}
+        if self._store:
+            self._connection = self._adapter.attach(_duckdb_over(self._store), {"events": table})
+            return
         self._connection = self._adapter.connect({"events": table}, native=self._native)
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute("SET parquet_metadata_cache = true")
 
     def ask(self, workload: str, values: dict[str, Any]) -> Rows | None:
-        return _listed(self._connection.execute(statement(workload, values, "events")).fetchall())
-
-
-def _listed(rows: Any) -> Rows:
-    """Rows of whole numbers; a sum of nothing is 0 here."""
-    return [[int(value or 0) for value in row] for row in rows]
+        return listed(self._connection.execute(statement(workload, values, "events")).fetchall())
 
 
 def _of_columns(columns: list[list[Any]]) -> Rows:
-    return _listed(zip(*columns, strict=True))
+    return listed(zip(*columns, strict=True))
 
 
 def _of_batches(batches: Any) -> Rows:

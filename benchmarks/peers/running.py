@@ -5,22 +5,31 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import metadata
 from pathlib import Path
 from threading import Event, Thread, Timer
+from types import MappingProxyType
 from typing import Any, Final
 
 import pruner
 from benchmarks.peers.results import TOO_SLOW, Contender
 from referee.run import Reader, readers
 from tools.cache import cache_dir
+from tools.trino import distribution
 
 HERE: Final = Path(__file__).resolve().parent
+CHECKOUT: Final = os.pathsep.join((str(HERE.parents[1]), str(HERE.parents[1] / "adapters")))
+ENGINES: Final = ("spark", "pruned-spark", "trino", "pruned-trino")
+"""Readers of `engine_readers.py`, in pruner's own environment."""
+OURS: Final = ("pruner", "pruned-spark", "pruned-trino")
+"""Readers that are given the indexes of pruner."""
 ALSO: Final = (
     Reader("hudi", "hudi==0.5.0", ("hudi",), ("pyarrow==26.0.1",)),
     Reader(
@@ -36,9 +45,16 @@ ALSO: Final = (
 class Asked:
     """A reader that runs; where an answer takes longer than `patience`, it is ended and starts anew."""
 
-    def __init__(self, title: str, command: Sequence[str], patience: float) -> None:
+    def __init__(
+        self,
+        title: str,
+        command: Sequence[str],
+        patience: float,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.title = title
         self._command = command
+        self._environment = {**os.environ, **environment}
         self._patience = patience
         self._location: str | None = None
         self._process = self._start()
@@ -52,6 +68,14 @@ class Asked:
         """What it answers: rows or an error, and seconds."""
         return self._tell({"ask": workload, "values": values})
 
+    def start_anew(self, *, opened: bool = True) -> None:
+        """End it and start a new process, with the table open: after an error it may answer nothing any more."""
+        self._kill()
+        self._process.wait()
+        self._process = self._start()
+        if opened and self._location is not None:
+            self.open(self._location)
+
     def end(self) -> None:
         """End it."""
         assert self._process.stdin is not None
@@ -59,17 +83,30 @@ class Asked:
         self._process.wait()
 
     def _start(self) -> subprocess.Popen[str]:
-        started = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        started = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=HERE.parents[1],
+            start_new_session=True,
+            env=self._environment,
+        )
         assert started.stdout is not None
         if not started.stdout.readline():
             raise SystemExit(f"{self.title} ended with {started.wait()}: its error stands above")
         return started
 
+    def _kill(self) -> None:
+        """End it and the servers that it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     def _tell(self, question: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         begun = time.monotonic()
-        ended = Timer(self._patience, self._process.kill)
+        ended = Timer(self._patience, self._kill)
         ended.start()
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
@@ -79,34 +116,35 @@ class Asked:
             if not line:
                 raise SystemExit(f"{self.title} ended with {self._process.wait()}: its error stands above")
             return json.loads(line)
-        self._process.kill()
-        self._process.wait()
-        self._process = self._start()
-        if self._location is not None and "open" not in question:
-            self.open(self._location)
+        self.start_anew(opened="open" not in question)
         return {"error": TOO_SLOW}
 
 
 @contextmanager
-def started(contender: Contender, index: Path, *, patience: float, apart: bool) -> Iterator[Asked]:
-    """Run a reader; `apart` in an environment of its own, which is made when it is first needed.
+def reader_of(
+    contender: Contender,
+    options: dict[str, Any],
+    *,
+    patience: float,
+    apart: bool = True,
+    python: Path | None = None,
+) -> Iterator[Asked]:
+    """Run a reader, in an environment of its own, which is made when it is first needed.
 
     Args:
         contender: the reader.
-        index: where the indexes of pruner are.
+        options: what it is told beside its own.
         patience: seconds after which an answer is waited for no longer.
         apart: whether it runs in its own environment, or in this one.
+        python: another interpreter for it, which finds pruner in this checkout.
     """
-    options = dict(contender.options)
-    if contender.reader == "pruner":
-        options["index"] = str(index)
     found = _environment(contender) if apart else None
-    python = found[0].python(found[1]) if found else sys.executable
-    asked = Asked(
-        contender.title,
-        [str(python), str(HERE / "readers.py"), contender.reader, json.dumps(options)],
-        patience,
-    )
+    own = found[0].python(found[1]) if found else sys.executable
+    told = json.dumps({**contender.options, **options})
+    module = ["-m", "benchmarks.peers.engine_readers"]
+    program = module if contender.reader in ENGINES else [str(HERE / "readers.py")]
+    command = [str(python or own), *program, contender.reader, told]
+    asked = Asked(contender.title, command, patience, {"PYTHONPATH": CHECKOUT} if python else {})
     try:
         yield asked
     finally:
@@ -114,13 +152,19 @@ def started(contender: Contender, index: Path, *, patience: float, apart: bool) 
 
 
 def version(contender: Contender) -> str:
-    """The version of a reader in its environment."""
+    """The version of a reader in its environment; pruner's own where it is pruner in an engine."""
+    if contender.reader == "spark":
+        return metadata.version("pyspark")
+    if contender.reader == "trino":
+        return distribution.VERSION
     found = _environment(contender)
     return found[0].title.rpartition(" ")[2] if found else pruner.__version__
 
 
 def _environment(contender: Contender) -> tuple[Reader, Path] | None:
     """The newest environment in which a reader reads the format, and where it is; None for pruner's own."""
+    if contender.reader in ENGINES:  # the referee asks Spark in an environment of its own
+        return None
     for known, folder in ((ALSO, "head-to-head"), (readers(), "referee")):
         for each in reversed(known):
             if each.name == contender.reader and contender.kind in each.formats:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -15,15 +17,12 @@ from pyiceberg.table import StaticTable
 
 from benchmarks.building import speed
 from benchmarks.lakes.events import Events, Lake, spread
-from benchmarks.peers import page
-from benchmarks.peers.head_to_head import CONTENDERS, Effort, Truth, measure
-from benchmarks.peers.questions import WORKLOADS
-from benchmarks.peers.results import TOO_SLOW, Measured, Result
-from benchmarks.peers.running import Asked, opened_in
+from benchmarks.peers import engine_readers, over_store, page
+from benchmarks.peers.head_to_head import CONTENDERS, Effort, Truth, ask_in_turns, chosen, measure
+from benchmarks.peers.questions import WORKLOADS, answered
+from benchmarks.peers.results import MANY, NO_WAY, TOO_SLOW, Counted, Measured, Result
+from benchmarks.peers.running import ENGINES, Asked, opened_in
 from benchmarks.planning import scale
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FILES = 12
 EVENTS = Events(FILES, 50)
@@ -104,17 +103,6 @@ def test_bounds_in_deltas_log_are_those_of_the_rows(tmp_path: Path) -> None:
             assert (row[f"min.{column}"], row[f"max.{column}"]) == (rows[column].min(), rows[column].max())
 
 
-@pytest.mark.spark
-def test_spark_writes_each_file_as_a_file_group(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(tmp_path, Events(5, 40))
-    lake.write()
-    lake.write_hudi(spark)
-    files = sorted(lake.data("hudi").glob("*.parquet"))
-    tables = [pl.read_parquet(file, columns=["event_id"]) for file in files]
-    ids = sorted(sorted(each["event_id"].to_list()) for each in tables)
-    assert ids == [list(range(start, start + 40)) for start in range(0, 200, 40)]
-
-
 def test_who_opens_a_file_is_seen_from_outside(tmp_path: Path) -> None:
     for name in ("a.parquet", "b.parquet", "c.parquet", "note.txt"):
         (tmp_path / name).write_bytes(b"x")
@@ -161,12 +149,114 @@ def test_what_took_too_long_or_has_no_answer_stands_in_the_tables() -> None:
     assert "| > 120,000 by the clock | > 120,000 by the clock | – | – |" in text
 
 
+class Scripted:
+    """A reader that counts 600 rows at a pace, or fails at every question but the first of its process."""
+
+    title = "a reader"
+
+    def __init__(self, seconds: float, error: str | None = None) -> None:
+        self.asked, self.starts = 0, 0
+        self._seconds, self._error = seconds, error
+
+    def ask(self, workload: str, values: dict[str, Any]) -> dict[str, Any]:
+        self.asked += 1
+        if self._error is not None and self.asked > 1:
+            return {"error": self._error}
+        return {"rows": [[FILES * 50]], "wall": self._seconds, "processor": self.asked / 1e3}
+
+    def start_anew(self) -> None:
+        self.starts += 1
+
+
+def test_readers_with_fast_answers_are_asked_often_enough_for_a_percentile(tmp_path: Path) -> None:
+    readers = {
+        "fast": Scripted(0.2),
+        "slow": Scripted(0.3),
+        "slower": Scripted(6.0),
+        "none": Scripted(0, NO_WAY),
+    }
+    found = {name: Measured(CONTENDERS[0], "1") for name in readers}
+    ask_in_turns("count", readers, found, Truth(EVENTS), tmp_path, Effort())
+    # The first answer warms up, and the files are counted for one more.
+    assert {name: reader.asked for name, reader in readers.items()} == {
+        "fast": 1 + MANY + 1,
+        "slow": 1 + 3 + 1,
+        "slower": 1,
+        "none": 2,
+    }
+    assert found["fast"].late == {"count": 0.020}, "the 19th of 20: those from 2 to 21 ms"
+    assert not any(found[name].late for name in ("slow", "slower", "none"))
+    text = page.tables(Result(FILES, FILES * 50, {}, [found["fast"], found["slow"]], [], {}, "1 core"))
+    assert "| 12 / 20 (0) |" in text
+    assert "| 3.0 (0) |" in text
+
+
+def test_a_reader_that_fails_starts_anew_and_the_table_names_the_error(tmp_path: Path) -> None:
+    reader, measured = Scripted(0.1, "OutOfMemoryError: Java heap space"), Measured(CONTENDERS[0], "1")
+    ask_in_turns("count", {"it": reader}, {"it": measured}, Truth(EVENTS), tmp_path, Effort())
+    assert reader.starts == 1
+    assert reader.asked == 3, "the last time to warm up"
+    text = page.tables(Result(FILES, FILES * 50, {}, [measured], [], {}, "1 core"))
+    assert "| fails: OutOfMemoryError |" in text
+    assert "1.0 (0)" not in text, "its first answer is no figure where others failed"
+
+
+def test_an_error_is_named_by_its_cause_in_java() -> None:
+    def told(message: str) -> str:
+        return answered(Failing(message), {"open": "x"}, time.process_time)["error"]
+
+    assert told("no such table: a.b.Error").startswith("ValueError: no such table")
+    assert told(
+        "Error in o1.\n: org.apache.SparkException: Job: at x\nCaused by: java.lang.OutOfMemoryError: heap"
+    ) == (
+        "OutOfMemoryError: Error in o1. : org.apache.SparkException: Job: at x "
+        "Caused by: java.lang.OutOfMemoryError: heap"
+    )
+
+
+class Failing:
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def open(self, location: str) -> None:
+        raise ValueError(self._message)
+
+    def ask(self, workload: str, values: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+def test_requests_of_first_and_second_answers_stand_between_their_marks(tmp_path: Path) -> None:
+    counted = Counted(CONTENDERS[0], "1", {"key": [(1_200, 4_560_000), (3, 0)], "top": [(7, 0)]})
+    counted.refused = {"join": NO_WAY, "top": TOO_SLOW, "count": "IOException: gone"}
+    written = tmp_path / "page.md"
+    written.write_text(f"before\n{page.STORE_BEGIN}\nold\n{page.STORE_END}\nafter\n")
+    page.write_requests(page.requests([counted], 1_000, 20), written)
+    text = written.read_text()
+    assert text.startswith(f"before\n{page.STORE_BEGIN}\n1,000 files of 20 rows: ")
+    assert (
+        "| 1,200 (4.6) / 3 (0.0) | – | – | – | 7 (0.0) / > 120,000 by the clock | fails: IOException |"
+        in text
+    )
+    assert text.endswith(f"|\n{page.STORE_END}\nafter\n")
+    real = page.PAGE.read_text("utf-8")
+    assert real.index(page.END) < real.index(page.STORE_BEGIN) < real.index(page.STORE_END)
+
+
+@pytest.mark.processes
+def test_a_second_question_of_a_process_asks_a_store_for_less() -> None:
+    [found] = over_store.measure(3, rows=50, contenders=over_store.CONTENDERS[:1], workloads=["window"])
+    assert found.refused == {}
+    first, second = found.taken["window"]
+    assert first > second
+    assert second[0] > 0, "the table is looked at"
+
+
 def test_a_lake_that_is_measured_anew_takes_the_place_of_its_own_tables_alone(tmp_path: Path) -> None:
     written, picture = tmp_path / "page.md", tmp_path / "plot.svg"
     picture.write_text("older")
-    sections = "".join(f"### {files:,} files of 1 rows\nolder\n\n" for files in (10_000, 1_000, 200))
+    sections = "".join(f"### {files:,} files of 1 rows\nolder\n\n" for files in (10_000, 1_000, 200, 100))
     written.write_text(f"before\n{page.BEGIN}\n{sections}{page.END}\nafter\n")
-    page.write([Result(1_000, 1_000, {}, [], [], {}, "a machine")], written, picture)
+    page.write([Result(1_000, 1_000, {}, [], [], {}, "a machine")], (10_000, 1_000, 200), written, picture)
     text = written.read_text()
     assert text.startswith(f"before\n{page.BEGIN}\n### 10,000 files of 1 rows\nolder\n\n### 1,000 files")
     assert "Taken on a machine.\n" in text
@@ -196,9 +286,11 @@ def test_each_reader_answers_and_page_and_plot_are_made(tmp_path: Path) -> None:
     here = [
         each
         for each in CONTENDERS
-        if each.kind != "hudi" and (each.reader != "duckdb" or each.kind == "parquet")
+        if each.kind != "hudi"
+        and each.reader not in ENGINES
+        and (each.reader != "duckdb" or each.kind == "parquet")
     ]
-    result = measure(FILES, rows=50, effort=Effort(1, 1, apart=False), contenders=here)
+    result = measure(FILES, rows=50, effort=Effort(1, 1, apart=False, many=1), contenders=here)
     assert [each.contender for each in result.measured] == here
     for each in result.measured:
         missing = {"top", "join"} if each.contender.reader == "pyiceberg" else set[str]()
@@ -206,11 +298,13 @@ def test_each_reader_answers_and_page_and_plot_are_made(tmp_path: Path) -> None:
         assert {*WORKLOADS, "cold", "fresh"} - missing == set(each.processor)
         assert each.opened["nothing"] == FILES, each.contender
         if each.contender.reader == "pruner":
-            assert each.opened["key"] == 1
             assert each.opened["window"] <= 2
             if "native" in each.contender.options:
-                assert each.opened["join"] <= 2, "the first file is opened for its columns, too"
+                # The first file is opened for its columns, too.
+                assert each.opened["key"] <= 2
+                assert each.opened["join"] <= 2
             else:
+                assert each.opened["key"] == 1
                 assert each.opened["top"] < FILES, "of Delta and Iceberg by their own statistics"
     assert {(each.kind, each.name) for each in result.built} == {
         ("parquet", "statistics"),
@@ -218,13 +312,39 @@ def test_each_reader_answers_and_page_and_plot_are_made(tmp_path: Path) -> None:
     }
     written, picture = tmp_path / "page.md", tmp_path / "plot.svg"
     written.write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n")
-    page.write([result], written, picture)
+    page.write([result], [FILES], written, picture)
     text = written.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert "\nold\n" not in text
     assert text.count("| pruner in DuckDB ") == 6
     assert "an hour" in picture.read_text()
+
+
+def test_the_processor_time_of_a_reader_is_also_that_of_what_it_has_started() -> None:
+    program = "sum(range(10_000_000)); print(flush=True); input()"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True) as busy:
+        engine_readers._below.cache_clear()  # pyright: ignore[reportPrivateUsage]
+        own, before = time.process_time(), engine_readers.processor()
+        assert busy.stdout is not None
+        busy.stdout.readline()
+        spent = engine_readers.processor() - before
+        own = time.process_time() - own
+        busy.communicate("\n")
+    engine_readers._below.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert spent > own + 0.05
+
+
+def test_engines_are_asked_about_lakes_that_they_read_in_time() -> None:
+    engines = [each for each in CONTENDERS if each.reader in ENGINES]
+    formats = {"parquet", "delta", "iceberg", "hudi"}
+    assert {each.kind for each in engines if each.reader == "pruned-spark"} == formats
+    assert {each.kind for each in engines if each.reader == "pruned-trino"} == formats - {"delta"}
+    assert all(each in chosen(1_000, ()) for each in engines)
+    assert not any(each in chosen(10_000, ()) for each in engines)
+    assert {each.title for each in chosen(10_000, ["Spark"])} == {"Spark", "pruner in Spark"}
+    assert {each.kind for each in chosen(1_000, ["Spark of hudi"])} == {"hudi"}
 
 
 @pytest.mark.slow
