@@ -63,6 +63,8 @@ FOOTER_BYTES = 256 * 1024 * 1024
 
 _TRAILER = 8
 _REMOTE_TAIL = 64 * 1024
+"""What is read of the end of the first objects; of later ones, about as much as the longest footer so far has."""
+_LEAST_TAIL = 4 * 1024
 _REMOTE_THREADS = 32
 
 
@@ -90,6 +92,7 @@ class SchemaReader:
     def __init__(self) -> None:
         self._known: list[_Known] = []
         self._distinct: dict[bytes, pa.Schema] = {}
+        self._longest_footer = 0
 
     def read_all(self, lister: Lister, files: list[tuple[str, int]]) -> list[pa.Schema | BrokenFileError]:
         """Read the schema of each (path, size), in that order; remote files by many threads at once."""
@@ -108,22 +111,28 @@ class SchemaReader:
 
     def _try(self, lister: Lister, path: str, size: int) -> pa.Schema | BrokenFileError:
         try:
-            footer_size, tail = _trailer(lister, path, size)
+            footer_size, tail = _trailer(lister, path, size, self._tail_bytes())
+            self._longest_footer = max(self._longest_footer, footer_size)
             return self._schema(lister, path, size, footer_size, tail)
         except BrokenFileError as error:
             return error
         except (StorageError, OSError) as error:
             return UnreadableFileError(f"cannot be read: {cause(error)}")
 
+    def _tail_bytes(self) -> int:
+        longest = self._longest_footer
+        return min(_REMOTE_TAIL, max(_LEAST_TAIL, longest + longest // 4)) if longest else _REMOTE_TAIL
+
     def _schema(self, lister: Lister, path: str, size: int, footer_size: int, tail: bytes) -> pa.Schema:
         start = size - _TRAILER - footer_size
         have = tail[-_TRAILER - footer_size : -_TRAILER] if len(tail) >= _TRAILER + footer_size else b""
-        for known in self._known:
-            length = len(known.prefix)
-            if (
-                length <= footer_size
-                and (have[:length] if have else lister.read(path, start, length)) == known.prefix
-            ):
+        known_schemas = self._known
+        head = have
+        if known_schemas and not have:
+            longest = max(len(known.prefix) for known in known_schemas)
+            head = lister.read(path, start, min(longest, footer_size))
+        for known in known_schemas:
+            if head.startswith(known.prefix):
                 return known.schema
         footer = have or lister.read(path, start, footer_size)
         if len(footer) != footer_size:
@@ -142,11 +151,14 @@ class SchemaReader:
         return schema
 
 
-def _trailer(lister: Lister, path: str, size: int) -> tuple[int, bytes]:
-    """Return the footer's size and the bytes at the end of the file that were read to find it."""
+def _trailer(lister: Lister, path: str, size: int, tail_bytes: int) -> tuple[int, bytes]:
+    """Return the footer's size and the bytes at the end of the file that were read to find it.
+
+    Of an object that is `tail_bytes`, so that mostly no second request is needed.
+    """
     if size < 2 * len(MAGIC) + 4:
         raise NotParquetError(f"is too short for a Parquet file ({size} bytes)")
-    wanted = _TRAILER if lister.root.startswith("/") else min(size, _REMOTE_TAIL)
+    wanted = _TRAILER if lister.root.startswith("/") else min(size, tail_bytes)
     tail = lister.read(path, size - wanted, wanted)
     if tail[-4:] == ENCRYPTED_MAGIC:
         raise BrokenFileError("has an encrypted footer")

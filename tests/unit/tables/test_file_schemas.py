@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.storage.opening import open_store
+from pruner.storage.store import Store
 from pruner.tables.footers.file_schemas import BrokenFileError, NotParquetError, SchemaReader, field_id
 from pruner.tables.footers.thrift import ThriftError, read_schema, schema_only
 from pruner.tables.listing.files import LocalLister, StoreLister
@@ -79,6 +80,44 @@ def test_a_store_gives_the_same_schema_as_the_disk(tmp_path: Path):
     store.put_new("f.parquet", file.read_bytes())
     remote = SchemaReader().read_all(StoreLister(store), [("f.parquet", file.stat().st_size)])
     assert remote == [read(file)]
+
+
+class Counting(StoreLister):
+    """Remembers how many bytes were asked for, read by read."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.lengths: list[int] = []
+
+    def read(self, path: str, start: int, length: int) -> bytes:
+        self.lengths.append(length)
+        return super().read(path, start, length)
+
+
+def test_of_later_objects_about_as_much_is_read_as_the_longest_footer_has(tmp_path: Path):
+    """Each cost 64 KiB, where most footers have a few. One that is longer than all before takes a second read."""
+    store = open_store("memory://tails/table")
+    lister = Counting(store)
+    files = [
+        write_file(tmp_path / f"{number}.parquet", **{f"c{each}": range(rows) for each in range(columns)})
+        for number, (columns, rows) in enumerate([*[(2, 20_000)] * 2, *[(40, 2_000)] * 2, *[(400, 200)] * 2])
+    ]
+    reader = SchemaReader()
+    for file in files:
+        store.put_new(file.name, file.read_bytes())
+        size = file.stat().st_size
+        assert size > 64 * 1024
+        assert reader.read_all(lister, [(file.name, size)]) == [read(file)]
+    footers = [len(footer_of(file)) for file in files]
+    least, more, most = 4 * 1024, footers[2] * 5 // 4, 64 * 1024
+    assert footers[0] < least < footers[2] < most < footers[4]
+    lengths = lister.lengths
+    assert lengths[:3] == [most, least, least]
+    assert lengths[4:7] == [footers[2], more, more]
+    assert lengths[8:10] == [footers[4], most]
+    beginnings = [lengths[3], lengths[7], lengths[10]]  # by which schemas that are known are found
+    assert len(lengths) == 11
+    assert max(beginnings) < footers[4] // 8
 
 
 @pytest.mark.parametrize("size", [1, 11, 12, 100])
