@@ -59,7 +59,7 @@ OBJECTS_BEFORE_GARBAGE = 30_000
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for garbage neither while tests are collected nor among what was: it lives to the end. Look less often then.
+    """Look for no garbage while tests are collected, nor among them, as they live to the end; less while they run.
 
     The search took almost a quarter of the time of collecting, in each worker, and a twelfth of that of tests.
     """

@@ -141,8 +141,11 @@ def described(run: duckdb.DuckDBPyConnection, uri: str, schema: pa.Schema) -> Fi
         ).fetchall()
     except duckdb.Error:
         return None
-    columns = tuple((str(row[0]), str(row[1])) for row in rows)
-    return FileColumns(columns, renamed=[name for name, _ in columns] != schema.names)
+    return _shown([(str(row[0]), str(row[1])) for row in rows], schema)
+
+
+def _shown(columns: Sequence[tuple[str, str | None]], schema: pa.Schema) -> FileColumns:
+    return FileColumns(tuple(columns), renamed=[name for name, _ in columns] != schema.names)
 
 
 def unasked(run: duckdb.DuckDBPyConnection, schema: pa.Schema) -> FileColumns:
@@ -150,8 +153,8 @@ def unasked(run: duckdb.DuckDBPyConnection, schema: pa.Schema) -> FileColumns:
 
     Args:
         run: any connection.
-        schema: the file's schema, as the listing has read it. A column has no type where DuckDB is known to have none,
-            and where the schema does not tell the Parquet type, that of its Arrow type.
+        schema: the file's schema, as the listing has read it. Where it does not tell the Parquet type of a column, the
+            type follows from the Arrow type; it is None where DuckDB has none.
     """
     fields: list[Any] = list(schema)
     types = [_type_read(field.type, iter(leaf_types(field))) for field in fields]
@@ -163,14 +166,13 @@ def unasked(run: duckdb.DuckDBPyConnection, schema: pa.Schema) -> FileColumns:
         # A query renames what it has twice in the same way as a file's columns are renamed.
         rows = run.execute(f"DESCRIBE FROM (SELECT {shown})").fetchall()
     except duckdb.Error:
-        return FileColumns(tuple((name, None) for name in names), renamed=names != schema.names)
-    columns = tuple(
-        (str(row[0]), None if type_ is None else str(row[1])) for row, type_ in zip(rows, types, strict=True)
-    )
-    return FileColumns(columns, renamed=[name for name, _ in columns] != schema.names)
+        return _shown([(name, None) for name in names], schema)
+    given = zip(rows, types, strict=True)
+    return _shown([(str(row[0]), None if type_ is None else str(row[1])) for row, type_ in given], schema)
 
 
-_SEMANTICS = Semantics(engine="duckdb", version=duckdb.__version__)
+SEMANTICS = Semantics(engine="duckdb", version=duckdb.__version__)
+"""Those of this DuckDB, whatever the session's settings: for the types alone."""
 
 _NULL = quote("NULL")
 """The type of a column of nothing but NULL, which has no other."""
@@ -195,7 +197,7 @@ def _type_read(data_type: pa.DataType, leaves: Iterator[ParquetType]) -> str | N
     by_converted = parquet.without_logical.arrow
     if by_converted is None and parquet.converted.startswith("DECIMAL"):
         return "DOUBLE"  # more digits than DuckDB's decimals have
-    read = type_read(parquet, _SEMANTICS.traits) or by_converted or data_type
+    read = type_read(parquet, SEMANTICS.traits) or by_converted or data_type
     if HAS_INSTANTS_OF_NANOSECONDS and is_instant(read) and unit_of(read) == "ns":
         return "TIMESTAMPTZ_NS"
     return sql_type(read)

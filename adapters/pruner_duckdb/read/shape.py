@@ -15,18 +15,14 @@ import duckdb
 
 from pruner.errors import SchemaError
 from pruner.expr.parquet_reading import as_read
-from pruner.expr.semantics import Semantics
 from pruner_duckdb.read.deletes import StoredColumn, stored_columns, text_of
 from pruner_duckdb.read.folders import as_in_folders, folder_types, parsed_alike
-from pruner_duckdb.read.native import FileColumns, NativeColumns, folded, united
+from pruner_duckdb.read.native import SEMANTICS, FileColumns, NativeColumns, folded, united
 from pruner_duckdb.shadow.shadow import Relation
 from pruner_duckdb.types import JSON, file_name, is_ambiguous, is_nested, quote, sql_type
 
 if TYPE_CHECKING:
     from pruner.tables.snapshot import HeldColumns, Snapshot
-
-
-_SEMANTICS = Semantics(engine="duckdb", version=duckdb.__version__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +206,7 @@ def _hidden(
 def _own_type(snapshot: Snapshot, column: str) -> str | None:
     """DuckDB's type for what predicates over a column are bound to; None where there is none."""
     try:
-        return sql_type(as_read(snapshot.schema.find((column,)), _SEMANTICS).type)
+        return sql_type(as_read(snapshot.schema.find((column,)), SEMANTICS).type)
     except SchemaError:
         return None
 

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -93,16 +94,22 @@ def ask(
         own: what a secret of the session says.
         environment: variables of the process.
     """
+    question = [TABLE, dict(options), questions, way, own and dict(own)]
+    return [[row[0] for row in rows] for rows in _printed(_ASK, question, environment)]
+
+
+def _printed(script: str, question: list[Any], environment: Mapping[str, str] | None = None) -> Any:
+    """What a script prints that is asked a question, in a process of the DuckDB that has httpfs."""
     run = subprocess.run(
-        [python_of_the_store(), "-c", _ASK],
-        input=json.dumps([TABLE, dict(options), questions, way, own and dict(own)]),
+        [python_of_the_store(), "-c", script],
+        input=json.dumps(question),
         env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'adapters'}", **(environment or {})},
         capture_output=True,
         text=True,
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    return [[row[0] for row in rows] for rows in json.loads(run.stdout)]
+    return json.loads(run.stdout)
 
 
 def test_each_question_reads_the_files_of_its_rows(
@@ -194,16 +201,7 @@ def test_found_columns_of_types_that_duckdb_spells_otherwise_prune_in_a_store(
     time.sleep(SETTLED_SECONDS)
     columns = ["seen", "wall", "price", "item.n", "item.price", "timed.n", "timed.wall"]
     pruner.open_table(TYPED, storage_options=store.options).create_index("typed", on=columns)
-    run = subprocess.run(
-        [python_of_the_store(), "-c", _COMPARE],
-        input=json.dumps([TYPED, store.options, list(TYPES_ASKED)]),
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'adapters'}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    found, types, expected = json.loads(run.stdout)
+    found, types, expected = _printed(_COMPARE, [TYPED, store.options, list(TYPES_ASKED)])
     assert types == expected
     for (condition, kept), (rows, same, files) in zip(TYPES_ASKED.items(), found, strict=True):
         assert same, f"LOST: {condition}"
@@ -309,16 +307,7 @@ def test_a_secret_serves_the_files_of_its_table_alone_and_the_options_given_last
     sink = pa.BufferOutputStream()
     pq.write_table(columns, sink)
     open_store(more, store.options).put_new("day=1/0.parquet", sink.getvalue().to_pybytes())
-    run = subprocess.run(
-        [python_of_the_store(), "-c", _SESSIONS],
-        input=json.dumps([TABLE, store.options, more]),
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'adapters'}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    keys, neighbour, rows = json.loads(run.stdout)
+    keys, neighbour, rows = _printed(_SESSIONS, [TABLE, store.options, more])
     assert keys == [f"key-{number}" for number in [*range(8), 0, 0, 5]]
     assert neighbour == []
     assert rows == [[FILES * ROWS + 1, 5001]] * 2

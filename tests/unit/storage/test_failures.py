@@ -80,9 +80,8 @@ def test_a_forked_process_is_told_that_it_cannot_use_object_stores() -> None:
         store.put_new("a", b"1")
         memory = open_store("memory://forked/x")
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # of forks beside threads, from Python 3.12 on
+            # Python 3.12 and later warn of forks beside threads.
+            warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
         if child == 0:  # pragma: no cover
             signal.alarm(20)
