@@ -8,7 +8,9 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from decimal import Decimal
+from contextlib import suppress
+from datetime import date
+from decimal import Context, Decimal
 from typing import Any, Final, cast
 
 import pyarrow as pa
@@ -110,17 +112,57 @@ def _value(raw: Any, data_type: pa.DataType) -> LiteralValue:
 
 
 _INTEGER_BITS: dict[pa.DataType, int] = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_EXACT_IN_DOUBLE = 1 << 53
+_EXACT_POWER_OF_TEN = 22
+"""The largest power of ten that is a double."""
 
 
-def is_lossless(literal: Literal, target: pa.DataType) -> bool:
-    """Tell whether a cast of a literal changes its type alone; unrewritten plans hold such casts."""
-    if literal.type == target:
-        return True
-    bits = _INTEGER_BITS.get(target)
-    if bits is None or literal.type not in _INTEGER_BITS:
-        return False
+def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
+    """The value of a cast of a literal; None where it is not known without DuckDB.
+
+    Unrewritten plans hold such casts, and so do the keys of joins.
+    """
     value = literal.value
-    return value is None or (isinstance(value, int) and -(1 << (bits - 1)) <= value < 1 << (bits - 1))
+    if value is None or literal.type == target:
+        return Literal(value, target)
+    if isinstance(value, int) and literal.type in _INTEGER_BITS:
+        return _cast_integer(value, target)
+    if isinstance(value, Decimal):
+        return _cast_decimal(value, target)
+    if isinstance(value, str) and pa.types.is_string(literal.type) and target == pa.date32():
+        with suppress(ValueError):  # DuckDB fails, or knows a form that is not looked at here
+            if _DATE.fullmatch(value):
+                return Literal((date.fromisoformat(value) - date(1970, 1, 1)).days, target)
+    return None
+
+
+def _cast_integer(value: int, target: pa.DataType) -> Literal | None:
+    bits = _INTEGER_BITS.get(target)
+    if bits is not None:
+        return Literal(value, target) if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
+    if target == pa.float64() and abs(value) <= _EXACT_IN_DOUBLE:
+        return Literal(float(value), target)
+    return _cast_decimal(Decimal(value), target) if pa.types.is_decimal(target) else None
+
+
+def _cast_decimal(value: Decimal, target: pa.DataType) -> Literal | None:
+    """One that stays the same number; as a double, DuckDB divides its digits by a power of ten, which is exact here."""
+    digits, exponent = value.as_tuple()[1:]
+    if not isinstance(exponent, int):
+        return None
+    if target == pa.float64():
+        unscaled = int("".join(map(str, digits)))
+        exact = unscaled <= _EXACT_IN_DOUBLE and -_EXACT_POWER_OF_TEN <= exponent <= 0
+        return Literal(float(value), target) if exact else None
+    if not pa.types.is_decimal(target) or len(digits) + exponent + target.scale > target.precision:
+        return None
+    if -exponent > target.scale:
+        return None
+    return Literal(value.quantize(Decimal(1).scaleb(-target.scale), context=_ALL_DIGITS), target)
+
+
+_ALL_DIGITS = Context(prec=40)
 
 
 def _wide(raw: Any) -> int:

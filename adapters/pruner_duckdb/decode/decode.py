@@ -31,7 +31,7 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.truth import chosen, is_false, is_predicate, is_true, same_truth
 from pruner_duckdb.decode import calls
-from pruner_duckdb.decode.calls import UndecodablePart, constant, function_name, is_lossless, summary
+from pruner_duckdb.decode.calls import UndecodablePart, cast_literal, constant, function_name, summary
 from pruner_duckdb.sql.functions import ALLOWED_FUNCTIONS
 from pruner_duckdb.sql.queries import Node, nodes_below
 from pruner_duckdb.types import arrow_type
@@ -215,8 +215,9 @@ class _Decoder:
         if target is None:
             raise UndecodablePart(f"a cast to {node.get('return_type', {}).get('id')} is not understood")
         value = self.decode(operand)
-        if isinstance(value, Literal) and is_lossless(value, target):
-            return Literal(value.value, target)
+        folded = cast_literal(value, target) if isinstance(value, Literal) else None
+        if folded is not None:
+            return folded
         return Call("try_cast" if lenient else "cast", (value,), target)
 
     def _function(self, kind: str, node: Node) -> Expr:

@@ -1,7 +1,8 @@
 """The predicates of the scans in an optimized plan.
 
 One scan's predicate stands in two places: the `table_filters` of its LOGICAL_GET and the LOGICAL_FILTER
-directly above. Where DuckDB numbers the rows for a join that depends on each of them, it stands above that, too.
+directly above. Where DuckDB numbers the rows for a join that depends on each of them, it stands above that, too; and a
+join with constants wants no rows but those with one of its keys.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pruner.expr.nodes import TRUE, Column, Expr, disjunction
+from pruner.expr.nodes import TRUE, Column, Expr, Opaque, disjunction
+from pruner.expr.walk import nodes_of
 from pruner_duckdb.decode.decode import Node, all_of, decode_expression, decode_table_filter
+from pruner_duckdb.decode.join_keys import JoinKeys
 from pruner_duckdb.decode.numbered import ConditionPushdown, Conditions, takes_names
 from pruner_duckdb.sql.queries import is_node
 
@@ -94,6 +97,7 @@ def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Con
     by_scan: dict[int, list[Conditions]] = {}  # by the identity of the scan
     try:
         descent = ConditionPushdown(plans, _width) if looks_below else None
+        join_keys = JoinKeys(plans)
         pending: list[tuple[Any, Node | None]] = [(plan, None) for plan in plans]
         while pending:
             node, parent = pending.pop()
@@ -104,6 +108,11 @@ def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Con
             elif conditions and descent is not None and descent.starts_at(node):
                 for scan, reached in descent.into(node, conditions):
                     by_scan.setdefault(id(scan), []).append(reached)
+            elif descent is not None:
+                for side, keys in join_keys.conditions(node):
+                    for scan, reached in descent.into(side, keys):
+                        if reached.is_about_one():
+                            by_scan.setdefault(id(scan), []).append(reached)
             pending.extend((child, node) for child in node.get("children", ()))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise UnknownPlanFormat(f"DuckDB's plan is not written as expected ({error!r})") from error
@@ -120,10 +129,17 @@ def _scan_predicate(scan: Node, conditions: list[Conditions]) -> tuple[str, Expr
         parts = list(_table_filters(scan, columns))
         for condition in conditions:
             resolve = _resolver(output, condition)
-            parts.extend(decode_expression(expression, resolve) for expression in condition.expressions)
+            decoded = [decode_expression(expression, resolve) for expression in condition.expressions]
+            # Without them the scan is what it was: nobody need be told that they are not understood.
+            if not (condition.join_columns and any(map(_has_unknown, decoded))):
+                parts.extend(decoded)
         return data["table"], all_of(parts)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise UnknownPlanFormat(f"a scan in DuckDB's plan is not written as expected ({error!r})") from error
+
+
+def _has_unknown(expression: Expr) -> bool:
+    return any(isinstance(node, Opaque) for node in nodes_of(expression))
 
 
 def _width(scan: Node) -> int | None:

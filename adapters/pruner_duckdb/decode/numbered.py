@@ -38,6 +38,8 @@ class Conditions:
     """The place of a column, by the number in a reference, among the columns of the operator that is looked at; None
     where that operator does not have it.
     """
+    join_columns: tuple[int, ...] = ()
+    """The numbers of all references, where these are a join's keys, which the statement states elsewhere as well."""
 
     def below(self, step: Callable[[int], Position]) -> Conditions:
         """The same for the operator below."""
@@ -46,16 +48,22 @@ class Conditions:
             here = self.position(index)
             return None if here is None else step(here)
 
-        return Conditions(self.expressions, position)
+        return Conditions(self.expressions, position, self.join_columns)
 
     def mentions(self, place: int) -> bool:
         """Tell whether a column stands in them."""
-        references = (
-            part
-            for part in nodes_below(list(self.expressions))
-            if part.get("expression_class") in ("BOUND_REF", "BOUND_COLUMN_REF")
-        )
-        return any(self.position(int(reference.get("index", -1))) == place for reference in references)
+        return any(self.position(index) == place for index in references(list(self.expressions)))
+
+    def is_about_one(self) -> bool:
+        """Tell whether the operator that is looked at has all columns of a join's condition."""
+        return all(self.position(index) is not None for index in self.join_columns)
+
+
+def references(expression: Node | list[Node]) -> Iterator[int]:
+    """Yield the number of each reference in some expressions."""
+    for part in nodes_below(expression):
+        if part.get("expression_class") in ("BOUND_REF", "BOUND_COLUMN_REF"):
+            yield int(part.get("index", -1))
 
 
 def takes_names(text: str) -> bool:
@@ -85,7 +93,7 @@ class ConditionPushdown:
     def __init__(self, plans: Sequence[Node], width_of_scan: Callable[[Node], int | None]) -> None:
         self._width_of_scan = width_of_scan
         self._joined: dict[int, Node] = {}  # by the identity of what reads numbered rows for a join
-        for node in _operators(plans):
+        for node in operators(plans):
             if _is_of_numbered(node) and (reader := _reader_for_join(node)) is not None:
                 self._joined[id(reader)] = node["children"][0]
 
@@ -98,14 +106,16 @@ class ConditionPushdown:
         each row that matters.
         """
         children: list[Node] = node.get("children", [])
+        step = _step_below(node)
+        if step is not None:
+            yield from self.into(children[0], conditions.below(step))
+            return
         match node["type"]:
             case "LOGICAL_GET":
                 yield node, conditions
-            case "LOGICAL_FILTER":
-                kept: list[int] = node["projection_map"]
-                yield from self.into(children[0], conditions.below(_chosen(kept)))
-            case "LOGICAL_PROJECTION":
-                yield from self.into(children[0], conditions.below(_projected(node["expressions"])))
+            case "LOGICAL_UNION":
+                for child in children:
+                    yield from self.into(child, conditions)
             case "LOGICAL_UNNEST":
                 yield from self._side(children[0], conditions, 0, [])
             case "LOGICAL_WINDOW" if numbers_rows(node):
@@ -145,7 +155,7 @@ class ConditionPushdown:
         """The conditions for an operator below whose columns stand from `first` on, all or those that are kept."""
         width = len(kept) or self._width(side)
         if width is not None:
-            below = _chosen(kept)
+            below = chosen(kept)
             yield from self.into(
                 side,
                 conditions.below(
@@ -168,6 +178,10 @@ class ConditionPushdown:
                 return None if below is None else below + len(node["expressions"])
             case "LOGICAL_MATERIALIZED_CTE":
                 return self._width(children[1])
+            case "LOGICAL_AGGREGATE_AND_GROUP_BY":
+                return sum(len(node[key]) for key in ("groups", "expressions", "grouping_functions"))
+            case "LOGICAL_DISTINCT" | "LOGICAL_UNION":
+                return self._width(children[0])
             case "LOGICAL_CTE_REF":
                 return len(node["chunk_types"])
             case "LOGICAL_CROSS_PRODUCT":
@@ -193,13 +207,37 @@ class ConditionPushdown:
                 return _sum(left, right)
 
 
-def _operators(plans: Sequence[Node]) -> Iterator[Node]:
+def operators(plans: Sequence[Node]) -> Iterator[Node]:
     """Every operator of some plans. Expressions are not looked into: a list of constants has thousands of parts."""
     pending = [*plans]
     while pending:
         node = pending.pop()
         yield node
         pending.extend(node.get("children", ()))
+
+
+def _step_below(node: Node) -> Callable[[int], Position] | None:
+    """From the columns of an operator to those below it, of one that is above each of its rows as good as not there.
+
+    A condition on what the rows of a group have in common holds for all of them or for none.
+    """
+    match node["type"]:
+        case "LOGICAL_FILTER":
+            return chosen(node["projection_map"])
+        case "LOGICAL_PROJECTION":
+            return _projected(node["expressions"])
+        case "LOGICAL_AGGREGATE_AND_GROUP_BY" if _is_of_groups(node):
+            return _projected(node["groups"])
+        case "LOGICAL_DISTINCT" if node["distinct_type"] == "DISTINCT":
+            return lambda index: index
+        case _:
+            return None
+
+
+def _is_of_groups(node: Node) -> bool:
+    """Tell whether an aggregation has all of its groups in each of its rows, and at least one."""
+    every = set(range(len(node["groups"])))
+    return bool(every) and all(set(one) == every for one in node["grouping_sets"])
 
 
 def _is_of_numbered(node: Node) -> bool:
@@ -239,7 +277,7 @@ def _sum(left: int | None, right: int | None) -> int | None:
     return None if left is None or right is None else left + right
 
 
-def _chosen(kept: Sequence[int]) -> Callable[[int], Position]:
+def chosen(kept: Sequence[int]) -> Callable[[int], Position]:
     """From places among the columns that an operator keeps to those of the operator below."""
 
     def step(index: int) -> Position:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import datetime
 import math
 from decimal import Decimal
+from typing import TYPE_CHECKING, cast
 
+import duckdb
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pruner.expr.nodes import (
     And,
@@ -24,9 +28,13 @@ from pruner.expr.nodes import (
     Operator,
     Or,
 )
+from pruner_duckdb.decode.calls import cast_literal
 from pruner_duckdb.decode.gets import scan_predicates
 from pruner_duckdb.shadow.predicates import Draft, Predicates
 from pruner_duckdb.shadow.shadow import Relation, Shadow
+
+if TYPE_CHECKING:
+    from pruner.expr.values import LiteralValue
 
 RELATION = Relation(
     (
@@ -208,3 +216,51 @@ def test_two_shapes_get_two_tables_and_the_same_shape_twice_gets_two(shadow: Sha
     first, second, third = shadow.table_names([RELATION, RELATION, other])
     assert len({first, second, third}) == 3
     assert shadow.table_names([RELATION, other]) == [first, third]
+
+
+TYPES = {
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DECIMAL(4,1)": pa.decimal128(4, 1),
+    "DECIMAL(18,6)": pa.decimal128(18, 6),
+    "DECIMAL(38,10)": pa.decimal128(38, 10),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+}
+
+
+@given(
+    st.one_of(
+        st.tuples(st.just("INTEGER"), st.integers(-(2**31), 2**31 - 1)),
+        st.tuples(st.just("BIGINT"), st.integers(-(2**63), 2**63 - 1)),
+        st.tuples(st.just("BIGINT"), st.integers(2**53 - 3, 2**53 + 3)),
+        st.tuples(st.just("DECIMAL(4,1)"), st.decimals(-999, 999, places=1)),
+        st.tuples(st.just("DECIMAL(38,10)"), st.decimals(-(10**27), 10**27, places=10)),
+        st.tuples(st.just("VARCHAR"), st.dates().map(str)),
+        st.tuples(
+            st.just("VARCHAR"),
+            st.sampled_from(["2024-02-30", "2024-1-1", "24-01-01", "-0001-01-01", "0000-01-01", "today"]),
+        ),
+    ),
+    st.sampled_from(sorted(TYPES)),
+)
+def test_casts_of_literals_are_those_of_duckdb(typed: tuple[str, object], target: str) -> None:
+    source, value = typed
+    literal = Literal(cast("LiteralValue", value), TYPES.get(source, pa.string()))
+    folded = cast_literal(literal, TYPES[target])
+    if folded is None:
+        return
+    found = duckdb.execute(f"SELECT CAST('{value}'::{source} AS {target})").fetchone()
+    assert found is not None
+    expected = (found[0] - datetime.date(1970, 1, 1)).days if target == "DATE" else found[0]
+    assert (folded.value, folded.type) == (expected, TYPES[target])
+
+
+def test_casts_that_change_nothing_are_made() -> None:
+    """So that the property above does not hold for want of them."""
+    assert cast_literal(int32(7), pa.float64()) == Literal(7.0, pa.float64())
+    assert cast_literal(int32(7), pa.decimal128(4, 1)) == Literal(Decimal("7.0"), pa.decimal128(4, 1))
+    assert cast_literal(text("1970-02-01"), pa.date32()) == Literal(31, pa.date32())
+    assert cast_literal(Literal(2**53 + 1, pa.int64()), pa.float64()) is None
+    assert cast_literal(int32(1000), pa.decimal128(4, 1)) is None
+    assert cast_literal(Literal(Decimal("2.5"), pa.decimal128(2, 1)), pa.int32()) is None

@@ -182,7 +182,9 @@ def _of_table(shape: TableShape, alias: str, sql: str | None = None) -> Relation
 
 def relation_of(tape: Tape, alias: str, ctes: Sequence[Relation] = ()) -> Relation:
     """A table, a CTE, or a subquery of some shape."""
-    form = tape.number(0, 12)
+    form = tape.number(0, 14)
+    if form >= 13:
+        return constants(tape, alias)
     if form <= 1 and ctes:
         cte = tape.one_of(ctes)
         return Relation(cte.alias, alias, cte.columns, cte.key)
@@ -213,6 +215,44 @@ def relation_of(tape: Tape, alias: str, ctes: Sequence[Relation] = ()) -> Relati
             return _of_table(shape, alias, kept)
 
 
+CONSTANTS = (
+    ("k", "int"),
+    ("word", "text"),
+    ("since_then", "date"),
+    ("moment", "timestamp"),
+    ("cost", "decimal"),
+    ("share", "double"),
+)
+"""Names and kinds of the columns of constants."""
+
+
+def constants(tape: Tape, alias: str) -> Relation:
+    """A relation of constants, whose keys are all different: what a join with it compares is known before it runs."""
+    keys = (*LITERALS["int"], "NULL")
+    first = tape.number(0, len(keys) - 1)
+    rows = [
+        (keys[(first + number) % len(keys)], *(_literal(tape, kind) for _, kind in CONSTANTS[1:]))
+        for number in range(tape.number(1, 4))
+    ]
+    names = ", ".join(name for name, _ in CONSTANTS)
+    listed = f"SELECT * FROM (VALUES {', '.join(f'({chr(44).join(row)})' for row in rows)}) v({names})"
+    match tape.number(0, 6):
+        case 0:
+            listed = f"{listed} WHERE k IS NOT NULL"
+        case 1:
+            listed = f"{listed} ORDER BY k LIMIT 2"
+        case 2:
+            listed = f"SELECT DISTINCT * FROM ({listed})"
+        case 3:
+            listed = f"{listed} UNION ALL {listed}"
+        case 4:
+            others = ", ".join(f"max({name}) AS {name}" for name, _ in CONSTANTS[1:])
+            listed = f"SELECT k, {others} FROM ({listed}) GROUP BY {tape.one_of(('k', 'ROLLUP (k)'))}"
+        case _:
+            pass
+    return Relation(f"({listed})", alias, CONSTANTS, "k")
+
+
 def _grouped(tape: Tape, shape: TableShape, alias: str, filtered: str) -> Relation:
     grouping = tape.one_of([each for each in shape.columns if each[1] in ("text", "int", "bool")])
     having = tape.one_of(("", " HAVING count(*) > 2", f" HAVING max({shape.key}) > 40"))
@@ -232,7 +272,15 @@ def subquery(tape: Tape, outer: Sequence[Relation]) -> str:
     numbers = _columns(outer, "int")
     number = tape.one_of(numbers)
     negated = tape.one_of(("", "NOT "))
-    match tape.number(0, 4):
+    match tape.number(0, 6):
+        case 5:
+            listed = constants(tape, "n")
+            kind = tape.one_of([each for each in CONSTANTS if _columns(outer, each[1])])
+            value = tape.one_of(_columns(outer, kind[1]))
+            return f"{value} {negated}IN (SELECT n.{kind[0]} FROM {listed.source})"
+        case 6:
+            values = ", ".join(_literal(tape, "int") for _ in range(tape.number(1, 4)))
+            return f"{number} {negated}IN (SELECT unnest([{values}]))"
         case 0:
             return f"{number} {negated}IN (SELECT n.{shape.key} FROM {inner.source} WHERE {where})"
         case 1:
@@ -280,7 +328,10 @@ def _joined(
     other = relation_of(tape, alias, ctes)
     left = tape.one_of(_columns(before, "int"))
     right = tape.one_of([f"{alias}.{other.key}", *other.named("int")])
-    on = f"{left} = {right}"
+    on = f"{left} {tape.one_of(('=', '=', '=', 'IS NOT DISTINCT FROM'))} {right}"
+    kind = tape.one_of(("int", "int", "text", "date", "timestamp", "decimal", "double"))
+    if kind != "int" and _columns(before, kind) and other.named(kind):
+        on = f"{tape.one_of(_columns(before, kind))} = {tape.one_of(other.named(kind))}"
     both = (*before, other)
     if tape.number(0, 1):
         on += f" AND {condition(tape, both, 1)}"

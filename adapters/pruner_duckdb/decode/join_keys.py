@@ -1,0 +1,168 @@
+"""Keys of joins that a plan holds as constants: those of VALUES, of an unnested list, of a WITH of either.
+
+DuckDB keeps `FROM t JOIN (VALUES (1), (2)) AS v(x) ON id = x` and `WHERE id IN (SELECT unnest(?))` as joins, and learns
+of their keys when they run. But the keys stand in the plan, and a row of `t` with any other `id` is not in the result:
+`id IN (1, 2)` is a condition on the scan like those that DuckDB pushes down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from pruner_duckdb.decode.numbered import Conditions, chosen, operators, references
+from pruner_duckdb.sql.queries import Node
+
+MOST_KEYS: Final = 16_384
+"""Most keys of one join; of more, nothing is said."""
+
+_LEFT_MATCHES: Final = frozenset(["INNER", "SEMI", "RIGHT"])
+_RIGHT_MATCHES: Final = frozenset(["INNER", "SEMI", "ANTI", "LEFT", "SINGLE"])
+"""Joins in which a row of that side matters only where it matches one of the other side."""
+
+_SAME: Final = "COMPARE_NOT_DISTINCT_FROM"
+_EQUALITIES: Final = frozenset(["COMPARE_EQUAL", _SAME])
+
+_FIRST_CHILD: Final = frozenset(["LOGICAL_DISTINCT", "LOGICAL_LIMIT", "LOGICAL_EXCEPT", "LOGICAL_INTERSECT"])
+"""Operators whose rows are all among those of their first child."""
+
+
+class JoinKeys:
+    """Finds the conditions that joins with constants put on their other sides."""
+
+    def __init__(self, plans: Sequence[Node]) -> None:
+        self._withs: dict[int, Node] = {
+            node["table_index"]: node["children"][0]
+            for node in operators(plans)
+            if node["type"] == "LOGICAL_MATERIALIZED_CTE"
+        }
+
+    def conditions(self, node: Node) -> Iterator[tuple[Node, Conditions]]:
+        """Yield each side of a join with a condition that holds for all of its rows that matter."""
+        if node["type"] != "LOGICAL_COMPARISON_JOIN":
+            return
+        left, right = node["children"]
+        of_left, of_right = node["join_type"] in _LEFT_MATCHES, _matter_by_match(node)
+        for condition in node["conditions"]:
+            if condition.get("comparison") not in _EQUALITIES:
+                continue
+            if of_left:
+                yield from self._of_side(left, condition["left"], right, condition["right"], condition)
+            if of_right:
+                yield from self._of_side(right, condition["right"], left, condition["left"], condition)
+
+    def _of_side(
+        self, side: Node, compared: Node, other: Node, key: Node, condition: Node
+    ) -> Iterator[tuple[Node, Conditions]]:
+        values = self._evaluated(key, lambda place: self._values(other, place)) or []
+        keys = [value for value in values if not _is_null(value)]
+        columns = tuple(references(compared))
+        if not keys or not columns or (condition["comparison"] == _SAME and len(keys) < len(values)):
+            return
+        among = {"expression_class": "BOUND_OPERATOR", "type": "COMPARE_IN", "children": [compared, *keys]}
+        yield side, Conditions([among], join_columns=columns)
+
+    def _values(self, node: Node, place: int) -> list[Node] | None:
+        """All values that a column of an operator can have, and perhaps more; None where they are not known."""
+        children: list[Node] = node.get("children", [])
+        match node["type"]:
+            case "LOGICAL_EXPRESSION_GET":
+                return _constants([row[place] for row in node["expressions"]])
+            case "LOGICAL_PROJECTION":
+                return self._of_expressions(node["expressions"], children[0], place)
+            case "LOGICAL_AGGREGATE_AND_GROUP_BY":
+                return self._of_groups(node, children[0], place)
+            case "LOGICAL_FILTER" | "LOGICAL_ORDER_BY":
+                kept: list[int] = node["projection_map" if "projection_map" in node else "projections"]
+                below = chosen(kept)(place)
+                return None if below is None else self._values(children[0], below)
+            case "LOGICAL_UNNEST" if children[0]["type"] == "LOGICAL_DUMMY_SCAN":
+                # The row of a dummy scan has one column, which nothing refers to.
+                return _elements(node["expressions"], place - 1)
+            case "LOGICAL_UNION":
+                return _joined([self._values(child, place) for child in children])
+            case "LOGICAL_CTE_REF" if node["cte_index"] in self._withs:
+                return self._values(self._withs[node["cte_index"]], place)
+            case kind if kind in _FIRST_CHILD:
+                return self._values(children[0], place)
+            case _:
+                return None
+
+    def _of_expressions(self, expressions: Sequence[Node], child: Node, place: int) -> list[Node] | None:
+        if not 0 <= place < len(expressions):
+            return None
+        return self._evaluated(expressions[place], lambda below: self._values(child, below))
+
+    def _of_groups(self, node: Node, child: Node, place: int) -> list[Node] | None:
+        values = self._of_expressions(node["groups"], child, place)
+        # In the total of all groups, none has a value.
+        return values and [*values, *([_NULL] if len(node["grouping_sets"]) > 1 else [])]
+
+    def _evaluated(self, expression: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
+        """An expression for each of the values of the column that it is about: that column itself, or a cast of it."""
+        match expression["expression_class"], expression["type"]:
+            case "BOUND_CONSTANT", _:
+                return _constants([expression])
+            case "BOUND_REF", _:
+                return values(expression["index"])
+            case "BOUND_FUNCTION", "OPERATOR_CAST":
+                below = self._evaluated(expression["children"][0], values)
+                return below and [_cast(value, {**expression, "children": [value]}) for value in below]
+            case "BOUND_CAST", _:
+                below = self._evaluated(expression["child"], values)
+                return below and [_cast(value, {**expression, "child": value}) for value in below]
+            case _:
+                return None
+
+
+_NULL: Final[Node] = {
+    "expression_class": "BOUND_CONSTANT",
+    "type": "VALUE_CONSTANT",
+    "value": {"is_null": True},
+}
+
+
+def _is_null(value: Node) -> bool:
+    return value["expression_class"] == "BOUND_CONSTANT" and bool(value["value"].get("is_null"))
+
+
+def _cast(value: Node, cast: Node) -> Node:
+    return value if _is_null(value) else cast
+
+
+def _matter_by_match(join: Node) -> bool:
+    """Tell whether a row of the right side matters only where it matches one of the left.
+
+    In a MARK join it also matters by being there (`x NOT IN (SELECT …)`), except for EXISTS, for which NULL is a value.
+    """
+    if join["join_type"] == "MARK":
+        return all(condition.get("comparison") == _SAME for condition in join["conditions"])
+    return join["join_type"] in _RIGHT_MATCHES
+
+
+def _constants(expressions: Sequence[Node]) -> list[Node] | None:
+    if len(expressions) > MOST_KEYS:
+        return None
+    known = all(each["expression_class"] == "BOUND_CONSTANT" for each in expressions)
+    return list(expressions) if known else None
+
+
+def _elements(unnested: Sequence[Node], number: int) -> list[Node] | None:
+    """The elements of a list of constants; beside a longer list, NULLs follow."""
+    if not 0 <= number < len(unnested) or unnested[number]["expression_class"] != "BOUND_UNNEST":
+        return None
+    constant: Node = unnested[number]["child"]
+    if constant["expression_class"] != "BOUND_CONSTANT" or constant["value"]["type"]["id"] != "LIST":
+        return None
+    padding = [_NULL] if len(unnested) > 1 else []
+    if _is_null(constant):
+        return padding
+    data_type = constant["value"]["type"]["type_info"]["child_type"]
+    values: list[Node] = constant["value"]["value"]["children"]
+    return _constants([*({**constant, "value": {**value, "type": data_type}} for value in values), *padding])
+
+
+def _joined(parts: Sequence[list[Node] | None]) -> list[Node] | None:
+    known = [part for part in parts if part is not None]
+    together = [value for part in known for value in part]
+    return together if len(known) == len(parts) and len(together) <= MOST_KEYS else None
