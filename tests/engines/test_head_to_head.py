@@ -299,10 +299,10 @@ def test_each_reader_answers_and_page_and_plot_are_made(tmp_path: Path) -> None:
         assert each.opened["nothing"] == FILES, each.contender
         if each.contender.reader == "pruner":
             assert each.opened["window"] <= 2
+            assert each.opened["join"] <= 2
             if "native" in each.contender.options:
                 # The first file is opened for its columns, too.
                 assert each.opened["key"] <= 2
-                assert each.opened["join"] <= 2
             else:
                 assert each.opened["key"] == 1
                 assert each.opened["top"] < FILES, "of Delta and Iceberg by their own statistics"

@@ -160,6 +160,17 @@ JOINED = {
     "WITH a AS MATERIALIZED (FROM t) SELECT * FROM a JOIN (VALUES (5)) v(k) ON id = k UNION ALL SELECT *, 0 FROM a": (
         4,
     ),
+    "SELECT count(*) >= 0 FROM (SELECT DISTINCT ON (name) id FROM t) JOIN (VALUES (9)) v(k) ON id = k": (4,),
+    # keys that can be NULL where NULL is a value
+    "SELECT * FROM t JOIN (SELECT unnest([5]) AS k, unnest([1, 2]) AS j) v ON maybe IS NOT DISTINCT FROM k": (
+        4,
+    ),
+    "SELECT * FROM t JOIN (SELECT k FROM (VALUES (5)) v(k) GROUP BY ROLLUP (k)) w ON maybe IS NOT DISTINCT FROM k": (
+        4,
+    ),
+    "SELECT * FROM t JOIN (SELECT k FROM (VALUES (5)) v(k) GROUP BY k) w ON maybe IS NOT DISTINCT FROM k": (
+        1,
+    ),
     # keys that are not known before the statement runs
     "SELECT * FROM t JOIN (VALUES (5), (6)) v(k) ON id = k + 1": (4,),
     "SELECT * FROM t JOIN (VALUES (5), (6), (CASE WHEN random() < 2 THEN 7 END)) v(k) ON id = k": (4,),
