@@ -3,7 +3,7 @@
 Each reader runs in a process and an environment of its own, in the version that `referee/readers.toml` pins. Readers
 of one format take turns, question by question; each answer is compared with what DuckDB finds in the same rows in
 memory. Which data files a reader opens is seen from outside, by inotify. BENCH_FILES=10000 measures another size;
-BENCH_READERS="Spark,Trino of hudi" asks readers whose titles have one of these parts, and writes nothing.
+BENCH_READERS="Spark,Trino of hudi" asks readers whose titles have one of these parts, and renews their rows.
 """
 
 from __future__ import annotations
@@ -116,12 +116,16 @@ WITH_STATISTICS: Final = ("parquet", "hudi")
 
 
 def run(console: Console) -> None:
-    """Measure each lake, and write page and plot anew: of a lake of the page, that part; of another size, nothing."""
+    """Measure each lake, and write page and plot anew: of a lake of the page, that part; of another size, nothing. Of
+    some readers, only their rows are written.
+    """
     given, parts = os.environ.get("BENCH_FILES"), os.environ.get("BENCH_READERS")
     for files in [int(given)] if given else LAKES:
         found = measure(files, contenders=chosen(files, parts.split(",") if parts else ()))
         console.print(page.tables(found), soft_wrap=True)
-        if files in LAKES and not parts:
+        if files in LAKES and parts:
+            page.renew(found)
+        elif files in LAKES:
             page.write([found], LAKES)
 
 

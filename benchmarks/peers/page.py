@@ -42,6 +42,24 @@ def write(found: Sequence[Result], sizes: Collection[int], page: Path = PAGE, pi
         picture.write_text(drawn(plotted), "utf-8")
 
 
+def renew(found: Result, page: Path = PAGE) -> None:
+    """Put the rows of some readers in the place of their older ones, in the tables of a lake that the page has."""
+    newer = {_row_key(line): line for line in (*_questions(found), *_opening(found))}
+    inside = False
+    lines: list[str] = []
+    for line in page.read_text("utf-8").splitlines():
+        if line.startswith(("#", "<!--")):
+            inside = line.startswith(f"### {found.files:,} files ")
+        lines.append(newer.get(_row_key(line), line) if inside and line.startswith("|") else line)
+    page.write_text("\n".join([*lines, ""]), "utf-8")
+
+
+def _row_key(line: str) -> tuple[int, str, str]:
+    """What tells a row from others: the columns of its table, the format, and the reader in any version."""
+    cells = line.split("|")
+    return len(cells), cells[1].strip(), re.sub(r" [0-9][0-9.]*$", "", cells[2].strip())
+
+
 def write_requests(table: str, page: Path = PAGE) -> None:
     """Put the table of requests between its two marks of the page."""
     text = page.read_text("utf-8")

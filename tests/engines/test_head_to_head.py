@@ -20,7 +20,7 @@ from benchmarks.lakes.events import Events, Lake, spread
 from benchmarks.peers import engine_readers, over_store, page
 from benchmarks.peers.head_to_head import CONTENDERS, Effort, Truth, ask_in_turns, chosen, measure
 from benchmarks.peers.questions import WORKLOADS, answered
-from benchmarks.peers.results import MANY, NO_WAY, TOO_SLOW, Counted, Measured, Result
+from benchmarks.peers.results import MANY, NO_WAY, TOO_SLOW, Built, Contender, Counted, Measured, Result
 from benchmarks.peers.running import ENGINES, Asked, opened_in
 from benchmarks.planning import scale
 
@@ -262,6 +262,28 @@ def test_a_lake_that_is_measured_anew_takes_the_place_of_its_own_tables_alone(tm
     assert "Taken on a machine.\n" in text
     assert text.endswith(f"\n### 200 files of 1 rows\nolder\n{page.END}\nafter\n")
     assert picture.read_text() == "older", "it shows the largest lake"
+
+
+def test_readers_that_are_measured_anew_take_the_place_of_their_own_rows_alone(tmp_path: Path) -> None:
+    def lake(files: int, seconds: float, version: str, *titles: str) -> Result:
+        measured = [Measured(Contender(title, "delta", "it"), version) for title in titles]
+        for each in measured:
+            for what in (*WORKLOADS, "cold"):
+                each.opened[what] = 1
+                each.add(what, {"processor": seconds, "wall": seconds})
+        return Result(
+            files, files, {"delta": 1}, measured, [Built("delta", "keys", 1, 1, 1)], {}, "a machine"
+        )
+
+    written = tmp_path / "page.md"
+    older = [lake(files, 1.0, "1.0", "Spark", "pruner in Spark") for files in (10_000, 1_000)]
+    behind = f"{page.END}\n### 1,000 files of old\n| a | b |\n"
+    written.write_text(f"{page.BEGIN}\n{''.join(map(page.tables, older))}{behind}")
+    page.renew(lake(1_000, 2.0, "1.1.2", "Spark"), written)
+    newer = lake(1_000, 1.0, "1.0", "Spark", "pruner in Spark")
+    newer.measured[0] = lake(1_000, 2.0, "1.1.2", "Spark").measured[0]
+    expected = "".join(map(page.tables, [older[0], newer]))
+    assert written.read_text() == f"{page.BEGIN}\n{expected}{behind}"
 
 
 def test_rows_that_a_lake_gained_are_known_and_forgotten() -> None:
