@@ -6,7 +6,7 @@ of a distant store, where each request waits, whatever machine asks. Times would
 Each kind of question is asked in a process of its own, which opens the table first, and once more in that process with
 other constants: readers that keep what they have read of files would answer all others from what one of them loaded.
 BENCH_FILES=100 counts another number of files; BENCH_READERS="DuckDB,Polars" asks readers whose titles have one of
-these parts. Neither writes to the page.
+these parts, and renews their rows. Another number of files is not written to the page.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ CONTENDERS: Final = (
 
 
 def run(console: Console) -> None:
-    """Count, print the table, and write it to the page where it is about all readers and as many files."""
+    """Count, print the table, and write it to the page where it is about as many files."""
     files, parts = int(os.environ.get("BENCH_FILES", str(FILES))), os.environ.get("BENCH_READERS")
     found = measure(files, contenders=with_titles(CONTENDERS, parts.split(",")) if parts else CONTENDERS)
     table = page.requests(found, files, ROWS_PER_FILE)
     console.print(table, soft_wrap=True)
-    if files == FILES and not parts:
-        page.write_requests(table)
+    if files == FILES:
+        (page.renew_requests if parts else page.write_requests)(table)
 
 
 def measure(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,14 +44,27 @@ def write(found: Sequence[Result], sizes: Collection[int], page: Path = PAGE, pi
 
 def renew(found: Result, page: Path = PAGE) -> None:
     """Put the rows of some readers in the place of their older ones, in the tables of a lake that the page has."""
-    newer = {_row_key(line): line for line in (*_questions(found), *_opening(found))}
-    inside = False
-    lines: list[str] = []
-    for line in page.read_text("utf-8").splitlines():
-        if line.startswith(("#", "<!--")):
-            inside = line.startswith(f"### {found.files:,} files ")
-        lines.append(newer.get(_row_key(line), line) if inside and line.startswith("|") else line)
-    page.write_text("\n".join([*lines, ""]), "utf-8")
+    text = page.read_text("utf-8")
+    before, heading, rest = text.partition(
+        f"### {found.files:,} files of {found.rows // found.files:,} rows\n"
+    )
+    section = re.split("^(?=### |<!--)", rest, maxsplit=1, flags=re.MULTILINE)
+    section[0] = _with_newer(section[0], [*_questions(found), *_opening(found)])
+    page.write_text("".join([before, heading, *section]), "utf-8")
+
+
+def renew_requests(table: str, page: Path = PAGE) -> None:
+    """Put the rows of some readers in the place of their older ones in the table of requests."""
+    before, rest = page.read_text("utf-8").split(STORE_BEGIN, 1)
+    older, after = rest.split(STORE_END, 1)
+    newer = _with_newer(older, table.splitlines())
+    page.write_text(f"{before}{STORE_BEGIN}{newer}{STORE_END}{after}", "utf-8")
+
+
+def _with_newer(tables: str, rows: Iterable[str]) -> str:
+    newer = {_row_key(row): row for row in rows if row.startswith("|")}
+    lines = [newer.get(_row_key(line), line) if line.startswith("|") else line for line in tables.split("\n")]
+    return "\n".join(lines)
 
 
 def _row_key(line: str) -> tuple[int, str, str]:

@@ -238,6 +238,12 @@ def test_requests_of_first_and_second_answers_stand_between_their_marks(tmp_path
         in text
     )
     assert text.endswith(f"|\n{page.STORE_END}\nafter\n")
+    other = Counted(CONTENDERS[1], "1", {"key": [(5, 0), (6, 0)]})
+    newer = Counted(CONTENDERS[0], "1.1", {"key": [(2, 0), (1, 0)]})
+    page.write_requests(page.requests([counted, other], 1_000, 20), written)
+    page.renew_requests(page.requests([newer], 1_000, 20), written)
+    renewed = page.requests([newer, other], 1_000, 20)
+    assert written.read_text() == f"before\n{page.STORE_BEGIN}\n{renewed}{page.STORE_END}\nafter\n"
     real = page.PAGE.read_text("utf-8")
     assert real.index(page.END) < real.index(page.STORE_BEGIN) < real.index(page.STORE_END)
 
