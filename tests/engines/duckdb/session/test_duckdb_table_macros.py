@@ -84,7 +84,7 @@ MACROS = {
         "SELECT * FROM m(1) WHERE id < 60": (2, 1),
     },
     "m(x) AS TABLE SELECT id FROM flights WHERE id IN (SELECT x) AND EXISTS (SELECT 1 FROM airports a WHERE a.flight = x)": {
-        "FROM m(5)": (12, 1)
+        "FROM m(5)": (1, 1)
     },
     "m(x) AS TABLE SELECT * REPLACE (id + x AS id) FROM flights WHERE id < x": {"SELECT id FROM m(40)": (1,)},
     "m(x) AS TABLE SELECT id, row_number() OVER (ORDER BY id + x) FROM flights WHERE id < 70 QUALIFY row_number() OVER (ORDER BY id) = x": {

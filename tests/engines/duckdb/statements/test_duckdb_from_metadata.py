@@ -231,7 +231,7 @@ def test_an_aggregate_reads_what_is_not_proved(both: Both, statement: str, files
         "SELECT count(x + 1) FROM t",
         "SELECT count(*) FROM t WHERE random() < 2",
         "SELECT (SELECT count(*) FROM t WHERE t.x < o.k) FROM (SELECT 5 AS k) AS o",
-        "SELECT count(*) FROM t WHERE x IN (SELECT unnest([1, 2, 3, 60]))",
+        "SELECT count(*) FROM t WHERE x IN (SELECT max(o.x) - 3 FROM t AS o)",
         "SELECT count(*) FROM t WHERE EXISTS (SELECT 1)",
     ],
 )
@@ -544,7 +544,7 @@ def test_a_macro_that_reads_what_with_names_sees_all_of_it(both: Both) -> None:
         ("SELECT EXISTS (SELECT 1 FROM t WHERE x % 7 = 3)", [6]),
         ("SELECT EXISTS (SELECT 1 FROM t GROUP BY x HAVING count(*) > 1)", [6]),
         ("SELECT EXISTS (SELECT x FROM t OFFSET 58)", [6]),
-        ("SELECT k, EXISTS (SELECT 1 FROM t WHERE x = k) FROM (SELECT 5 AS k UNION ALL SELECT 77)", [6]),
+        ("SELECT k, EXISTS (SELECT 1 FROM t WHERE x = k) FROM (SELECT 5 AS k UNION ALL SELECT 77)", [1]),
     ],
 )
 def test_whether_there_are_rows_is_in_one_file(both: Both, statement: str, files: list[int]) -> None:

@@ -109,7 +109,7 @@ KEPT: list[tuple[str, Any, int, int]] = [
     ("id < 40 AND k IN ?", [[1]], 4, 4),
     ("id IN ? OR day = DATE '2024-01-10'", [[5]], 2, 2),
     ("id IN ? AND id IN ?", [[5, 77], [77]], 1, 1),
-    ("id < 40 AND id IN (SELECT unnest(?))", [[5, 77]], 4, 1),
+    ("id < 40 AND id IN (SELECT unnest(?))", [[5, 77]], 1, 1),
     ("id IN ?", [[]], 10, 10),
     ("id IN ?", [[5, None]], 10, 1),
     ("name IN ?", [['a"b', "name'3"]], 10, 1),
