@@ -123,7 +123,7 @@ def run(console: Console) -> None:
     for files in [int(given)] if given else LAKES:
         found = measure(files, contenders=chosen(files, parts.split(",") if parts else ()))
         console.print(page.tables(found), soft_wrap=True)
-        if files in LAKES and parts:
+        if files in LAKES and parts and page.has_tables(files):
             page.renew(found)
         elif files in LAKES:
             page.write([found], LAKES)

@@ -42,6 +42,11 @@ def write(found: Sequence[Result], sizes: Collection[int], page: Path = PAGE, pi
         picture.write_text(drawn(plotted), "utf-8")
 
 
+def has_tables(files: int, page: Path = PAGE) -> bool:
+    """Tell whether the page has tables of a lake of so many files."""
+    return f"\n### {files:,} files of " in page.read_text("utf-8")
+
+
 def renew(found: Result, page: Path = PAGE) -> None:
     """Put the rows of some readers in the place of their older ones, in the tables of a lake that the page has."""
     text = page.read_text("utf-8")

@@ -285,6 +285,8 @@ def test_readers_that_are_measured_anew_take_the_place_of_their_own_rows_alone(t
     older = [lake(files, 1.0, "1.0", "Spark", "pruner in Spark") for files in (10_000, 1_000)]
     behind = f"{page.END}\n### 1,000 files of old\n| a | b |\n"
     written.write_text(f"{page.BEGIN}\n{''.join(map(page.tables, older))}{behind}")
+    assert page.has_tables(1_000, written)
+    assert not page.has_tables(100, written)
     page.renew(lake(1_000, 2.0, "1.1.2", "Spark"), written)
     newer = lake(1_000, 1.0, "1.0", "Spark", "pruner in Spark")
     newer.measured[0] = lake(1_000, 2.0, "1.1.2", "Spark").measured[0]
