@@ -124,10 +124,10 @@ def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
     Unrewritten plans hold such casts, and so do the keys of joins.
     """
     value = literal.value
+    if isinstance(value, int) and literal.type in _INTEGER_BITS:
+        return _cast_integer(value, target)  # also of a HUGEINT, which has no type of its own here
     if value is None or literal.type == target:
         return Literal(value, target)
-    if isinstance(value, int) and literal.type in _INTEGER_BITS:
-        return _cast_integer(value, target)
     if isinstance(value, Decimal):
         return _cast_decimal(value, target)
     if isinstance(value, str) and pa.types.is_string(literal.type) and target == pa.date32():

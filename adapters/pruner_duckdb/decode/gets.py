@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pruner.expr.nodes import TRUE, Column, Expr, Opaque, disjunction
+from pruner.expr.nodes import TRUE, Column, Expr, In, Opaque, disjunction
 from pruner.expr.walk import nodes_of
 from pruner_duckdb.decode.decode import Node, all_of, decode_expression, decode_table_filter
 from pruner_duckdb.decode.join_keys import JoinKeys
@@ -130,16 +130,21 @@ def _scan_predicate(scan: Node, conditions: list[Conditions]) -> tuple[str, Expr
         for condition in conditions:
             resolve = _resolver(output, condition)
             decoded = [decode_expression(expression, resolve) for expression in condition.expressions]
-            # Without them the scan is what it was: nobody need be told that they are not understood.
-            if not (condition.join_columns and any(map(_has_unknown, decoded))):
+            # Without the keys of a join the scan is what it was: nobody need be told that they are not understood.
+            if not condition.join_columns or all(map(_is_of_known_keys, decoded)):
                 parts.extend(decoded)
         return data["table"], all_of(parts)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise UnknownPlanFormat(f"a scan in DuckDB's plan is not written as expected ({error!r})") from error
 
 
-def _has_unknown(expression: Expr) -> bool:
-    return any(isinstance(node, Opaque) for node in nodes_of(expression))
+def _is_of_known_keys(expression: Expr) -> bool:
+    """Tell whether each key is a value. What DuckDB is yet to compute may be NULL, which a comparison may ask for."""
+    return (
+        isinstance(expression, In)
+        and all(option.value is not None for option in expression.options)
+        and not any(isinstance(node, Opaque) for node in nodes_of(expression.operand))
+    )
 
 
 def _width(scan: Node) -> int | None:

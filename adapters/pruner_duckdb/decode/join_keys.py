@@ -36,6 +36,9 @@ class JoinKeys:
             for node in operators(plans)
             if node["type"] == "LOGICAL_MATERIALIZED_CTE"
         }
+        self._known: dict[
+            tuple[int, int], list[Node] | None
+        ] = {}  # by the identity of an operator, and the column
 
     def conditions(self, node: Node) -> Iterator[tuple[Node, Conditions]]:
         """Yield each side of a join with a condition that holds for all of its rows that matter."""
@@ -63,7 +66,16 @@ class JoinKeys:
         yield side, Conditions([among], join_columns=columns)
 
     def _values(self, node: Node, place: int) -> list[Node] | None:
-        """All values that a column of an operator can have, and perhaps more; None where they are not known."""
+        """All values that a column of an operator can have, and perhaps more; None where they are not known.
+
+        Each is looked for once: a WITH that reads another one twice, and so on, has more paths than operators.
+        """
+        key = id(node), place
+        if key not in self._known:
+            self._known[key] = self._values_of(node, place)
+        return self._known[key]
+
+    def _values_of(self, node: Node, place: int) -> list[Node] | None:
         children: list[Node] = node.get("children", [])
         match node["type"]:
             case "LOGICAL_EXPRESSION_GET":
@@ -163,6 +175,7 @@ def _elements(unnested: Sequence[Node], number: int) -> list[Node] | None:
 
 
 def _joined(parts: Sequence[list[Node] | None]) -> list[Node] | None:
-    known = [part for part in parts if part is not None]
-    together = [value for part in known for value in part]
-    return together if len(known) == len(parts) and len(together) <= MOST_KEYS else None
+    """The values of several operators, each part once: a UNION of a WITH with itself has no others."""
+    known = {id(part): part for part in parts if part is not None}
+    together = [value for part in known.values() for value in part]
+    return together if None not in parts and len(together) <= MOST_KEYS else None

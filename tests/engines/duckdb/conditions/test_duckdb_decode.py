@@ -262,5 +262,6 @@ def test_casts_that_change_nothing_are_made() -> None:
     assert cast_literal(int32(7), pa.decimal128(4, 1)) == Literal(Decimal("7.0"), pa.decimal128(4, 1))
     assert cast_literal(text("1970-02-01"), pa.date32()) == Literal(31, pa.date32())
     assert cast_literal(Literal(2**53 + 1, pa.int64()), pa.float64()) is None
+    assert cast_literal(Literal(2**99, pa.int64()), pa.int64()) is None, "of a HUGEINT"
     assert cast_literal(int32(1000), pa.decimal128(4, 1)) is None
     assert cast_literal(Literal(Decimal("2.5"), pa.decimal128(2, 1)), pa.int32()) is None

@@ -171,6 +171,15 @@ JOINED = {
     "SELECT * FROM t JOIN (SELECT k FROM (VALUES (5)) v(k) GROUP BY k) w ON maybe IS NOT DISTINCT FROM k": (
         1,
     ),
+    "SELECT * FROM t JOIN (VALUES ('x'), ('5')) v(k) ON maybe IS NOT DISTINCT FROM try_cast(k AS INT)": (4,),
+    "SELECT * FROM t JOIN (VALUES ((2 ** 99)::HUGEINT)) v(k) ON maybe IS NOT DISTINCT FROM try_cast(k AS INT)": (
+        4,
+    ),
+    "SELECT * FROM t JOIN (VALUES ((2 ** 99)::HUGEINT)) v(k) ON maybe::BIGINT IS NOT DISTINCT FROM try_cast(k AS BIGINT)": (
+        4,
+    ),
+    "SELECT * FROM t JOIN (VALUES (5.0), (2.5)) v(k) ON maybe IS NOT DISTINCT FROM try_cast(k AS INT)": (4,),
+    "SELECT * FROM t JOIN (VALUES (5::BIGINT)) v(k) ON maybe IS NOT DISTINCT FROM try_cast(k AS INT)": (1,),
     # keys that are not known before the statement runs
     "SELECT * FROM t JOIN (VALUES (5), (6)) v(k) ON id = k + 1": (4,),
     "SELECT * FROM t JOIN (VALUES (5), (6), (CASE WHEN random() < 2 THEN 7 END)) v(k) ON id = k": (4,),
@@ -209,6 +218,13 @@ def test_views_and_other_statements_have_joins(compared: Compared) -> None:
     compared.both("CREATE TABLE made AS SELECT id FROM t WHERE id IN (SELECT unnest([5, 15]))")
     assert compared.kept("SELECT * FROM made m JOIN (VALUES (5)) v(k) ON id = k") == ()
     assert compared.pruned.execute("SELECT count(*) FROM made").fetchall() == [(2,)]
+
+
+def test_a_with_that_reads_another_one_twice_and_so_on(compared: Compared) -> None:
+    """Its paths are more than could ever be walked, its keys are not."""
+    doubled = ", ".join(f"w{n} AS MATERIALIZED (FROM w{n - 1} UNION FROM w{n - 1})" for n in range(1, 40))
+    sql = f"WITH w0(k) AS MATERIALIZED (VALUES (5), (6)), {doubled} SELECT id FROM t JOIN w39 ON id = k"
+    compared.reads(sql, (1,))
 
 
 def test_no_more_keys_than_are_looked_at() -> None:
