@@ -30,7 +30,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     columns = (
         "i::INT AS id, i::BIGINT AS wide, DATE '2024-01-01' + {n} AS day, TIMESTAMP '2024-01-01 10:00:00' + to_days({n}) AS ts, "
         "(10 + {n})::DECIMAL(9, 2) AS price, ({n} + 0.5)::DOUBLE AS share, {n}::FLOAT AS narrow, 'n' || {n} AS name, "
-        "CASE WHEN i % 10 > 0 THEN i::INT END AS maybe, {{'code': {n}::INT}} AS inner"
+        "CASE WHEN i % 10 > 0 THEN i::INT END AS maybe, CASE WHEN i = 7 THEN 0.5::DOUBLE END AS lone, {{'code': {n}::INT}} AS inner"
     )
     roots = {
         name: write_tree(
@@ -176,6 +176,9 @@ JOINED = {
         4,
     ),
     "SELECT * FROM t JOIN (VALUES ((2 ** 99)::HUGEINT)) v(k) ON maybe::BIGINT IS NOT DISTINCT FROM try_cast(k AS BIGINT)": (
+        4,
+    ),
+    "SELECT * FROM t JOIN (VALUES (DATE '2024-01-01')) v(k) ON lone IS NOT DISTINCT FROM try_cast(k AS DOUBLE)": (
         4,
     ),
     "SELECT * FROM t JOIN (VALUES (5.0), (2.5)) v(k) ON maybe IS NOT DISTINCT FROM try_cast(k AS INT)": (4,),
