@@ -107,8 +107,9 @@ class JoinKeys:
 
     def _of_groups(self, node: Node, child: Node, place: int) -> list[Node] | None:
         values = self._of_expressions(node["groups"], child, place)
-        # In the total of all groups, none has a value.
-        return values and [*values, *([_NULL] if len(node["grouping_sets"]) > 1 else [])]
+        if values is None or len(node["grouping_sets"]) < 2:
+            return values
+        return [*values, _NULL]  # of the total of all groups, which is there without any row as well
 
     def _evaluated(self, expression: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
         """An expression for each of the values of the column that it is about: that column itself, or a cast of it."""
@@ -119,10 +120,16 @@ class JoinKeys:
                 return values(expression["index"])
             case "BOUND_FUNCTION", "OPERATOR_CAST":
                 below = self._evaluated(expression["children"][0], values)
-                return below and [_cast(value, {**expression, "children": [value]}) for value in below]
+                return (
+                    None
+                    if below is None
+                    else [_cast(each, {**expression, "children": [each]}) for each in below]
+                )
             case "BOUND_CAST", _:
                 below = self._evaluated(expression["child"], values)
-                return below and [_cast(value, {**expression, "child": value}) for value in below]
+                return (
+                    None if below is None else [_cast(each, {**expression, "child": each}) for each in below]
+                )
             case _:
                 return None
 

@@ -168,6 +168,12 @@ JOINED = {
     "SELECT * FROM t JOIN (SELECT k FROM (VALUES (5)) v(k) GROUP BY ROLLUP (k)) w ON maybe IS NOT DISTINCT FROM k": (
         4,
     ),
+    "SELECT * FROM t JOIN (SELECT k FROM (SELECT unnest([]::INT[]) AS k) GROUP BY CUBE (k) UNION ALL SELECT 5) w ON maybe IS NOT DISTINCT FROM k": (
+        4,
+    ),
+    "SELECT * FROM t JOIN (SELECT k FROM (SELECT unnest(NULL::INT[]) AS k) GROUP BY GROUPING SETS ((k), ()) UNION SELECT 5) w ON maybe IS NOT DISTINCT FROM k": (
+        4,
+    ),
     "SELECT * FROM t JOIN (SELECT k FROM (VALUES (5)) v(k) GROUP BY k) w ON maybe IS NOT DISTINCT FROM k": (
         1,
     ),
@@ -233,8 +239,13 @@ def test_a_with_that_reads_another_one_twice_and_so_on(compared: Compared) -> No
 def test_no_more_keys_than_are_looked_at() -> None:
     shadow = Shadow()
     (name,) = shadow.table_names([Relation((("id", "INTEGER"),))])
-    for keys, known in ((MOST_KEYS, True), (MOST_KEYS + 1, False)):
-        text = f"SELECT * FROM {name} WHERE id IN (SELECT unnest({list(range(keys))}))"
+    for compared, keys, known in (
+        ("id", MOST_KEYS, True),
+        ("id", MOST_KEYS + 1, False),
+        ("id::DOUBLE", 100, True),
+        ("id::DOUBLE", 1_000, False),
+    ):
+        text = f"SELECT * FROM {name} WHERE {compared} IN (SELECT unnest({list(range(keys))}))"
         plans = shadow.optimized_plans(text, "UTC", keep_form=False)
         assert (scan_predicates(plans, text)[name] != TRUE) == known
 
