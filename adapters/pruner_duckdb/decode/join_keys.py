@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from pruner_duckdb.decode.numbered import Conditions, chosen, operators, references
+from pruner_duckdb.decode.numbered import Conditions, chosen, has_groups_in_each_row, operators, references
 from pruner_duckdb.sql.queries import Node
 
 MOST_KEYS: Final = 16_384
@@ -36,9 +36,8 @@ class JoinKeys:
             for node in operators(plans)
             if node["type"] == "LOGICAL_MATERIALIZED_CTE"
         }
-        self._known: dict[
-            tuple[int, int], list[Node] | None
-        ] = {}  # by the identity of an operator, and the column
+        self._known: dict[tuple[int, int], list[Node] | None] = {}
+        """Values by the identity of an operator and the place of a column."""
 
     def conditions(self, node: Node) -> Iterator[tuple[Node, Conditions]]:
         """Yield each side of a join with a condition that holds for all of its rows that matter."""
@@ -107,9 +106,9 @@ class JoinKeys:
 
     def _of_groups(self, node: Node, child: Node, place: int) -> list[Node] | None:
         values = self._of_expressions(node["groups"], child, place)
-        if values is None or len(node["grouping_sets"]) < 2:
+        if values is None or has_groups_in_each_row(node):
             return values
-        return [*values, _NULL]  # of the total of all groups, which is there without any row as well
+        return [*values, _NULL]  # of totals, which are there without any row as well
 
     def _evaluated(self, expression: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
         """An expression for each of the values of the column that it is about: that column itself, or a cast of it."""
@@ -120,18 +119,11 @@ class JoinKeys:
                 return values(expression["index"])
             case "BOUND_FUNCTION", "OPERATOR_CAST":
                 below = self._evaluated(expression["children"][0], values)
-                return (
-                    None
-                    if below is None
-                    else [_cast(each, {**expression, "children": [each]}) for each in below]
-                )
             case "BOUND_CAST", _:
                 below = self._evaluated(expression["child"], values)
-                return (
-                    None if below is None else [_cast(each, {**expression, "child": each}) for each in below]
-                )
             case _:
-                return None
+                below = None
+        return None if below is None else [_cast(expression, value) for value in below]
 
 
 _NULL: Final[Node] = {
@@ -145,8 +137,11 @@ def _is_null(value: Node) -> bool:
     return value["expression_class"] == "BOUND_CONSTANT" and bool(value["value"].get("is_null"))
 
 
-def _cast(value: Node, cast: Node) -> Node:
-    return value if _is_null(value) else cast
+def _cast(cast: Node, value: Node) -> Node:
+    """A cast, as either version of DuckDB writes it, of one of the values of its operand; that of NULL is NULL."""
+    if _is_null(value):
+        return value
+    return {**cast, "child": value} if "child" in cast else {**cast, "children": [value]}
 
 
 def _matter_by_match(join: Node) -> bool:

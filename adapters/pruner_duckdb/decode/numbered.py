@@ -226,7 +226,7 @@ def _step_below(node: Node) -> Callable[[int], Position] | None:
             return chosen(node["projection_map"])
         case "LOGICAL_PROJECTION":
             return _projected(node["expressions"])
-        case "LOGICAL_AGGREGATE_AND_GROUP_BY" if _is_of_groups(node):
+        case "LOGICAL_AGGREGATE_AND_GROUP_BY" if has_groups_in_each_row(node):
             return _projected(node["groups"])
         case "LOGICAL_DISTINCT" if node["distinct_type"] == "DISTINCT":
             return lambda index: index
@@ -234,8 +234,8 @@ def _step_below(node: Node) -> Callable[[int], Position] | None:
             return None
 
 
-def _is_of_groups(node: Node) -> bool:
-    """Tell whether an aggregation has all of its groups in each of its rows, and at least one."""
+def has_groups_in_each_row(node: Node) -> bool:
+    """Tell whether an aggregation has all that it groups by, and that is something, in each of its rows."""
     every = set(range(len(node["groups"])))
     return bool(every) and all(set(one) == every for one in node["grouping_sets"])
 
