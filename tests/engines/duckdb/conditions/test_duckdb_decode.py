@@ -7,7 +7,6 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, cast
 
-import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -32,6 +31,7 @@ from pruner_duckdb.decode.calls import cast_literal
 from pruner_duckdb.decode.gets import scan_predicates
 from pruner_duckdb.shadow.predicates import Draft, Predicates
 from pruner_duckdb.shadow.shadow import Relation, Shadow
+from tests.support.duckdb import plain as plain_duckdb
 
 if TYPE_CHECKING:
     from pruner.expr.values import LiteralValue
@@ -250,9 +250,9 @@ def test_casts_of_literals_are_those_of_duckdb(typed: tuple[str, object], target
     folded = cast_literal(literal, TYPES[target])
     if folded is None:
         return
-    found = duckdb.execute(f"SELECT CAST('{value}'::{source} AS {target})").fetchone()
-    assert found is not None
-    expected = (found[0] - datetime.date(1970, 1, 1)).days if target == "DATE" else found[0]
+    sql = f"SELECT CAST('{value}'::{source} AS {target})"
+    [(found,)] = plain_duckdb.session().execute(sql).fetchall()
+    expected = (found - datetime.date(1970, 1, 1)).days if target == "DATE" else found
     assert (folded.value, folded.type) == (expected, TYPES[target])
 
 
