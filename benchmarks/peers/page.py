@@ -28,9 +28,7 @@ def write(found: Sequence[Result], sizes: Collection[int], page: Path = PAGE, pi
 
     Older tables of lakes that have none of these `sizes`, in files, go.
     """
-    text = page.read_text("utf-8")
-    before, rest = text.split(BEGIN, 1)
-    older, after = rest.split(END, 1)
+    before, older, after = _around(page, BEGIN, END)
     by_heading = dict(map(_with_heading, re.split(r"^(?=### )", older, flags=re.MULTILINE)[1:]))
     by_heading |= dict(_with_heading(f"{tables(each)}\n") for each in found)
     largest_first = sorted(
@@ -60,10 +58,16 @@ def renew(found: Result, page: Path = PAGE) -> None:
 
 def renew_requests(table: str, page: Path = PAGE) -> None:
     """Put the rows of some readers in the place of their older ones in the table of requests."""
-    before, rest = page.read_text("utf-8").split(STORE_BEGIN, 1)
-    older, after = rest.split(STORE_END, 1)
+    before, older, after = _around(page, STORE_BEGIN, STORE_END)
     newer = _with_newer(older, table.splitlines())
     page.write_text(f"{before}{STORE_BEGIN}{newer}{STORE_END}{after}", "utf-8")
+
+
+def _around(page: Path, begin: str, end: str) -> tuple[str, str, str]:
+    """What stands before two marks of the page, between them, and after them."""
+    before, rest = page.read_text("utf-8").split(begin, 1)
+    between, after = rest.split(end, 1)
+    return before, between, after
 
 
 def _with_newer(tables: str, rows: Iterable[str]) -> str:
@@ -80,9 +84,8 @@ def _row_key(line: str) -> tuple[int, str, str]:
 
 def write_requests(table: str, page: Path = PAGE) -> None:
     """Put the table of requests between its two marks of the page."""
-    text = page.read_text("utf-8")
-    before, rest = text.split(STORE_BEGIN, 1)
-    page.write_text(f"{before}{STORE_BEGIN}\n{table}{STORE_END}{rest.split(STORE_END, 1)[1]}", "utf-8")
+    before, _, after = _around(page, STORE_BEGIN, STORE_END)
+    page.write_text(f"{before}{STORE_BEGIN}\n{table}{STORE_END}{after}", "utf-8")
 
 
 def requests(found: Sequence[Counted], files: int, rows: int) -> str:

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pyarrow as pa
-
-from pruner.expr.nodes import TRUE, Call, Column, Expr, In, Opaque, disjunction
-from pruner.expr.walk import nodes_of
+from pruner.expr.nodes import TRUE, Column, Expr, disjunction
 from pruner_duckdb.decode.decode import Node, all_of, decode_expression, decode_table_filter
-from pruner_duckdb.decode.join_keys import JoinKeys
+from pruner_duckdb.decode.join_keys import JoinKeys, is_of_known_keys
 from pruner_duckdb.decode.numbered import ConditionPushdown, Conditions, takes_names
 from pruner_duckdb.sql.queries import is_node
 
@@ -133,31 +130,11 @@ def _scan_predicate(scan: Node, conditions: list[Conditions]) -> tuple[str, Expr
             resolve = _resolver(output, condition)
             decoded = [decode_expression(expression, resolve) for expression in condition.expressions]
             # Without the keys of a join the scan is what it was: nobody need be told that they are not understood.
-            if not condition.join_columns or all(map(_is_of_known_keys, decoded)):
+            if not condition.join_columns or all(map(is_of_known_keys, decoded)):
                 parts.extend(decoded)
         return data["table"], all_of(parts)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise UnknownPlanFormat(f"a scan in DuckDB's plan is not written as expected ({error!r})") from error
-
-
-_MOST_SEARCHED = 128
-"""Most keys of a join that are compared with a number made a double: each takes half a millisecond to find the numbers
-that become it. For more, planning would take longer than it saves.
-"""
-
-
-def _is_of_known_keys(expression: Expr) -> bool:
-    """Tell whether each key is a value. What DuckDB is yet to compute may be NULL, which a comparison may ask for."""
-    if not isinstance(expression, In) or any(option.value is None for option in expression.options):
-        return False
-    nodes = list(nodes_of(expression.operand))
-    if any(isinstance(node, Opaque) for node in nodes):
-        return False
-    return len(expression.options) <= _MOST_SEARCHED or not any(map(_makes_a_double, nodes))
-
-
-def _makes_a_double(node: Expr) -> bool:
-    return isinstance(node, Call) and node.type is not None and pa.types.is_floating(node.type)
 
 
 def _width(scan: Node) -> int | None:

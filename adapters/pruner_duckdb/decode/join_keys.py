@@ -8,13 +8,23 @@ of their keys when they run. But the keys stand in the plan, and a row of `t` wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Final
 
+import pyarrow as pa
+
+from pruner.expr.nodes import Call, Expr, In, Opaque
+from pruner.expr.walk import nodes_of
 from pruner_duckdb.decode.numbered import Conditions, chosen, has_groups_in_each_row, operators, references
 from pruner_duckdb.sql.queries import Node
 
 MOST_KEYS: Final = 16_384
 """Most keys of one join; of more, nothing is said."""
+
+_MOST_SEARCHED: Final = 128
+"""Most keys that are compared with a number made a double: each takes half a millisecond to find the numbers that
+become it. For more, planning would take longer than it saves.
+"""
 
 _LEFT_MATCHES: Final = frozenset(["INNER", "SEMI", "RIGHT"])
 _RIGHT_MATCHES: Final = frozenset(["INNER", "SEMI", "ANTI", "LEFT", "SINGLE"])
@@ -31,13 +41,18 @@ class JoinKeys:
     """Finds the conditions that joins with constants put on their other sides."""
 
     def __init__(self, plans: Sequence[Node]) -> None:
-        self._withs: dict[int, Node] = {
-            node["table_index"]: node["children"][0]
-            for node in operators(plans)
-            if node["type"] == "LOGICAL_MATERIALIZED_CTE"
-        }
+        self._plans = plans
         self._known: dict[tuple[int, int], list[Node] | None] = {}
         """Values by the identity of an operator and the place of a column."""
+
+    @cached_property
+    def _withs(self) -> dict[int, Node]:
+        """The queries of WITH by their numbers; most statements have no join that asks for them."""
+        return {
+            node["table_index"]: node["children"][0]
+            for node in operators(self._plans)
+            if node["type"] == "LOGICAL_MATERIALIZED_CTE"
+        }
 
     def conditions(self, node: Node) -> Iterator[tuple[Node, Conditions]]:
         """Yield each side of a join with a condition that holds for all of its rows that matter."""
@@ -124,6 +139,23 @@ class JoinKeys:
             case _:
                 below = None
         return None if below is None else [_cast(expression, value) for value in below]
+
+
+def is_of_known_keys(expression: Expr) -> bool:
+    """Tell whether each key of a decoded condition is a value.
+
+    What DuckDB is yet to compute may be NULL, which a comparison may ask for.
+    """
+    if not isinstance(expression, In) or any(option.value is None for option in expression.options):
+        return False
+    nodes = list(nodes_of(expression.operand))
+    if any(isinstance(node, Opaque) for node in nodes):
+        return False
+    return len(expression.options) <= _MOST_SEARCHED or not any(map(_makes_a_double, nodes))
+
+
+def _makes_a_double(node: Expr) -> bool:
+    return isinstance(node, Call) and node.type is not None and pa.types.is_floating(node.type)
 
 
 _NULL: Final[Node] = {

@@ -8,6 +8,8 @@ says which row is which: without the rows for which the condition is not true al
 DuckDB 2.0 reads the rows of the left side twice, by way of a WITH of its own: for the join, and to know for which
 values the right side is wanted. A condition on the rows of the join goes for both, since no other row of the right side
 finds one to join.
+
+The keys of a join with constants go down in the same way (`join_keys.py`).
 """
 
 from __future__ import annotations
