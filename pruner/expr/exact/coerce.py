@@ -210,8 +210,11 @@ def coerce_constant(column: pa.DataType, constant: Literal | Call, semantics: Se
     if unsupported_reason(column) is None and isinstance(literal, Literal) and target is not None:
         if is_temporal(column) and _reads_wall_clock(literal.type, target):
             return coerce_session_timestamp(column, literal, semantics)
-        if pa.types.is_floating(target) and isinstance(literal.value, int | Decimal) and is_number(column):
-            return _uncertain_float(column, literal.value, target, semantics)
+        # Moments are held as numbers, too, but cast to one they are NULL, or fail.
+        counts = is_number(literal.type) or pa.types.is_boolean(literal.type)
+        value = literal.value
+        if pa.types.is_floating(target) and counts and isinstance(value, int | Decimal) and is_number(column):
+            return _uncertain_float(column, value, target, semantics)
     return NotComparable("the value of the constant is not certain")
 
 

@@ -9,7 +9,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+import pruner
 import pruner_duckdb
+from tests.engines.duckdb.duckdb_tables import Compared, oracle, write_tree
 from tests.support.losses import kept, matching, write_files
 
 
@@ -85,3 +87,24 @@ def test_found_casts_to_nanoseconds_that_fail(tmp_path: Path, type_: pa.DataType
         connection = pruner_duckdb.connect({"t": str(both)})
         with pytest.raises(duckdb.ConversionException):
             connection.execute("SELECT count(*) FROM t WHERE x = TIMESTAMP_NS '2024-01-01'").fetchall()
+
+
+MOMENTS_MADE_NUMBERS = (
+    "(x = TRY_CAST(DATE '2024-01-01' AS DOUBLE)) IS NULL",
+    "(x < TRY_CAST(TIMESTAMP '2024-01-01' AS DOUBLE)) IS NULL",
+    "(x >= TRY_CAST(TIME '10:00:00' AS DOUBLE)) IS NULL",
+    "(x = TRY_CAST(true AS DOUBLE)) IS NOT NULL",
+)
+
+
+@pytest.mark.parametrize("condition", MOMENTS_MADE_NUMBERS)
+def test_found_a_moment_that_is_made_a_number_is_null(tmp_path: Path, condition: str) -> None:
+    """With an index over an expression, conditions are seen as written: a day was taken for its number."""
+    rows = "SELECT i::INT AS id, i::DOUBLE AS x FROM range({}, {}) r(i)"
+    files = {f"{n}.parquet": rows.format(10 * n, 10 * n + 10) for n in range(3)}
+    root = write_tree(tmp_path / "t", files)
+    table = pruner.open_table(str(root))
+    table.create_index("stats", on="*")
+    table.create_index("rest", on="id % 7", using="bitmap")
+    compared = Compared(pruner_duckdb.connect({"t": table}), oracle({"t": root}))
+    assert compared.kept(f"SELECT id FROM t WHERE {condition}") == (3,)
