@@ -2,43 +2,69 @@
 
 One scan's predicate stands in two places: the `table_filters` of its LOGICAL_GET and the LOGICAL_FILTER
 directly above. Where DuckDB numbers the rows for a join that depends on each of them, it stands above that, too; and a
-join with constants wants no rows but those with one of its keys.
+join wants no rows but those with one of its keys, where these are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from pruner.expr.nodes import TRUE, Column, Expr, disjunction
 from pruner_duckdb.decode.decode import Node, all_of, decode_expression, decode_table_filter
-from pruner_duckdb.decode.join_keys import JoinKeys, is_of_known_keys
-from pruner_duckdb.decode.numbered import ConditionPushdown, Conditions, takes_names
+from pruner_duckdb.decode.join_keys import JoinKeys, KnownKeys, is_of_known_keys
+from pruner_duckdb.decode.numbered import ConditionPushdown, Conditions, ScanColumn, takes_names
 from pruner_duckdb.sql.queries import is_node
+
+NO_KEYS: Final[KnownKeys] = {}
+"""Before the keys of any scan were read."""
 
 
 class UnknownPlanFormat(Exception):  # noqa: N818 - never reaches a user
     """The plan JSON does not look like those this module was made for."""
 
 
-def scan_predicates(plans: list[Node], text: str = "") -> dict[str, Expr]:
-    """Return for each scanned table name the rows that its scans want: the OR over the scans of that name.
+@dataclass(frozen=True)
+class ScanConditions:
+    """What a plan says of its scans, by the tables' names in the shadow database.
+
+    `predicates` has for each scanned name the rows that its scans want: the OR over the scans of that name. `joined`
+    has for each name the columns of other scans whose values, once known, would be a condition on it: one set for each
+    comparison.
+    """
+
+    predicates: Mapping[str, Expr]
+    joined: Mapping[str, frozenset[frozenset[ScanColumn]]]
+
+
+def scan_conditions(plans: list[Node], text: str = "", keys: KnownKeys = NO_KEYS) -> ScanConditions:
+    """Read what a plan says of its scans.
 
     Args:
         plans: `plans` of DuckDB's serialized, optimized statement.
         text: the statement.
-
-    Returns:
-        Predicates by the table's name in the shadow database. A table that is not scanned has no entry.
+        keys: the values of columns of scans that have been read.
 
     Raises:
         UnknownPlanFormat: a scan is not written as expected.
     """
     predicates: dict[str, list[Expr]] = {}
-    for scan, conditions in _scans(plans, looks_below=not takes_names(text)):
-        name, expression = _scan_predicate(scan, conditions)
+    joined: dict[str, frozenset[frozenset[ScanColumn]]] = {}
+    for scan, conditions in _scans(plans, keys, looks_below=not takes_names(text)):
+        name, expression, unread = _scan_predicate(scan, conditions)
         predicates.setdefault(name, []).append(expression)
-    return {name: TRUE if TRUE in each else disjunction(tuple(each)) for name, each in predicates.items()}
+        if unread:
+            joined[name] = joined.get(name, frozenset()) | unread
+    return ScanConditions(
+        {name: TRUE if TRUE in each else disjunction(tuple(each)) for name, each in predicates.items()},
+        joined,
+    )
+
+
+def scan_predicates(plans: list[Node], text: str = "") -> Mapping[str, Expr]:
+    """The predicates of `scan_conditions` alone."""
+    return scan_conditions(plans, text).predicates
 
 
 _OF_ONE_SCAN = frozenset(
@@ -62,7 +88,7 @@ def whole_predicate(plans: list[Node]) -> Expr | None:
     Raises:
         UnknownPlanFormat: the scan is not written as expected.
     """
-    scans = list(_scans(plans, looks_below=False))
+    scans = list(_scans(plans, NO_KEYS, looks_below=False))
     if len(plans) != 1 or len(scans) != 1:
         return None
     node: Any = plans[0]
@@ -82,11 +108,12 @@ def whole_predicate(plans: list[Node]) -> Expr | None:
     return _scan_predicate(scan, conditions)[1]
 
 
-def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Conditions]]]:
+def _scans(plans: list[Node], keys: KnownKeys, *, looks_below: bool) -> list[tuple[Node, list[Conditions]]]:
     """Every LOGICAL_GET with the conditions above it, whose references are to its columns.
 
     Args:
         plans: of the statement.
+        keys: the values of columns of scans that have been read.
         looks_below: whether a numbering of rows is surely DuckDB's own.
 
     Raises:
@@ -96,7 +123,7 @@ def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Con
     by_scan: dict[int, list[Conditions]] = {}  # by the identity of the scan
     try:
         descent = ConditionPushdown(plans, _width) if looks_below else None
-        join_keys = JoinKeys(plans)
+        join_keys = JoinKeys(plans, _column_at, descent.width, keys) if descent else None
         pending: list[tuple[Any, Node | None]] = [(plan, None) for plan in plans]
         while pending:
             node, parent = pending.pop()
@@ -107,9 +134,9 @@ def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Con
             elif conditions and descent is not None and descent.starts_at(node):
                 for scan, reached in descent.into(node, conditions):
                     by_scan.setdefault(id(scan), []).append(reached)
-            elif descent is not None:
-                for side, keys in join_keys.conditions(node):
-                    for scan, reached in descent.into(side, keys):
+            elif descent is not None and join_keys is not None:
+                for side, among in join_keys.conditions(node):
+                    for scan, reached in descent.into(side, among):
                         if reached.is_about_one():
                             by_scan.setdefault(id(scan), []).append(reached)
             pending.extend((child, node) for child in node.get("children", ()))
@@ -118,11 +145,15 @@ def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Con
     return [(scan, by_scan[id(scan)]) for scan in scans]
 
 
-def _scan_predicate(scan: Node, conditions: list[Conditions]) -> tuple[str, Expr]:
+def _scan_predicate(
+    scan: Node, conditions: list[Conditions]
+) -> tuple[str, Expr, frozenset[frozenset[ScanColumn]]]:
+    """The table of a scan, what it wants, and which columns of others would tell more."""
+    unread: set[frozenset[ScanColumn]] = set()
     try:
         data = scan.get("function_data")
         if not data or "table" not in data:
-            return "", TRUE  # a table function
+            return "", TRUE, frozenset()  # a table function
         columns = _scanned_columns(scan)
         output = _output_columns(scan, columns)
         parts = list(_table_filters(scan, columns))
@@ -130,11 +161,29 @@ def _scan_predicate(scan: Node, conditions: list[Conditions]) -> tuple[str, Expr
             resolve = _resolver(output, condition)
             decoded = [decode_expression(expression, resolve) for expression in condition.expressions]
             # Without the keys of a join the scan is what it was: nobody need be told that they are not understood.
-            if not condition.join_columns or all(map(is_of_known_keys, decoded)):
+            if condition.join_columns and not all(map(is_of_known_keys, decoded)):
+                continue
+            if condition.unread:
+                unread.add(condition.unread)
+            else:
                 parts.extend(decoded)
-        return data["table"], all_of(parts)
+        return data["table"], all_of(parts), frozenset(unread)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise UnknownPlanFormat(f"a scan in DuckDB's plan is not written as expected ({error!r})") from error
+
+
+def _column_at(scan: Node, place: int) -> ScanColumn | None:
+    """The column at a place of a scan of a table; None for parts of structs, row ids, and types with details."""
+    data = scan.get("function_data")
+    if not data or "table" not in data:
+        return None
+    output = _output_columns(scan, _scanned_columns(scan))
+    column = output[place] if 0 <= place < len(output) else None
+    if column is None:
+        return None
+    (name,) = column.path
+    data_type = scan["returned_types"][scan["names"].index(name)]
+    return None if data_type.get("type_info") else ScanColumn(data["table"], name, data_type["id"])
 
 
 def _width(scan: Node) -> int | None:

@@ -1,21 +1,32 @@
-"""Keys of joins that a plan holds as constants: those of VALUES, of an unnested list, of a WITH of either.
+"""Keys of joins that are known before they run.
 
 DuckDB keeps `FROM t JOIN (VALUES (1), (2)) AS v(x) ON id = x` and `WHERE id IN (SELECT unnest(?))` as joins, and learns
 of their keys when they run. But the keys stand in the plan, and a row of `t` with any other `id` is not in the result:
 `id IN (1, 2)` is a condition on the scan like those that DuckDB pushes down.
+
+The keys of another scan are constants as well, once somebody has read them (`rewrite/small_sides.py`). Until then a
+placeholder stands for them, and the condition tells of which scans it would need the keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from pruner.expr.nodes import Call, Expr, In, Opaque
 from pruner.expr.walk import nodes_of
-from pruner_duckdb.decode.numbered import Conditions, chosen, has_groups_in_each_row, operators, references
+from pruner_duckdb.decode.calls import function_name
+from pruner_duckdb.decode.numbered import (
+    Conditions,
+    ScanColumn,
+    chosen,
+    has_groups_in_each_row,
+    operators,
+    references,
+)
 from pruner_duckdb.sql.queries import Node
 
 MOST_KEYS: Final = 16_384
@@ -33,15 +44,53 @@ _RIGHT_MATCHES: Final = frozenset(["INNER", "SEMI", "ANTI", "LEFT", "SINGLE"])
 _SAME: Final = "COMPARE_NOT_DISTINCT_FROM"
 _EQUALITIES: Final = frozenset(["COMPARE_EQUAL", _SAME])
 
+_PICKING: Final = {
+    **dict.fromkeys(["min", "max", "first", "last", "any_value", "arbitrary", "mode"], 1),
+    **dict.fromkeys(["arg_min", "arg_max", "min_by", "max_by"], 2),
+}
+"""Aggregates that are one of the values of their first operand, with their number of operands."""
+
 _FIRST_CHILD: Final = frozenset(["LOGICAL_DISTINCT", "LOGICAL_LIMIT", "LOGICAL_EXCEPT", "LOGICAL_INTERSECT"])
 """Operators whose rows are all among those of their first child."""
 
 
-class JoinKeys:
-    """Finds the conditions that joins with constants put on their other sides."""
+_PLACEHOLDERS: Final[Mapping[str, Any]] = {
+    "BOOLEAN": False,
+    **dict.fromkeys(["TINYINT", "SMALLINT", "INTEGER", "BIGINT"], 0),
+    **dict.fromkeys(["UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"], 0),
+    "DATE": 0,
+    "TIMESTAMP": 0,
+    "VARCHAR": "",
+}
+"""Types of columns whose values can be keys, each with one of its values as plans write it."""
 
-    def __init__(self, plans: Sequence[Node]) -> None:
+_LEFT_MISSES: Final = frozenset(["RIGHT", "OUTER"])
+_RIGHT_MISSES: Final = frozenset(["LEFT", "OUTER", "SINGLE"])
+"""Joins whose rows may have NULLs for the columns of that side."""
+_BOTH_SIDES: Final = frozenset(["INNER", "LEFT", "RIGHT", "OUTER", "SINGLE"])
+_LEFT_SIDE: Final = frozenset(["SEMI", "ANTI", "MARK"])
+"""Joins by the sides whose columns they have."""
+
+
+KnownKeys: TypeAlias = Mapping[ScanColumn, Sequence[Any]]
+"""All different values of columns among the rows that matter, NULL included, as plans write values; None for NULL."""
+
+
+class JoinKeys:
+    """Finds the conditions that joins put on their sides where the keys of the other side are known, or may be."""
+
+    def __init__(
+        self,
+        plans: Sequence[Node],
+        column_of: Callable[[Node, int], ScanColumn | None],
+        width: Callable[[Node], int | None],
+        keys: KnownKeys,
+    ) -> None:
+        """`column_of` tells the column at a place of a scan, `width` how many columns an operator has."""
         self._plans = plans
+        self._column_of = column_of
+        self._width = width
+        self._keys = keys
         self._known: dict[tuple[int, int], list[Node] | None] = {}
         """Values by the identity of an operator and the place of a column."""
 
@@ -77,7 +126,8 @@ class JoinKeys:
         if not keys or not columns or (condition["comparison"] == _SAME and len(keys) < len(values)):
             return
         among = {"expression_class": "BOUND_OPERATOR", "type": "COMPARE_IN", "children": [compared, *keys]}
-        yield side, Conditions([among], join_columns=columns)
+        unread = frozenset(column for column in map(_unread, keys) if column is not None)
+        yield side, Conditions([among], join_columns=columns, unread=unread)
 
     def _values(self, node: Node, place: int) -> list[Node] | None:
         """All values that a column of an operator can have, and perhaps more; None where they are not known.
@@ -94,6 +144,10 @@ class JoinKeys:
         match node["type"]:
             case "LOGICAL_EXPRESSION_GET":
                 return _constants([row[place] for row in node["expressions"]])
+            case "LOGICAL_GET":
+                return self._of_scan(node, place)
+            case "LOGICAL_COMPARISON_JOIN" | "LOGICAL_CROSS_PRODUCT":
+                return self._of_join(node, place)
             case "LOGICAL_PROJECTION":
                 return self._of_expressions(node["expressions"], children[0], place)
             case "LOGICAL_AGGREGATE_AND_GROUP_BY":
@@ -114,24 +168,73 @@ class JoinKeys:
             case _:
                 return None
 
+    def _of_scan(self, scan: Node, place: int) -> list[Node] | None:
+        column = self._column_of(scan, place)
+        if column is None or column.data_type not in _PLACEHOLDERS:
+            return None
+        data_type = {"id": column.data_type, "type_info": None}
+        if column not in self._keys:
+            return [{**_constant(data_type, _PLACEHOLDERS[column.data_type]), _UNREAD: column}]
+        values = self._keys[column]
+        return [_NULL if value is None else _constant(data_type, value) for value in values]
+
+    def _of_join(self, join: Node, place: int) -> list[Node] | None:
+        left, right = join["children"]
+        kind = str(join.get("join_type", "INNER"))
+        kept: list[int] = join.get("left_projection_map") or []
+        width = len(kept) or self._width(left)
+        if width is None or join.get("delim_flipped") or kind not in _BOTH_SIDES | _LEFT_SIDE:
+            return None
+        if place < width:
+            below, side, misses = chosen(kept)(place), left, kind in _LEFT_MISSES
+        elif kind in _BOTH_SIDES:
+            kept = join.get("right_projection_map") or []
+            below, side, misses = chosen(kept)(place - width), right, kind in _RIGHT_MISSES
+        else:
+            return None
+        values = None if below is None else self._values(side, below)
+        return values if values is None or not misses else [*values, _NULL]
+
     def _of_expressions(self, expressions: Sequence[Node], child: Node, place: int) -> list[Node] | None:
         if not 0 <= place < len(expressions):
             return None
         return self._evaluated(expressions[place], lambda below: self._values(child, below))
 
     def _of_groups(self, node: Node, child: Node, place: int) -> list[Node] | None:
+        number = place - len(node["groups"])
+        if 0 <= number < len(node["expressions"]):
+            return self._of_aggregate(node["expressions"][number], child)
         values = self._of_expressions(node["groups"], child, place)
         if values is None or has_groups_in_each_row(node):
             return values
         return [*values, _NULL]  # of totals, which are there without any row as well
 
+    def _of_aggregate(self, aggregate: Node, child: Node) -> list[Node] | None:
+        """Of an aggregate that is one of the values, or NULL where there is none."""
+        operands: list[Node] = aggregate["children"]
+        if len(operands) != _PICKING.get(function_name(aggregate)):
+            return None
+        values = self._evaluated(operands[0], lambda below: self._values(child, below))
+        return None if values is None else [*values, _NULL]
+
+    def _of_cases(self, case: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
+        """The values of all branches, without those that fail, as for a scalar subquery of more than one row."""
+        branches = [case["else_expr"], *(check["then_expr"] for check in case["case_checks"])]
+        return _joined(
+            [self._evaluated(branch, values) for branch in branches if function_name(branch) != "error"]
+        )
+
     def _evaluated(self, expression: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
-        """An expression for each of the values of the column that it is about: that column itself, or a cast of it."""
+        """An expression for each of the values of the column that it is about: that column itself, a cast of it, or a
+        choice of such.
+        """
         match expression["expression_class"], expression["type"]:
             case "BOUND_CONSTANT", _:
                 return _constants([expression])
             case "BOUND_REF", _:
                 return values(expression["index"])
+            case "BOUND_CASE", _:
+                return self._of_cases(expression, values)
             case "BOUND_FUNCTION", "OPERATOR_CAST":
                 below = self._evaluated(expression["children"][0], values)
             case "BOUND_CAST", _:
@@ -156,6 +259,25 @@ def is_of_known_keys(expression: Expr) -> bool:
 
 def _makes_a_double(node: Expr) -> bool:
     return isinstance(node, Call) and node.type is not None and pa.types.is_floating(node.type)
+
+
+_UNREAD: Final = "pruner_unread"
+"""What is written into a placeholder: the column for whose values it stands."""
+
+
+def _unread(key: Node) -> ScanColumn | None:
+    """The column for whose values a key stands, perhaps within casts; None for a constant."""
+    while "value" not in key:
+        key = key["child"] if "child" in key else key["children"][0]
+    return key.get(_UNREAD)
+
+
+def _constant(data_type: Node, value: Any) -> Node:
+    return {
+        "expression_class": "BOUND_CONSTANT",
+        "type": "VALUE_CONSTANT",
+        "value": {"type": data_type, "is_null": False, "value": value},
+    }
 
 
 _NULL: Final[Node] = {

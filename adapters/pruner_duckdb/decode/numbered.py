@@ -9,14 +9,14 @@ DuckDB 2.0 reads the rows of the left side twice, by way of a WITH of its own: f
 values the right side is wanted. A condition on the rows of the join goes for both, since no other row of the right side
 finds one to join.
 
-The keys of a join with constants go down in the same way (`join_keys.py`).
+The keys of a join go down in the same way (`join_keys.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
 
 from pruner_duckdb.sql.queries import Node, nodes_below
 
@@ -31,6 +31,14 @@ _RIGHT = frozenset(["INNER", "RIGHT"])
 """Joins whose rows are gone with the row of that side of which they were made."""
 
 
+class ScanColumn(NamedTuple):
+    """A column of a scan: the table's name in the plan, the column's, and the name of its type."""
+
+    table: str
+    column: str
+    data_type: str
+
+
 @dataclass(frozen=True)
 class Conditions:
     """Expressions of a filter, and what their references mean further down."""
@@ -42,6 +50,8 @@ class Conditions:
     """
     join_columns: tuple[int, ...] = ()
     """The numbers of all references, where these are a join's keys, which the statement states elsewhere as well."""
+    unread: frozenset[ScanColumn] = frozenset()
+    """The columns of other scans for whose values placeholders stand in them."""
 
     def below(self, step: Callable[[int], Position]) -> Conditions:
         """The same for the operator below."""
@@ -50,7 +60,7 @@ class Conditions:
             here = self.position(index)
             return None if here is None else step(here)
 
-        return Conditions(self.expressions, position, self.join_columns)
+        return replace(self, position=position)
 
     def mentions(self, place: int) -> bool:
         """Tell whether a column stands in them."""
@@ -135,7 +145,7 @@ class ConditionPushdown:
 
     def _below_number(self, window: Node, conditions: Conditions) -> Iterator[tuple[Node, Conditions]]:
         child: Node = window["children"][0]
-        width = self._width(child)
+        width = self.width(child)
         # Whoever asks for the number itself wants all rows to be counted.
         if width is not None and not conditions.mentions(width):
             yield from self.into(child, conditions.below(lambda index: index if index < width else None))
@@ -143,7 +153,7 @@ class ConditionPushdown:
     def _sides(self, join: Node, conditions: Conditions, kind: str) -> Iterator[tuple[Node, Conditions]]:
         left, right = join["children"]
         kept: list[int] = join.get("left_projection_map") or []
-        width = len(kept) or self._width(left)
+        width = len(kept) or self.width(left)
         if join.get("delim_flipped") or width is None:
             return
         if kind in _LEFT:
@@ -155,7 +165,7 @@ class ConditionPushdown:
         self, side: Node, conditions: Conditions, first: int, kept: list[int]
     ) -> Iterator[tuple[Node, Conditions]]:
         """The conditions for an operator below whose columns stand from `first` on, all or those that are kept."""
-        width = len(kept) or self._width(side)
+        width = len(kept) or self.width(side)
         if width is not None:
             below = chosen(kept)
             yield from self.into(
@@ -165,7 +175,7 @@ class ConditionPushdown:
                 ),
             )
 
-    def _width(self, node: Node) -> int | None:
+    def width(self, node: Node) -> int | None:
         """How many columns an operator has; None where that is not known."""
         children: list[Node] = node.get("children", [])
         match node["type"]:
@@ -174,20 +184,20 @@ class ConditionPushdown:
             case "LOGICAL_PROJECTION":
                 return len(node["expressions"])
             case "LOGICAL_FILTER":
-                return len(node["projection_map"]) or self._width(children[0])
+                return len(node["projection_map"]) or self.width(children[0])
             case "LOGICAL_UNNEST" | "LOGICAL_WINDOW":
-                below = self._width(children[0])
+                below = self.width(children[0])
                 return None if below is None else below + len(node["expressions"])
             case "LOGICAL_MATERIALIZED_CTE":
-                return self._width(children[1])
+                return self.width(children[1])
             case "LOGICAL_AGGREGATE_AND_GROUP_BY":
                 return sum(len(node[key]) for key in ("groups", "expressions", "grouping_functions"))
             case "LOGICAL_DISTINCT" | "LOGICAL_UNION":
-                return self._width(children[0])
+                return self.width(children[0])
             case "LOGICAL_CTE_REF":
                 return len(node["chunk_types"])
             case "LOGICAL_CROSS_PRODUCT":
-                return _sum(self._width(children[0]), self._width(children[1]))
+                return _sum(self.width(children[0]), self.width(children[1]))
             case "LOGICAL_COMPARISON_JOIN" | "LOGICAL_DELIM_JOIN":
                 return self._width_of_join(node)
             case _:
@@ -195,7 +205,7 @@ class ConditionPushdown:
 
     def _width_of_join(self, join: Node) -> int | None:
         left, right = (
-            len(join[key]) or self._width(child)
+            len(join[key]) or self.width(child)
             for key, child in zip(
                 ("left_projection_map", "right_projection_map"), join["children"], strict=True
             )

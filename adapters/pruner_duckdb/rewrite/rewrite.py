@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +28,7 @@ from pruner_duckdb.rewrite.markers import Markers
 from pruner_duckdb.rewrite.meaning import SessionAgreement
 from pruner_duckdb.rewrite.remembered import Observations, RelationOf, RememberedRewritings, parameters_key
 from pruner_duckdb.rewrite.shortcuts import Shortcuts
+from pruner_duckdb.rewrite.small_sides import Side, SmallSides
 from pruner_duckdb.rewrite.statement import Rewritten
 from pruner_duckdb.scans import LEFT_OUT, Scan
 from pruner_duckdb.session.session import (
@@ -41,6 +42,7 @@ from pruner_duckdb.shadow.predicates import (
     Draft,
     Parameters,
     Predicates,
+    StatementConditions,
     Unpruned,
     comparison_texts,
 )
@@ -65,6 +67,29 @@ _NAMED_BY_VALUE = re.compile(r"(?<!\w)\d")
 """What the name of a column has in it that DuckDB made of an expression with an integer."""
 
 
+@dataclass(frozen=True)
+class Understood:
+    """A statement and what its scans want, or the reason why nothing is known of it."""
+
+    draft: Draft | None = None
+    conditions: StatementConditions | None = None
+    as_written: bool = True
+    """Whether predicates were looked for in the form in which they were written."""
+    reason: str | None = None
+
+    @property
+    def expressions(self) -> dict[TableReference, Expr | None]:
+        """The predicate of each reference, None where DuckDB scans nothing for it."""
+        if self.draft is None or self.conditions is None:
+            return {}
+        return dict(zip(self.draft.pruned, self.conditions.expressions, strict=True))
+
+    @property
+    def joined(self) -> bool:
+        """Whether the values of one scan would be a condition on another."""
+        return self.conditions is not None and bool(self.conditions.joined)
+
+
 BEGINS_WITHIN: Final = 600 * 10**9
 """Nanoseconds after planning within which a statement that asks for the time must begin to run. One that begins later
 runs again over all files.
@@ -84,6 +109,7 @@ class Rewriter:
         self._grants = Grants()
         self.meaning = SessionAgreement(shadow, predicates)
         self._shortcuts = Shortcuts(shadow, predicates, self.meaning, self._drafted)
+        self._small_sides = SmallSides(self._described)
 
     @property
     def shadow(self) -> Shadow:
@@ -174,18 +200,22 @@ class Rewriter:
                 for reference in each.references
             }
         )
-        expressions, reason = (
-            self._expressions(select, parameters, pinned, state, seen)
+        understood = (
+            self._understood(select, parameters, pinned, state, seen)
             if form.unpruned is None
-            else ({}, form.unpruned)
+            else Understood(reason=form.unpruned)
         )
+        reason = understood.reason
         now = seen.transaction_start() if any(use.name in MOMENTS for use in select.functions) else None
         # Only of what runs now, and can run again, is it seen to that it begins in time.
         bounded = now is not None and form.asks and not statement.method.lazy and full_scan is None
         latest = max(now or 0, time.time_ns()) + BEGINS_WITHIN if bounded else None
         markers = Markers(form.select, parameters, literal=form.literal or _stays_lazy(statement))
         semantics = replace(SEMANTICS, zone=state.zone, now=now, latest=latest)
+        expressions = understood.expressions
         scans = _planned(pinned, expressions, reason, semantics, full_scan)
+        if understood.joined and full_scan is None:
+            expressions, scans = self._with_keys(understood, pinned, scans, semantics, seen)
         shortcuts: Mapping[TableReference, BlockShortcut] = {}
         if reason is None and full_scan is None and form.asks and may_have_blocks(select.text):
             shortcuts = self._shortcuts.of(
@@ -193,13 +223,13 @@ class Rewriter:
             )
         rewritten = self._splice(form, markers, pinned, reason, full_scan, scans, shortcuts)
         named = all(not reference.function or _stays(reference) for reference in select.references)
-        understood = all(
-            scan.reason in (None, LEFT_OUT) for scan in rewritten.scans
-        ) and self.meaning.is_known(select)
+        is_known = all(scan.reason in (None, LEFT_OUT) for scan in rewritten.scans) and self.meaning.is_known(
+            select
+        )
         # A statement that reads every file means the same whatever it calls.
-        lasting = understood or _unpruned_for_good(rewritten)
+        lasting = is_known or _unpruned_for_good(rewritten)
         lasting = lasting and all(source.lasts for source in rewritten.sources.values())
-        harmless = named and form.asks and lasting and understood
+        harmless = named and form.asks and lasting and is_known
         return replace(rewritten, harmless=harmless, lasting=lasting, begins_by=latest)
 
     def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
@@ -279,30 +309,63 @@ class Rewriter:
             pinned[known.path].references.append(reference)
         return pinned
 
-    def _expressions(
+    def _understood(
         self,
         select: Select,
         parameters: Parameters,
         pinned: Mapping[tuple[str, ...], Pinned],
         state: DuckDBSessionState,
         seen: Observations,
-    ) -> tuple[dict[TableReference, Expr | None], str | None]:
-        """The predicate of each reference, None where DuckDB scans nothing for it, or the reason why nothing is known
-        of the whole statement.
-        """
+    ) -> Understood:
+        """What the scans of a statement want."""
         problem = switched_off() or plan_format_problem(self._shadow)
         if problem is not None:
-            return {}, problem
+            return Understood(reason=problem)
         try:
             draft = self._draft(select, parameters, pinned, seen)
             draft = self.meaning.of(draft, state, seen)
             as_written = any(each.snapshot.has_expression_indexes for each in pinned.values())
-            expressions = self._predicates.of(draft, state.zone, as_written=as_written)
-            return dict(zip(draft.pruned, expressions, strict=True)), None
+            conditions = self._predicates.of(draft, state.zone, as_written=as_written)
+            return Understood(draft, conditions, as_written)
         except Unpruned as reason:
-            return {}, str(reason)
+            return Understood(reason=str(reason))
         except Exception as error:  # planning must never fail the query
-            return {}, failure(error)
+            return Understood(reason=failure(error))
+
+    def _with_keys(
+        self,
+        understood: Understood,
+        pinned: Mapping[tuple[str, ...], Pinned],
+        scans: Mapping[TableReference, Scan],
+        semantics: Semantics,
+        seen: Observations,
+    ) -> tuple[dict[TableReference, Expr | None], dict[TableReference, Scan]]:
+        """Conditions and plans where the keys of small sides leave out files of others."""
+        draft, conditions = understood.draft, understood.conditions
+        assert draft is not None
+        assert conditions is not None
+        by_reference = of_references(pinned)
+        sides = [
+            Side(by_reference[reference], scans[reference], condition)
+            for reference, condition in zip(draft.pruned, conditions.expressions, strict=True)
+        ]
+        narrowed = self._small_sides.narrowed(
+            conditions,
+            sides,
+            lambda keys: self._predicates.with_keys(
+                draft, semantics.zone or "UTC", keys, as_written=understood.as_written
+            ),
+            lambda place, condition: sides[place].table.plan(condition, None, semantics),
+            seen.ask_now,
+        )
+        by_place = {draft.pruned[place]: changed for place, changed in narrowed.items()}
+        return (
+            {**understood.expressions, **{each: condition for each, (condition, _) in by_place.items()}},
+            {
+                reference: by_place[reference][1] if reference in by_place else scan
+                for reference, scan in scans.items()
+            },
+        )
 
     def _draft(
         self,

@@ -6,11 +6,14 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
 from pruner.expr.nodes import And, Expr
 from pruner_duckdb.decode.calls import MOMENTS, unfolded
 from pruner_duckdb.decode.decode import all_of
-from pruner_duckdb.decode.gets import UnknownPlanFormat, scan_predicates, whole_predicate
+from pruner_duckdb.decode.gets import NO_KEYS, UnknownPlanFormat, scan_conditions, whole_predicate
+from pruner_duckdb.decode.join_keys import KnownKeys
+from pruner_duckdb.decode.numbered import ScanColumn
 from pruner_duckdb.shadow.macros import NO_MACROS, Macros
 from pruner_duckdb.shadow.shadow import LruCache, NotPlanned, Relation, Shadow, with_typical_integers
 from pruner_duckdb.sql.engine_faults import fault
@@ -127,6 +130,30 @@ class Draft:
         return splice(part, edits)
 
 
+class ReferenceColumn(NamedTuple):
+    """A column of a pruned reference, by its place among them, and the name of its type."""
+
+    reference: int
+    column: str
+    data_type: str
+
+
+@dataclass(frozen=True)
+class StatementConditions:
+    """What the scans of a statement want.
+
+    `expressions` has the predicate of each pruned reference, None for one that is not scanned. `joined` has, by places
+    among the pruned references, the columns of others whose values would be a condition on it.
+    """
+
+    expressions: list[Expr | None]
+    joined: Mapping[int, frozenset[frozenset[ReferenceColumn]]]
+
+
+ReferenceKeys: TypeAlias = Mapping[ReferenceColumn, Sequence[object]]
+"""The different values of columns, as plans write them (`KnownKeys`)."""
+
+
 def comparison_texts(select: Select, text: str) -> tuple[str, ...]:
     """What to compare to learn whether a session understands a statement: the first one that it understands is
     enough.
@@ -166,8 +193,8 @@ class Predicates:
             self._shadow.aggregates,
         )
 
-    def of(self, draft: Draft, zone: str, *, as_written: bool = True) -> list[Expr | None]:
-        """Return the predicate of each pruned reference of a statement, None for one that is not scanned.
+    def of(self, draft: Draft, zone: str, *, as_written: bool = True) -> StatementConditions:
+        """Return what the scans of a statement want.
 
         Args:
             draft: the statement.
@@ -178,18 +205,31 @@ class Predicates:
         Raises:
             Unpruned: nothing can be said, with the reason.
         """
+        return self._asked(draft, zone, as_written, None)
+
+    def with_keys(
+        self, draft: Draft, zone: str, keys: ReferenceKeys, *, as_written: bool = True
+    ) -> list[Expr | None]:
+        """Return the predicates where the values of some columns are known; takes and raises what `of` does."""
+        return self._asked(draft, zone, as_written, keys).expressions
+
+    def _asked(
+        self, draft: Draft, zone: str, as_written: bool, keys: ReferenceKeys | None
+    ) -> StatementConditions:
         forms = (True, False) if as_written else (False,)
         try:
             names = self._shadow.table_names(list(draft.relations.values()))
             by_reference = dict(zip(draft.relations, names, strict=True))
             text = draft.shadow_text(by_reference, self._shadow.aggregates)
+            # The same text may read tables of pruner at other places: others of the session hide them.
+            pruned = tuple(by_reference[reference] for reference in draft.pruned)
             with self._lock:
-                # The same text may read tables of pruner at other places: others of the session hide them.
-                pruned = tuple(by_reference[reference] for reference in draft.pruned)
+                if keys is not None:
+                    return self._plan(draft, text, zone, pruned, forms, keys)
                 return self._cache.get(
                     (text, zone, forms, pruned, draft.macros),
                     len(text),
-                    lambda: self._plan(draft, text, zone, by_reference, forms),
+                    lambda: self._plan(draft, text, zone, pruned, forms, {}),
                 )
         except NotPlanned as reason:
             raise Unpruned(f"the DuckDB that plans for the session {reason}") from reason
@@ -219,8 +259,14 @@ class Predicates:
         return None if fault(plans, zone) is not None else whole_predicate(plans)
 
     def _plan(
-        self, draft: Draft, text: str, zone: str, names: Mapping[TableReference, str], forms: Sequence[bool]
-    ) -> list[Expr | None]:
+        self,
+        draft: Draft,
+        text: str,
+        zone: str,
+        pruned: Sequence[str],
+        forms: Sequence[bool],
+        keys: ReferenceKeys,
+    ) -> StatementConditions:
         plans = [
             self._shadow.optimized_plans(text, zone, keep_form=keep_form, macros=draft.macros.definitions)
             for keep_form in forms
@@ -228,10 +274,24 @@ class Predicates:
         reason = fault(plans[-1], zone)
         if reason is not None:
             raise Unpruned(reason)
-        passes = [scan_predicates(plan, text) for plan in plans]
-        return [
-            _both(conditions.get(names[reference]) for conditions in passes) for reference in draft.pruned
-        ]
+        known: KnownKeys = {
+            ScanColumn(pruned[column.reference], column.column, column.data_type): values
+            for column, values in keys.items()
+        }
+        passes = [scan_conditions(plan, text, known or NO_KEYS) for plan in plans]
+        places = {name: place for place, name in enumerate(pruned)}
+        joined: dict[int, frozenset[frozenset[ReferenceColumn]]] = {}
+        for place, name in enumerate(pruned):
+            every = frozenset[frozenset[ScanColumn]]().union(*(each.joined.get(name, ()) for each in passes))
+            ours = [columns for columns in every if all(column.table in places for column in columns)]
+            if ours:
+                joined[place] = frozenset(
+                    frozenset(ReferenceColumn(places[table], name, kind) for table, name, kind in columns)
+                    for columns in ours
+                )
+        return StatementConditions(
+            [_both(conditions.predicates.get(name) for conditions in passes) for name in pruned], joined
+        )
 
 
 def _both(expressions: Iterable[Expr | None]) -> Expr | None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
+import pytest
 
 import pruner
 import pruner_duckdb
+from pruner_duckdb.rewrite import small_sides
+from pruner_duckdb.rewrite.small_sides import SmallSides
 from tests.support.cases import spec
 from tests.support.duckdb import plain as plain_duckdb
 from tests.support.duckdb.ways import is_native, native_reads_are
@@ -33,6 +38,25 @@ def described(description: Any) -> list[tuple[str, str]]:
 def is_left_to_1_5(statement: str) -> bool:
     """Whether metadata answers a statement in DuckDB 2.0 alone: 1.5 does not tell where a call with FILTER ends."""
     return BEFORE_2 and "filter" in statement.lower()
+
+
+@contextmanager
+def every_side_is_read(seen: Counter[str] | None = None) -> Iterator[None]:
+    """Let the keys of a side of a join be read however little they may leave out; counts for how many statements."""
+    counted: Counter[str] = Counter() if seen is None else seen
+    narrowed = SmallSides.narrowed
+
+    def counting(*arguments: Any) -> Any:
+        found = narrowed(*arguments)
+        counted["keys are read"] += bool(found)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(small_sides, "LEAST_BYTES", 0)
+        patch.setattr(small_sides, "TIMES_LARGER", 0)
+        patch.setattr(small_sides, "_LONGEST_PAUSE", 0)
+        patch.setattr(SmallSides, "narrowed", counting)
+        yield
 
 
 FLIGHTS_PER_FILE = 50

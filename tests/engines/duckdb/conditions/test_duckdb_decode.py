@@ -202,8 +202,8 @@ def test_the_form_as_written_is_looked_for_where_it_is_wanted(shadow: Shadow) ->
     (reference,) = select.references
     draft = Draft(select, {reference: RELATION}, (reference,), None)
     predicates = Predicates(shadow)
-    (rewritten,) = predicates.of(draft, "UTC", as_written=False)
-    (both,) = predicates.of(draft, "UTC", as_written=True)
+    (rewritten,) = predicates.of(draft, "UTC", as_written=False).expressions
+    (both,) = predicates.of(draft, "UTC", as_written=True).expressions
     assert isinstance(rewritten, And)
     assert isinstance(both, And)
     assert set(rewritten.operands) < set(both.operands)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import example, given, settings
 
 import pruner_duckdb
 from pruner_duckdb.scans import LEFT_OUT
-from tests.engines.duckdb.duckdb_tables import BEFORE_2
+from tests.engines.duckdb.duckdb_tables import BEFORE_2, every_side_is_read
 from tests.engines.duckdb.random.random_pair import FAILED_INSIDE, Pair, outcome
 from tests.engines.duckdb.random.random_statements import statement
 from tests.engines.duckdb.random.random_tables import write_random_tables
 from tests.engines.duckdb.random.tape import tapes
+from tests.support.duckdb.ways import is_native
 from tests.support.running import profiles
 
 STATEMENTS = 2200
@@ -29,10 +30,11 @@ SEEN: Counter[str] = Counter()
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     PASSED.clear()
     SEEN.clear()
-    return Pair(write_random_tables(tmp_path_factory.mktemp("random")))
+    with every_side_is_read(SEEN):
+        yield Pair(write_random_tables(tmp_path_factory.mktemp("random")))
 
 
 def remember(kind: str, pruned: pruner_duckdb.Connection) -> None:
@@ -71,7 +73,9 @@ def test_the_random_statements_do_prune(record_property: Callable[[str, object],
     """Guards the property above against passing because nothing is ever left out."""
     total = SEEN["statements"]
     counts = {name.partition(": ")[2]: SEEN[name] for name in sorted(SEEN) if name.startswith("statements: ")}
+    counts["read keys"] = SEEN["keys are read"]
     record_property("figure", f"{total:,} random statements over pruned tables: {counts}")
+    assert counts["read keys"] > 0.02 * total or is_native(), counts
     assert total >= 0.95 * profiles.examples(STATEMENTS), "hardly any is made twice"
     assert SEEN["fail inside"] <= 1 + 0.005 * total, "hardly ever"
     assert counts["prune"] > 0.35 * total, counts
