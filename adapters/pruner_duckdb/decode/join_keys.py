@@ -217,16 +217,18 @@ class JoinKeys:
         values = self._evaluated(operands[0], lambda below: self._values(child, below))
         return None if values is None else [*values, _NULL]
 
-    def _of_cases(self, case: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
-        """The values of all branches, without those that fail, as for a scalar subquery of more than one row."""
-        branches = [case["else_expr"], *(check["then_expr"] for check in case["case_checks"])]
-        return _joined(
-            [self._evaluated(branch, values) for branch in branches if function_name(branch) != "error"]
-        )
+    def _of_checked(self, case: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
+        """Of a scalar subquery, which fails where it has more than one row. Another CASE may stand for a function of
+        the session, whose value is another one here.
+        """
+        checks: list[Node] = case["case_checks"]
+        if len(checks) != 1 or function_name(checks[0]["then_expr"]) != "error":
+            return None
+        return self._evaluated(case["else_expr"], values)
 
     def _evaluated(self, expression: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
-        """An expression for each of the values of the column that it is about: that column itself, a cast of it, or a
-        choice of such.
+        """An expression for each of the values of the column that it is about: that column itself, a cast of it, or
+        what a scalar subquery makes of it.
         """
         match expression["expression_class"], expression["type"]:
             case "BOUND_CONSTANT", _:
@@ -234,7 +236,7 @@ class JoinKeys:
             case "BOUND_REF", _:
                 return values(expression["index"])
             case "BOUND_CASE", _:
-                return self._of_cases(expression, values)
+                return self._of_checked(expression, values)
             case "BOUND_FUNCTION", "OPERATOR_CAST":
                 below = self._evaluated(expression["children"][0], values)
             case "BOUND_CAST", _:

@@ -96,7 +96,8 @@ def listed_sql(
     options = f"hive_partitioning = false, binary_as_string = false{nan}"
     read = f"{READ_PARQUET}({bind(files)}{schema}, {options})"
     beside = f"{anti_join(deleted, ordinals, by_name=False)}{partitions.beside()}"
-    return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{beside}{where}"
+    # Where no file has shown a column, what is wrong with the files is for DuckDB to say.
+    return f"{partitions.before()}SELECT {', '.join(selected) or '*'} FROM {read}{beside}{where}"
 
 
 class _PartitionValues:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+import duckdb
 import numpy as np
 
-from pruner.bounded_cache import BoundedCache
 from pruner.expr.nodes import TRUE
 from pruner_duckdb.catalog.tables import failure
 from pruner_duckdb.decode.join_keys import MOST_KEYS
@@ -46,8 +46,8 @@ TIMES_LARGER: Final = 8
 LEAST_BYTES: Final = 4 << 20
 """Less than so much is read in the time that asking takes."""
 
-_KEY_BYTES: Final = 64
-_KEPT_KEYS_BYTES: Final = 16 << 20
+_KEPT_LISTS: Final = 32
+"""So many lists of keys are remembered: thirty megabytes at most."""
 _LONGEST_PAUSE: Final = 64
 """So many statements at most go by before keys are tried again that left out too little."""
 
@@ -101,7 +101,7 @@ class SmallSides:
     def __init__(self, describe: Describe) -> None:
         """`describe` tells what DuckDB reads of a file."""
         self._describe = describe
-        self._known: BoundedCache[tuple[object, ...], _Values] = BoundedCache(_KEPT_KEYS_BYTES)
+        self._known: dict[tuple[str, str, str], _Values] = {}  # by snapshot and question, oldest first
         self._experiences: dict[_PairOfTables, _Experience] = {}
         self._lock = threading.Lock()
 
@@ -121,27 +121,45 @@ class SmallSides:
             with_keys: makes conditions of the scans where keys are known.
             plan: plans a scan by another condition.
             ask: the session.
+
+        Raises:
+            duckdb.Error: the question was interrupted, or failed in a transaction, which is over then.
         """
+        wanted = self._wanted(conditions, sides)
         try:
-            wanted = self._wanted(conditions, sides)
-            columns = {column for columns in wanted.values() for column in columns}
-            keys = self._keys(_of_their_own(conditions, sides, columns), sides, ask)
-            expressions = with_keys(keys) if keys else conditions.expressions
-            known = [
-                side._replace(condition=condition) for side, condition in zip(sides, expressions, strict=True)
-            ]
-            keys.update(self._keys(columns, known, ask))
-            expressions = with_keys(keys) if keys else expressions
+            expressions = self._known_conditions(conditions, sides, wanted, with_keys, ask)
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.InterruptException) or _is_aborted(ask):
+                raise
+            expressions = _without_keys(conditions, error)
         except Exception as error:  # nothing is lost but time
-            LOGGER.debug("the keys of a small side were not read: %s", failure(error))
-            return {}
+            expressions = _without_keys(conditions, error)
         narrowed: dict[int, tuple[Expr | None, Scan]] = {}
         for place, columns in wanted.items():
-            if expressions[place] != sides[place].condition:
-                scan = plan(place, expressions[place])
-                self._learn(sides, place, columns, scan.kept <= _WORTHWHILE * sides[place].scan.kept)
-                narrowed[place] = expressions[place], scan if scan.kept else _of_one_file(sides[place].scan)
+            before, condition = sides[place], expressions[place]
+            scan = before.scan if condition == before.condition else plan(place, condition)
+            self._learn(sides, place, columns, scan.kept <= _WORTHWHILE * before.scan.kept)
+            if scan.kept < before.scan.kept:
+                narrowed[place] = condition, scan if scan.kept else _of_one_file(before.scan)
         return narrowed
+
+    def _known_conditions(
+        self,
+        conditions: StatementConditions,
+        sides: Sequence[Side],
+        wanted: Mapping[int, set[ReferenceColumn]],
+        with_keys: Callable[[ReferenceKeys], Sequence[Expr | None]],
+        ask: Ask,
+    ) -> Sequence[Expr | None]:
+        """What scans want, the keys being known: first those of the small sides of small sides, then these."""
+        columns = {column for columns in wanted.values() for column in columns}
+        keys = self._keys(_of_their_own(conditions, sides, columns), sides, ask)
+        expressions = with_keys(keys) if keys else conditions.expressions
+        known = [
+            side._replace(condition=condition) for side, condition in zip(sides, expressions, strict=True)
+        ]
+        keys.update(self._keys(columns, known, ask))
+        return with_keys(keys) if keys else expressions
 
     def _keys(
         self, columns: Iterable[ReferenceColumn], sides: Sequence[Side], ask: Ask
@@ -170,22 +188,31 @@ class SmallSides:
         return wanted
 
     def _values(self, side: Side, column: ReferenceColumn, ask: Ask) -> _Values | None:
-        """The different values of a column among the rows that matter, as plans write them; None for too many."""
-        assert side.condition is not None
-        condition, names = written_condition(side.condition)
-        key = (side.table.known.path, side.table.snapshot.id, column.column, column.data_type, condition)
-        values = self._known.get(key)
+        """The different values of a column among the rows that matter, as plans write them; None where they are too
+        many, cannot be read by one query, or one of them is infinite.
+        """
+        question = self._question(side, column)
+        if question is None:
+            return None
+        # What is read depends on more than the condition in it: on the files that the whole of it leaves, for one.
+        key = (side.table.snapshot.id, question[0], repr(question[1]))
+        with self._lock:
+            values = self._known.get(key)
         if values is None:
-            read = self._read(side, column, condition, names | {column.column}, ask)
-            if read is None:
+            listed, is_finite = ask(*question)
+            if is_finite is False:
                 return None
-            values = self._known.put(key, read, _KEY_BYTES * len(read) + len(condition))
+            values = [*(listed or ())]
+            with self._lock:
+                self._known[key] = values
+                while len(self._known) > _KEPT_LISTS:
+                    self._known.pop(next(iter(self._known)))
         return values if len(values) <= MOST_KEYS else None
 
-    def _read(
-        self, side: Side, column: ReferenceColumn, condition: str, names: frozenset[str], ask: Ask
-    ) -> _Values | None:
-        """None where they cannot be read by one query, or one of them is infinite."""
+    def _question(self, side: Side, column: ReferenceColumn) -> tuple[str, list[object]] | None:
+        """A query of the values, and whether all of them are finite; with its parameters."""
+        assert side.condition is not None
+        condition, names = written_condition(side.condition)
         parameters: list[object] = []
         sources: Sources = {}
 
@@ -193,23 +220,22 @@ class SmallSides:
             parameters.append(value)
             return f"${len(parameters)}"
 
-        wanted = Wanted(names.__contains__, narrow=True, every=False)
+        wanted = Wanted((names | {column.column}).__contains__, narrow=True, every=False)
         source = side.table.known.reader.sql(
             side.scan.plan, side.table.shape, bind, sources, self._describe, wanted
         )
         if sources:  # deleted rows and merged ones are data of the statement's own
             return None
         shown = _SHOWN.get(column.data_type)
-        finite = "true" if shown is None else "bool_and(key IS NULL OR system.main.isfinite(key))"
+        finite = "true" if shown is None else "system.main.bool_and(key IS NULL OR system.main.isfinite(key))"
         listed = (
             "key" if shown is None else f"CASE WHEN system.main.isfinite(key) THEN {shown.format('key')} END"
         )
-        row = ask(
+        sql = (
             f"SELECT system.main.list({listed}), {finite} FROM (SELECT DISTINCT {quote(column.column)} AS key "
-            f"FROM {source} AS pruner_side WHERE {condition} LIMIT {MOST_KEYS + 1})",
-            parameters,
+            f"FROM {source} AS pruner_side WHERE {condition} LIMIT {MOST_KEYS + 1})"
         )
-        return None if row[1] is False else list(row[0] or ())
+        return sql, parameters
 
     def _is_worth_a_try(self, sides: Sequence[Side], place: int, columns: frozenset[ReferenceColumn]) -> bool:
         """Tell whether keys of these tables left out enough lately; where they did not, ever more statements pass."""
@@ -245,6 +271,20 @@ def _of_their_own(
             for each in alternatives
         )
     }
+
+
+def _without_keys(conditions: StatementConditions, error: Exception) -> Sequence[Expr | None]:
+    LOGGER.debug("the keys of a small side were not read: %s", failure(error))
+    return conditions.expressions
+
+
+def _is_aborted(ask: Ask) -> bool:
+    """Tell whether a question that failed has ended the user's transaction: its error is that of the statement."""
+    try:
+        ask("SELECT 1", [])
+    except duckdb.TransactionException:
+        return True
+    return False
 
 
 def _of_one_file(scan: Scan) -> Scan:

@@ -12,6 +12,10 @@ from pruner.expr.walk import columns_of
 from pruner_duckdb.types import quote, quote_text
 
 _MICROSECONDS: Final = pa.timestamp("us")
+_EPOCH: Final = datetime.date(1970, 1, 1)
+_MOST_DAYS: Final = _EPOCH.toordinal()
+"""Days before 1970 that Python's dates have."""
+
 _CONSTANTS: Final = {True: "true", False: "false", None: "NULL"}
 
 
@@ -23,7 +27,8 @@ def written_condition(condition: Expr) -> tuple[str, frozenset[str]]:
     """The conjuncts that can be written, and the columns that stand in them.
 
     The others are left out: all rows for which the condition is true are among those for which the text is. It compares
-    booleans, integers, text, dates and timestamps by operators that no macro can take the place of.
+    booleans, integers, text, dates and timestamps, and names functions so that no macro takes their place: not those
+    of operators either, which a macro may be called as well, but for comparisons, IN and the logic.
     """
     texts: list[str] = []
     names: set[str] = set()
@@ -53,8 +58,9 @@ def _written(node: Expr) -> str:
         case In(operand, options) if options:
             return f"({_value(operand)} IN ({', '.join(map(_literal, options))}))"
         case Like(Column() as column, pattern, escape):
-            escaped = "" if escape is None else f" ESCAPE {_text(escape)}"
-            return f"({_value(column)} LIKE {_text(pattern)}{escaped})"
+            if escape is None:
+                return f'system.main."~~"({_value(column)}, {_text(pattern)})'
+            return f"system.main.like_escape({_value(column)}, {_text(pattern)}, {_text(escape)})"
         case Column():
             return _value(node)
         case _:
@@ -79,14 +85,18 @@ def _literal(literal: Literal) -> str:
             return f"system.main.make_timestamp({number}::BIGINT)"
         case int() as number if pa.types.is_integer(literal.type):
             return f"({number})"
-        case int() as number if literal.type == pa.date32():
-            return f"(DATE '1970-01-01' + ({number}))"
+        case int() as number if literal.type == pa.date32() and abs(number) < _MOST_DAYS:
+            return _day(_EPOCH + datetime.timedelta(number))
         case str() as text if pa.types.is_string(literal.type):
             return f"{_text(text)}::VARCHAR"
         case datetime.date() as day:
-            return f"DATE '{day.isoformat()}'"
+            return _day(day)
         case _:
             raise _NotWritten
+
+
+def _day(day: datetime.date) -> str:
+    return f"DATE '{day.isoformat()}'"
 
 
 def _text(text: str) -> str:

@@ -112,6 +112,18 @@ def test_a_file_that_stays_missing_raises_duckdbs_error(tmp_path: Path) -> None:
         assert con.execute("SELECT DISTINCT id FROM t ORDER BY id").fetchall() == [(0,), (2,)]
 
 
+def test_a_table_of_broken_files_raises_duckdbs_error(tmp_path: Path) -> None:
+    """No file shows a column then, whether the table was read before or not."""
+    root = write_tree(tmp_path / "broken", {"only.parquet": "SELECT 1 AS id"})
+    known = pruner_duckdb.connect({"broken": str(root)})
+    assert known.execute("FROM broken").fetchall() == [(1,)]
+    (root / "only.parquet").write_bytes(b"PAR1" + bytes(1000) + b"PAR1")
+    for connection in (known, pruner_duckdb.connect({"broken": str(root)})):
+        for sql in ("FROM broken", "SELECT count(*) FROM broken WHERE id = 1"):
+            with pytest.raises(duckdb.InvalidInputException, match=r"Footer length.*only\.parquet"):
+                connection.execute(sql).fetchall()
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(("name", "run"), [("mor_v6", "relation"), ("mor_v9", "execute")])
 def test_log_files_that_were_compacted_and_cleaned_are_met_by_planning_again(

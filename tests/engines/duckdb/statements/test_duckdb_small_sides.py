@@ -1,7 +1,7 @@
 """Joins with small tables: the keys that are left of these prune the other side, once somebody has read them.
 
 File n of the eight of `t` has the rows 10n to 10n+9, with one date, moment and name for each file. `d` has a row for each
-tenth of them, in one file; `e` is another small table, `s` has the same columns as `t` in two files.
+tenth of them, in one file; `e` and `m` are other small tables, `s` has the same columns as `t` in two files.
 """
 
 # ruff: noqa: E501 - one statement, one line: they are read as a table
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,10 @@ def _roots(base: Path) -> dict[str, Path]:
         "t": write_tree(base / "t", files),
         "s": write_tree(base / "s", dict(list(files.items())[:2])),
         "d": write_tree(base / "d", {"all.parquet": DIMENSION.format(first=0, last=8)}),
+        "m": write_tree(
+            base / "m",
+            {f"{n}.parquet": f"SELECT {20 * n}::INT AS k, 1 AS part, {n}::DOUBLE AS share" for n in range(4)},
+        ),
         "e": write_tree(
             base / "e",
             {"all.parquet": "SELECT chr(97 + i::INT) AS letter, i AS region, i * 20 AS k FROM range(4) r(i)"},
@@ -228,51 +233,95 @@ def fresh(tmp_path: Path) -> Compared:
     )
 
 
-def _asked(connection: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The questions for keys, as they are asked from now on."""
+@contextmanager
+def asking(connection: Any) -> Iterator[list[str]]:
+    """The questions for keys that a connection asks its session."""
     asked: list[str] = []
-    read = small_sides.SmallSides._read
+    sides = connection._runner.rewriter._small_sides
+    narrowed = sides.narrowed
 
-    def noted(self: Any, side: Any, column: Any, *others: Any) -> Any:
-        asked.append(f"{side.table.known.name}.{column.column}")
-        return read(self, side, column, *others)
+    def noting(*arguments: Any) -> Any:
+        *others, ask = arguments
 
-    monkeypatch.setattr(small_sides.SmallSides, "_read", noted)
-    return asked
+        def noted(sql: str, parameters: list[object]) -> tuple[Any, ...]:
+            asked.append(sql)
+            return ask(sql, parameters)
+
+        return narrowed(*others, noted)
+
+    sides.narrowed = noting
+    yield asked
+    del sides.narrowed
 
 
 def test_little_is_read_without_keys(fresh: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight files of some kilobytes are read in the time that asking takes."""
-    asked = _asked(fresh.pruned, monkeypatch)
-    fresh.reads(NARROWED, (8, 1))
-    monkeypatch.setattr(small_sides, "LEAST_BYTES", 8 * small_sides.BYTES_OF_A_FILE)
-    fresh.reads(NARROWED + " AND true", (8, 1))
-    assert asked == []
-    monkeypatch.setattr(small_sides, "TIMES_LARGER", 7)
-    fresh.reads(NARROWED + " AND NOT false", (2, 1))
-    assert asked == ["d.k"]
+    with asking(fresh.pruned) as asked:
+        fresh.reads(NARROWED, (8, 1))
+        monkeypatch.setattr(small_sides, "LEAST_BYTES", 8 * small_sides.BYTES_OF_A_FILE)
+        fresh.reads(NARROWED + " AND true", (8, 1))
+        assert asked == []
+        monkeypatch.setattr(small_sides, "TIMES_LARGER", 7)
+        fresh.reads(NARROWED + " AND NOT false", (2, 1))
+        assert len(asked) == 1
 
 
 @pytest.mark.usefixtures("always")
 def test_a_side_that_is_not_small_is_not_read(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small_sides, "MOST_BYTES", 100)
-    asked = _asked(compared.pruned, monkeypatch)
-    compared.reads(NARROWED + " AND 1 = 1", (8, 1))
-    monkeypatch.setattr(small_sides, "MOST_BYTES", 1 << 20)
-    monkeypatch.setattr(small_sides, "MOST_FILES", 0)
-    compared.reads(NARROWED + " AND 2 = 2", (8, 1))
+    with asking(compared.pruned) as asked:
+        monkeypatch.setattr(small_sides, "MOST_BYTES", 100)
+        compared.reads(NARROWED + " AND 1 = 1", (8, 1))
+        monkeypatch.setattr(small_sides, "MOST_BYTES", 1 << 20)
+        monkeypatch.setattr(small_sides, "MOST_FILES", 0)
+        compared.reads(NARROWED + " AND 2 = 2", (8, 1))
     assert asked == []
 
 
 @pytest.mark.usefixtures("always")
-def test_keys_are_asked_for_once(fresh: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_asked_for_once(fresh: Compared) -> None:
     """The same statement is remembered, another one with the same condition finds the keys."""
-    asked = _asked(fresh.pruned, monkeypatch)
-    for sql in (NARROWED, NARROWED, NARROWED.replace("count(*)", "sum(id)")):
-        fresh.reads(sql, (2, 1))
-    assert asked == ["d.k"]
-    fresh.reads(NARROWED.replace("part = 1", "part = 2"), (2, 1))
-    assert asked == ["d.k", "d.k"]
+    with asking(fresh.pruned) as asked:
+        for sql in (NARROWED, NARROWED, NARROWED.replace("count(*)", "sum(id)")):
+            fresh.reads(sql, (2, 1))
+        assert len(asked) == 1
+        fresh.reads(NARROWED.replace("part = 1", "part = 2"), (2, 1))
+        assert len(asked) == 2
+
+
+@pytest.mark.usefixtures("always")
+def test_keys_of_other_files_are_other_keys(compared: Compared) -> None:
+    """Conditions that are not written leave other files of a small side, and so other keys, by one and the same text."""
+    for n in (0, 1, 2, 3, 2, 1):
+        joined = f"SELECT t.id FROM t JOIN m ON id = k WHERE m.share = {n}.0"
+        compared.reads(joined, (1, 1))
+        compared.reads(
+            f"{joined} UNION ALL SELECT -t.id FROM t JOIN m ON id = k WHERE m.share = {3 - n}.0", (1, 1, 1, 1)
+        )
+        compared.reads("SELECT t.id FROM t JOIN m ON id = k WHERE m.share = ?", (1, 1), [float(n)])
+
+
+@pytest.mark.usefixtures("always")
+def test_macros_take_no_part_in_keys(fresh: Compared) -> None:
+    """Operators and functions that a question needs are DuckDB's own, whatever macros are called."""
+    for name, body in {
+        '"+"(a, b)': "DATE '2024-01-02'",
+        '"~~"(a, b)': "false",
+        "like_escape(a, b, c)": "false",
+        "isfinite(a)": "true",
+        "bool_and(a)": "true",
+        "list(a)": "[1]",
+        "epoch_us(a)": "1",
+        "date_diff(a, b, c)": "1",
+        "make_timestamp(a)": "TIMESTAMP '2000-01-01'",
+    }.items():
+        fresh.pruned.execute(f"CREATE MACRO {name} AS {body}")
+    for condition, kept in {
+        "d.day < DATE '2024-01-06'": 5,
+        "prefix(d.name, 'n') AND part = 1": 2,
+        "d.ts > TIMESTAMP '2024-01-07 00:00:00'": 2,
+    }.items():
+        for key in ("id = k", "t.day = d.day", "t.ts = d.ts"):
+            fresh.reads(f"SELECT t.id FROM t JOIN d ON {key} WHERE {condition}", (kept, 1))
 
 
 @pytest.mark.usefixtures("always")
@@ -307,6 +356,11 @@ def test_a_side_whose_files_are_gone(fresh: Compared, tmp_path: Path) -> None:
         connection.execute(NARROWED).fetchall()
     shutil.copy(tmp_path / "kept", tmp_path / "d" / "all.parquet")
     assert connection.execute(NARROWED).fetchall() == [(2,)]
+    (tmp_path / "d" / "all.parquet").write_bytes(b"PAR1" + bytes(1001) + b"PAR1")
+    connection.execute("BEGIN")
+    with pytest.raises(duckdb.Error, match=r"all\.parquet"):
+        connection.execute(NARROWED).fetchall()
+    connection.execute("ROLLBACK")
 
 
 def test_keys_that_leave_out_nothing_are_asked_for_ever_less(
@@ -314,14 +368,15 @@ def test_keys_that_leave_out_nothing_are_asked_for_ever_less(
 ) -> None:
     monkeypatch.setattr(small_sides, "LEAST_BYTES", 0)
     monkeypatch.setattr(small_sides, "TIMES_LARGER", 0)
-    asked = _asked(fresh.pruned, monkeypatch)
-    for n in range(40):
-        fresh.reads(f"SELECT count(*) FROM t JOIN d ON id = k WHERE part < {n + 10}", (8, 1))
-    # After each of them one, three, seven and fifteen statements pass.
-    assert len(asked) == 5
-    asked.clear()
-    for n in range(80):
-        fresh.kept(f"SELECT {n}, count(*) FROM t JOIN d ON id = k WHERE part = 1")
+    with asking(fresh.pruned) as asked:
+        for n in range(40):
+            fresh.reads(f"SELECT count(*) FROM t JOIN d ON id = k WHERE part < {n + 10}", (8, 1))
+        # After each of them one, three, seven and fifteen statements pass.
+        assert len(asked) == 5
+        asked.clear()
+        for n in range(80):
+            fresh.kept(f"SELECT {n}, count(*) FROM t JOIN d ON id = k WHERE part = 1")
+        assert len(asked) == 1
     assert [scan.kept for scan in fresh.pruned.last_plans] == [2, 1]
 
 
@@ -353,6 +408,13 @@ def test_errors_of_a_join_stay(compared: Compared) -> None:
     for side in (compared.pruned, compared.full):
         with pytest.raises(duckdb.Error, match="More than one row"):
             side.execute(none).fetchall()
+
+
+@pytest.mark.usefixtures("always")
+def test_more_keys_than_are_looked_at(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
+    for most, kept in ((4, 4), (3, 8)):
+        monkeypatch.setattr(small_sides, "MOST_KEYS", most)
+        compared.reads(f"SELECT t.id, {most} FROM t JOIN d ON id = k WHERE d.letter < 'c'", (kept, 1))
 
 
 _NAMES = st.sampled_from(["k", "part", "maybe", "wide"])
