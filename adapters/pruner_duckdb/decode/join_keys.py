@@ -16,7 +16,9 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from pruner.expr.nodes import Call, Expr, In, Opaque
+from pruner.expr.functions.walls import shifted
+from pruner.expr.nodes import Call, Compare, Expr, In, Literal, Opaque
+from pruner.expr.values import Interval
 from pruner.expr.walk import nodes_of
 from pruner_duckdb.decode.calls import function_name
 from pruner_duckdb.decode.numbered import (
@@ -43,6 +45,13 @@ _RIGHT_MATCHES: Final = frozenset(["INNER", "SEMI", "ANTI", "LEFT", "SINGLE"])
 
 _SAME: Final = "COMPARE_NOT_DISTINCT_FROM"
 _EQUALITIES: Final = frozenset(["COMPARE_EQUAL", _SAME])
+_MIRRORED: Final = {
+    "COMPARE_GREATERTHAN": "COMPARE_LESSTHAN",
+    "COMPARE_GREATERTHANOREQUALTO": "COMPARE_LESSTHANOREQUALTO",
+    "COMPARE_LESSTHAN": "COMPARE_GREATERTHAN",
+    "COMPARE_LESSTHANOREQUALTO": "COMPARE_GREATERTHANOREQUALTO",
+}
+"""Comparisons by size: what is greater than one of some keys is greater than the least of them."""
 
 _PICKING: Final = {
     **dict.fromkeys(["min", "max", "first", "last", "any_value", "arbitrary", "mode"], 1),
@@ -50,9 +59,21 @@ _PICKING: Final = {
 }
 """Aggregates that are one of the values of their first operand, with their number of operands."""
 
+_SIGNS: Final = {"+": 1, "-": -1}
+_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
+_DAY: Final = 86_400_000_000
+"""Microseconds."""
+
+_MOST_DAYS: Final = 700_000
+"""Days around 1970 for which Python has dates, too: the years from 54 on."""
+
+_EXTREMES: Final = frozenset(["min", "max"])
+
 _FIRST_CHILD: Final = frozenset(["LOGICAL_DISTINCT", "LOGICAL_LIMIT", "LOGICAL_EXCEPT", "LOGICAL_INTERSECT"])
 """Operators whose rows are all among those of their first child."""
 
+
+_INSTANT: Final = "TIMESTAMP WITH TIME ZONE"
 
 _PLACEHOLDERS: Final[Mapping[str, Any]] = {
     "BOOLEAN": False,
@@ -60,6 +81,7 @@ _PLACEHOLDERS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(["UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"], 0),
     "DATE": 0,
     "TIMESTAMP": 0,
+    _INSTANT: 0,
     "VARCHAR": "",
 }
 """Types of columns whose values can be keys, each with one of its values as plans write it."""
@@ -110,22 +132,40 @@ class JoinKeys:
         left, right = node["children"]
         of_left, of_right = node["join_type"] in _LEFT_MATCHES, _matter_by_match(node)
         for condition in node["conditions"]:
-            if condition.get("comparison") not in _EQUALITIES:
+            comparison = str(condition.get("comparison"))
+            if comparison not in _EQUALITIES and comparison not in _MIRRORED:
                 continue
             if of_left:
-                yield from self._of_side(left, condition["left"], right, condition["right"], condition)
+                yield from self._of_side(left, condition["left"], right, condition["right"], comparison)
             if of_right:
-                yield from self._of_side(right, condition["right"], left, condition["left"], condition)
+                mirrored = _MIRRORED.get(comparison, comparison)
+                yield from self._of_side(right, condition["right"], left, condition["left"], mirrored)
 
     def _of_side(
-        self, side: Node, compared: Node, other: Node, key: Node, condition: Node
+        self, side: Node, compared: Node, other: Node, key: Node, comparison: str
     ) -> Iterator[tuple[Node, Conditions]]:
         values = self._evaluated(key, lambda place: self._values(other, place)) or []
         keys = [value for value in values if not _is_null(value)]
         columns = tuple(references(compared))
-        if not keys or not columns or (condition["comparison"] == _SAME and len(keys) < len(values)):
+        if not keys or not columns or (comparison == _SAME and len(keys) < len(values)):
             return
-        among = {"expression_class": "BOUND_OPERATOR", "type": "COMPARE_IN", "children": [compared, *keys]}
+        if comparison in _EQUALITIES and any(_SLACK in value for value in keys):
+            return
+        if comparison in _EQUALITIES:
+            among = {
+                "expression_class": "BOUND_OPERATOR",
+                "type": "COMPARE_IN",
+                "children": [compared, *keys],
+            }
+        elif (last := _last(keys, least=comparison.startswith("COMPARE_GREATER"))) is not None:
+            among = {
+                "expression_class": "BOUND_COMPARISON",
+                "type": comparison,
+                "left": compared,
+                "right": last,
+            }
+        else:
+            return
         unread = frozenset(column for column in map(_unread, keys) if column is not None)
         yield side, Conditions([among], join_columns=columns, unread=unread)
 
@@ -170,7 +210,10 @@ class JoinKeys:
 
     def _of_scan(self, scan: Node, place: int) -> list[Node] | None:
         column = self._column_of(scan, place)
-        if column is None or column.data_type not in _PLACEHOLDERS:
+        return None if column is None else self._of_column(column)
+
+    def _of_column(self, column: ScanColumn) -> list[Node] | None:
+        if column.data_type not in _PLACEHOLDERS:
             return None
         data_type = {"id": column.data_type, "type_info": None}
         if column not in self._keys:
@@ -203,19 +246,37 @@ class JoinKeys:
     def _of_groups(self, node: Node, child: Node, place: int) -> list[Node] | None:
         number = place - len(node["groups"])
         if 0 <= number < len(node["expressions"]):
-            return self._of_aggregate(node["expressions"][number], child)
+            return self._of_aggregate(node, node["expressions"][number], child)
         values = self._of_expressions(node["groups"], child, place)
         if values is None or has_groups_in_each_row(node):
             return values
         return [*values, _NULL]  # of totals, which are there without any row as well
 
-    def _of_aggregate(self, aggregate: Node, child: Node) -> list[Node] | None:
+    def _of_aggregate(self, node: Node, aggregate: Node, child: Node) -> list[Node] | None:
         """Of an aggregate that is one of the values, or NULL where there is none."""
         operands: list[Node] = aggregate["children"]
-        if len(operands) != _PICKING.get(function_name(aggregate)):
+        name = function_name(aggregate)
+        if len(operands) != _PICKING.get(name):
             return None
+        column = None
+        if name in _EXTREMES and not node["groups"] and aggregate["filter"] is None:
+            column = self._evaluated_column(operands[0], child)
+        if column is not None:
+            return self._of_column(column._replace(aggregate=name))
         values = self._evaluated(operands[0], lambda below: self._values(child, below))
         return None if values is None else [*values, _NULL]
+
+    def _evaluated_column(self, expression: Node, node: Node) -> ScanColumn | None:
+        """The column of a scan that an expression is, where nothing but conditions stands between them."""
+        place: int | None = expression["index"] if expression["expression_class"] == "BOUND_REF" else None
+        while place is not None and node["type"] in ("LOGICAL_FILTER", "LOGICAL_PROJECTION"):
+            if node["type"] == "LOGICAL_FILTER":
+                place = chosen(node["projection_map"])(place)
+            else:
+                below: Node = node["expressions"][place]
+                place = below["index"] if below["expression_class"] == "BOUND_REF" else None
+            node = node["children"][0]
+        return self._column_of(node, place) if place is not None and node["type"] == "LOGICAL_GET" else None
 
     def _of_checked(self, case: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
         """Of a scalar subquery, which fails where it has more than one row. Another CASE may stand for a function of
@@ -226,9 +287,23 @@ class JoinKeys:
             return None
         return self._evaluated(case["else_expr"], values)
 
+    def _of_sum(self, expression: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
+        """A column plus or minus a constant: a number of days, an interval, an integer."""
+        sign, operands = _SIGNS[function_name(expression)], list(expression["children"])
+        if sign > 0 and operands[0]["expression_class"] == "BOUND_CONSTANT":
+            operands.reverse()
+        if len(operands) != 2 or operands[1]["expression_class"] != "BOUND_CONSTANT":
+            return None
+        below = self._evaluated(operands[0], values)
+        if below is None:
+            return None
+        sums = [_sum(value, operands[1], sign, expression["return_type"]) for value in below]
+        known = [value for value in sums if value is not None]
+        return known if len(known) == len(sums) else None
+
     def _evaluated(self, expression: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
-        """An expression for each of the values of the column that it is about: that column itself, a cast of it, or
-        what a scalar subquery makes of it.
+        """An expression for each of the values of the column that it is about: that column itself, a cast of it, a
+        sum, or what a scalar subquery makes of it.
         """
         match expression["expression_class"], expression["type"]:
             case "BOUND_CONSTANT", _:
@@ -237,13 +312,17 @@ class JoinKeys:
                 return values(expression["index"])
             case "BOUND_CASE", _:
                 return self._of_checked(expression, values)
+            case "BOUND_FUNCTION", _ if function_name(expression) in _SIGNS:
+                return self._of_sum(expression, values)
             case "BOUND_FUNCTION", "OPERATOR_CAST":
                 below = self._evaluated(expression["children"][0], values)
             case "BOUND_CAST", _:
                 below = self._evaluated(expression["child"], values)
             case _:
                 below = None
-        return None if below is None else [_cast(expression, value) for value in below]
+        if below is None or any(_SLACK in value for value in below):
+            return None
+        return [_cast(expression, value) for value in below]
 
 
 def is_of_known_keys(expression: Expr) -> bool:
@@ -251,17 +330,25 @@ def is_of_known_keys(expression: Expr) -> bool:
 
     What DuckDB is yet to compute may be NULL, which a comparison may ask for.
     """
-    if not isinstance(expression, In) or any(option.value is None for option in expression.options):
+    match expression:
+        case In(operand, options):
+            pass
+        case Compare(_, operand, Literal() as option):
+            options = (option,)
+        case _:
+            return False
+    nodes = list(nodes_of(operand))
+    if any(option.value is None for option in options) or any(isinstance(node, Opaque) for node in nodes):
         return False
-    nodes = list(nodes_of(expression.operand))
-    if any(isinstance(node, Opaque) for node in nodes):
-        return False
-    return len(expression.options) <= _MOST_SEARCHED or not any(map(_makes_a_double, nodes))
+    return len(options) <= _MOST_SEARCHED or not any(map(_makes_a_double, nodes))
 
 
 def _makes_a_double(node: Expr) -> bool:
     return isinstance(node, Call) and node.type is not None and pa.types.is_floating(node.type)
 
+
+_SLACK: Final = "pruner_slack"
+"""What is written into a key that is not known exactly: by how many microseconds at most it may be another one."""
 
 _UNREAD: Final = "pruner_unread"
 """What is written into a placeholder: the column for whose values it stands."""
@@ -308,6 +395,58 @@ def _matter_by_match(join: Node) -> bool:
     if join["join_type"] == "MARK":
         return all(condition.get("comparison") == _SAME for condition in join["conditions"])
     return join["join_type"] in _RIGHT_MATCHES
+
+
+def _sum(value: Node, constant: Node, sign: int, data_type: Node) -> Node | None:
+    """One of the keys plus or minus a constant; None where it is not known what DuckDB makes of them."""
+    if _is_null(value) or _is_null(constant):
+        return _NULL
+    if "value" not in value:
+        return None
+    of, by, result = value["value"]["type"]["id"], constant["value"]["type"]["id"], data_type["id"]
+    raw, added = value["value"]["value"], constant["value"]["value"]
+    match (of in _BITS or of, by in _BITS or by, result):
+        case ("DATE", True, "DATE"):
+            known = raw + sign * added
+            is_known = abs(known) < _MOST_DAYS
+        case (True, True, kind) if kind in _BITS:
+            known = raw + sign * added
+            is_known = -(1 << _BITS[kind] - 1) <= known < 1 << _BITS[kind] - 1
+        case ("DATE" | "TIMESTAMP", "INTERVAL", "TIMESTAMP") | (
+            "TIMESTAMP WITH TIME ZONE",
+            "INTERVAL",
+            "TIMESTAMP WITH TIME ZONE",
+        ):
+            interval = Interval(added["months"], added["days"], added["micros"] * 1000)
+            try:
+                known = shifted(raw * _DAY if of == "DATE" else raw, interval, sign)
+            except (ValueError, OverflowError):
+                return None
+            is_known = abs(known) < _MOST_DAYS * _DAY
+        case _:
+            return None
+    if not is_known:
+        return None
+    moved = {**value, "value": {"type": data_type, "is_null": False, "value": known}}
+    if of == _INSTANT and (added["months"] or added["days"]):
+        # The calendar is that of the session's zone: there another day may be the last of a month.
+        moved[_SLACK] = value.get(_SLACK, 0) + (5 if added["months"] else 2) * _DAY
+    return moved
+
+
+def _last(keys: Sequence[Node], *, least: bool) -> Node | None:
+    """The least or the greatest that one of some keys can be; None where their order is not known."""
+    if len(keys) == 1 and _SLACK not in keys[0]:
+        return keys[0]
+    kinds = {str(key["value"]["type"]["id"]) if "value" in key else "" for key in keys}
+    if len(kinds) != 1 or not kinds <= _PLACEHOLDERS.keys():
+        return None
+    last = (min if least else max)(keys, key=lambda key: key["value"]["value"])
+    slack = max(key.get(_SLACK, 0) for key in keys)
+    if not slack:
+        return last
+    value: Node = last["value"]
+    return {**last, "value": {**value, "value": value["value"] + (-slack if least else slack)}}
 
 
 def _constants(expressions: Sequence[Node]) -> list[Node] | None:

@@ -32,11 +32,15 @@ _RIGHT = frozenset(["INNER", "RIGHT"])
 
 
 class ScanColumn(NamedTuple):
-    """A column of a scan: the table's name in the plan, the column's, and the name of its type."""
+    """A column of a scan: the table's name in the plan, the column's, and the name of its type.
+
+    With an `aggregate`, it is that of all rows that the scan wants: `min` or `max`.
+    """
 
     table: str
     column: str
     data_type: str
+    aggregate: str = ""
 
 
 @dataclass(frozen=True)

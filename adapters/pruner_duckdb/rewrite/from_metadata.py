@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pruner import Plan
     from pruner_duckdb.read.scan import Bind
     from pruner_duckdb.read.shape import ScanShape
+    from pruner_duckdb.shadow.predicates import ReferenceColumn
 
 Edits = list[tuple[Span, str]]
 
@@ -287,6 +288,28 @@ def edits(
         merged = _MERGED.get(kind, _ONE).format(_own(number))
         made.append((aggregate.span, f"({merged})"))
     return made
+
+
+def extreme_of(shortcut: BlockShortcut, column: ReferenceColumn) -> Any:
+    """The value that metadata knows of an aggregate, as plans write it; None where it is not known, or NULL."""
+    asks, constants = shortcut.block.asks, shortcut.constants
+    if not isinstance(asks, Aggregation) or asks.groups or constants is None or shortcut.plan.kept:
+        return None
+    for aggregate, value in zip(asks.aggregates, constants.values, strict=True):
+        named = (aggregate.kind, aggregate.column) == (column.aggregate, column.column)
+        if named and aggregate.only is None and aggregate.of_truth is None:
+            return _as_in_plans(value, column.data_type)
+    return None
+
+
+def _as_in_plans(value: Any, data_type: str) -> Any:
+    if not value.is_valid or not pa.types.is_temporal(value.type):
+        return value.as_py()
+    if data_type == "DATE":
+        return value.cast(pa.date32()).value
+    if data_type == "TIMESTAMP":
+        return value.cast(pa.timestamp("us")).value
+    return value.cast(pa.timestamp("us", "UTC")).value
 
 
 def calls_of(shortcuts: Iterable[BlockShortcut]) -> list[int]:

@@ -22,7 +22,7 @@ from pruner_duckdb.read.reading import Sources
 from pruner_duckdb.read.scan import Wanted
 from pruner_duckdb.rewrite.blocks import may_have_blocks
 from pruner_duckdb.rewrite.errors import read_only
-from pruner_duckdb.rewrite.from_metadata import BlockShortcut, calls_of, without_covered
+from pruner_duckdb.rewrite.from_metadata import BlockShortcut, calls_of, extreme_of, without_covered
 from pruner_duckdb.rewrite.from_metadata import edits as answer_edits
 from pruner_duckdb.rewrite.markers import Markers
 from pruner_duckdb.rewrite.meaning import SessionAgreement
@@ -214,13 +214,19 @@ class Rewriter:
         semantics = replace(SEMANTICS, zone=state.zone, now=now, latest=latest)
         expressions = understood.expressions
         scans = _planned(pinned, expressions, reason, semantics, full_scan)
-        if understood.joined and full_scan is None:
-            expressions, scans = self._with_keys(understood, pinned, scans, semantics, seen)
         shortcuts: Mapping[TableReference, BlockShortcut] = {}
         if reason is None and full_scan is None and form.asks and may_have_blocks(select.text):
             shortcuts = self._shortcuts.of(
                 form.select, parameters, pinned, expressions, scans, semantics, seen
             )
+        if understood.joined and full_scan is None:
+            narrowed = self._with_keys(understood, pinned, scans, shortcuts, semantics, seen)
+            scans.update(narrowed)
+            shortcuts = {
+                reference: shorter
+                for reference, shorter in shortcuts.items()
+                if shorter.constants is not None or shorter.plan.kept < scans[reference].kept
+            }
         rewritten = self._splice(form, markers, pinned, reason, full_scan, scans, shortcuts)
         named = all(not reference.function or _stays(reference) for reference in select.references)
         is_known = all(scan.reason in (None, LEFT_OUT) for scan in rewritten.scans) and self.meaning.is_known(
@@ -337,10 +343,11 @@ class Rewriter:
         understood: Understood,
         pinned: Mapping[tuple[str, ...], Pinned],
         scans: Mapping[TableReference, Scan],
+        shortcuts: Mapping[TableReference, BlockShortcut],
         semantics: Semantics,
         seen: Observations,
-    ) -> tuple[dict[TableReference, Expr | None], dict[TableReference, Scan]]:
-        """Conditions and plans where the keys of small sides leave out files of others."""
+    ) -> dict[TableReference, Scan]:
+        """The scans of which the keys of others leave out files."""
         draft, conditions = understood.draft, understood.conditions
         assert draft is not None
         assert conditions is not None
@@ -349,23 +356,24 @@ class Rewriter:
             Side(by_reference[reference], scans[reference], condition)
             for reference, condition in zip(draft.pruned, conditions.expressions, strict=True)
         ]
+        asked = {column for each in conditions.joined.values() for columns in each for column in columns}
+        answered = {
+            column: [value]
+            for column in asked
+            if (shorter := shortcuts.get(draft.pruned[column.reference])) is not None
+            and (value := extreme_of(shorter, column)) is not None
+        }
         narrowed = self._small_sides.narrowed(
             conditions,
             sides,
+            answered,
             lambda keys: self._predicates.with_keys(
                 draft, semantics.zone or "UTC", keys, as_written=understood.as_written
             ),
             lambda place, condition: sides[place].table.plan(condition, None, semantics),
             seen.ask_now,
         )
-        by_place = {draft.pruned[place]: changed for place, changed in narrowed.items()}
-        return (
-            {**understood.expressions, **{each: condition for each, (condition, _) in by_place.items()}},
-            {
-                reference: by_place[reference][1] if reference in by_place else scan
-                for reference, scan in scans.items()
-            },
-        )
+        return {draft.pruned[place]: scan for place, (_, scan) in narrowed.items()}
 
     def _draft(
         self,

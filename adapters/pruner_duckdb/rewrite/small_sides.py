@@ -57,7 +57,7 @@ _WORTHWHILE: Final = 0.9
 _SHOWN: Final = {
     # As plans write them: days and microseconds since 1970. An infinite one is none of these.
     "DATE": "system.main.date_diff('day', DATE '1970-01-01', {})",
-    "TIMESTAMP": "system.main.epoch_us({})",
+    **dict.fromkeys(["TIMESTAMP", "TIMESTAMP WITH TIME ZONE"], "system.main.epoch_us({})"),
 }
 
 _Values: TypeAlias = "list[object]"
@@ -109,6 +109,7 @@ class SmallSides:
         self,
         conditions: StatementConditions,
         sides: Sequence[Side],
+        answered: ReferenceKeys,
         with_keys: Callable[[ReferenceKeys], Sequence[Expr | None]],
         plan: Callable[[int, Expr | None], Scan],
         ask: Ask,
@@ -118,6 +119,7 @@ class SmallSides:
         Args:
             conditions: of the statement.
             sides: its scans of pruned tables.
+            answered: keys that metadata knows.
             with_keys: makes conditions of the scans where keys are known.
             plan: plans a scan by another condition.
             ask: the session.
@@ -125,9 +127,9 @@ class SmallSides:
         Raises:
             duckdb.Error: the question was interrupted, or failed in a transaction, which is over then.
         """
-        wanted = self._wanted(conditions, sides)
+        wanted = self._wanted(conditions, sides, answered)
         try:
-            expressions = self._known_conditions(conditions, sides, wanted, with_keys, ask)
+            expressions = self._known_conditions(conditions, sides, answered, wanted, with_keys, ask)
         except duckdb.Error as error:
             if isinstance(error, duckdb.InterruptException) or _is_aborted(ask):
                 raise
@@ -147,44 +149,52 @@ class SmallSides:
         self,
         conditions: StatementConditions,
         sides: Sequence[Side],
+        answered: ReferenceKeys,
         wanted: Mapping[int, set[ReferenceColumn]],
         with_keys: Callable[[ReferenceKeys], Sequence[Expr | None]],
         ask: Ask,
     ) -> Sequence[Expr | None]:
         """What scans want, the keys being known: first those of the small sides of small sides, then these."""
-        columns = {column for columns in wanted.values() for column in columns}
+        columns = {column for columns in wanted.values() for column in columns} - answered.keys()
         keys = self._keys(_of_their_own(conditions, sides, columns), sides, ask)
         expressions = with_keys(keys) if keys else conditions.expressions
         known = [
             side._replace(condition=condition) for side, condition in zip(sides, expressions, strict=True)
         ]
-        keys.update(self._keys(columns, known, ask))
+        keys = {**keys, **self._keys(columns, known, ask), **answered}
         return with_keys(keys) if keys else expressions
 
     def _keys(
         self, columns: Iterable[ReferenceColumn], sides: Sequence[Side], ask: Ask
     ) -> dict[ReferenceColumn, _Values]:
-        """The values of columns, of those of which they are known."""
+        """The values of columns, of those of which they are known; an aggregate is one of them, or NULL."""
         read = {column: self._values(sides[column.reference], column, ask) for column in sorted(columns)}
-        return {column: values for column, values in read.items() if values is not None}
+        return {
+            column: [*values, None] if column.aggregate else values
+            for column, values in read.items()
+            if values is not None
+        }
 
     def _wanted(
-        self, conditions: StatementConditions, sides: Sequence[Side]
+        self, conditions: StatementConditions, sides: Sequence[Side], answered: ReferenceKeys
     ) -> Mapping[int, set[ReferenceColumn]]:
-        """The columns whose values are to be read, by the scans that they are read for."""
+        """The columns whose values are to be known, by the scans that they are wanted for."""
         wanted: dict[int, set[ReferenceColumn]] = {}
         for place, alternatives in conditions.joined.items():
             large = sides[place]
-            if large.scan.reason is not None or large.scan.kept < 2 or large.effort < LEAST_BYTES:
+            if large.scan.reason is not None or large.scan.kept < 2:
                 continue
             for columns in alternatives:
-                smalls = [sides[column.reference] for column in columns]
-                if (
-                    all(small.is_small for small in smalls)
-                    and large.effort >= TIMES_LARGER * sum(small.effort for small in smalls)
-                    and self._is_worth_a_try(sides, place, columns)
+                smalls = [sides[column.reference] for column in columns - answered.keys()]
+                is_read = bool(smalls)
+                if is_read and (
+                    large.effort < LEAST_BYTES
+                    or not all(small.is_small for small in smalls)
+                    or large.effort < TIMES_LARGER * sum(small.effort for small in smalls)
+                    or not self._is_worth_a_try(sides, place, columns)
                 ):
-                    wanted.setdefault(place, set()).update(columns)
+                    continue
+                wanted.setdefault(place, set()).update(columns)
         return wanted
 
     def _values(self, side: Side, column: ReferenceColumn, ask: Ask) -> _Values | None:

@@ -131,11 +131,12 @@ class Draft:
 
 
 class ReferenceColumn(NamedTuple):
-    """A column of a pruned reference, by its place among them, and the name of its type."""
+    """A column of a pruned reference, by its place among them, as `ScanColumn` has those of tables."""
 
     reference: int
     column: str
     data_type: str
+    aggregate: str = ""
 
 
 @dataclass(frozen=True)
@@ -275,8 +276,7 @@ class Predicates:
         if reason is not None:
             raise Unpruned(reason)
         known: KnownKeys = {
-            ScanColumn(pruned[column.reference], column.column, column.data_type): values
-            for column, values in keys.items()
+            ScanColumn(pruned[column.reference], *column[1:]): values for column, values in keys.items()
         }
         passes = [scan_conditions(plan, text, known or NO_KEYS) for plan in plans]
         places = {name: place for place, name in enumerate(pruned)}
@@ -286,7 +286,7 @@ class Predicates:
             ours = [columns for columns in every if all(column.table in places for column in columns)]
             if ours:
                 joined[place] = frozenset(
-                    frozenset(ReferenceColumn(places[table], name, kind) for table, name, kind in columns)
+                    frozenset(ReferenceColumn(places[column.table], *column[1:]) for column in columns)
                     for columns in ours
                 )
         return StatementConditions(

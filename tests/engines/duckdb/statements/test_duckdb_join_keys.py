@@ -115,7 +115,12 @@ JOINED = {
     "SELECT * FROM t WHERE id NOT IN (VALUES (5))": (4,),
     "SELECT * FROM t JOIN (VALUES (5), (6)) v(k) ON id <> k AND id < 8": (1,),
     "SELECT * FROM t JOIN (VALUES (5), (NULL)) v(k) ON maybe IS NOT DISTINCT FROM k": (4,),
-    "SELECT * FROM t JOIN (VALUES (35)) v(k) ON id >= k": (4,),
+    "SELECT * FROM t JOIN (VALUES (35)) v(k) ON id >= k": (1,),
+    "SELECT * FROM t JOIN (VALUES (25), (35), (NULL)) v(k) ON id > k": (2,),
+    "SELECT * FROM t JOIN (VALUES (5), (15)) v(k) ON k > id": (2,),
+    "SELECT * FROM t JOIN (VALUES (5, 15)) v(low, high) ON id BETWEEN low AND high": (2,),
+    "SELECT * FROM t JOIN (VALUES ('n2')) v(k) ON name >= k": (2,),
+    "SELECT * FROM t JOIN (VALUES (2.5), (3.5)) v(k) ON share >= k": (4,),
     "SELECT * FROM t JOIN (VALUES (5)) v(k) ON id = k OR id = k + 30": (4,),
     "SELECT * FROM t POSITIONAL JOIN (VALUES (5)) v(k)": (4,),
     # correlated subqueries are joins, too
@@ -190,7 +195,8 @@ JOINED = {
     "SELECT * FROM t JOIN (VALUES (5.0), (2.5)) v(k) ON maybe IS NOT DISTINCT FROM try_cast(k AS INT)": (4,),
     "SELECT * FROM t JOIN (VALUES (5::BIGINT)) v(k) ON maybe IS NOT DISTINCT FROM try_cast(k AS INT)": (1,),
     # keys that are not known before the statement runs
-    "SELECT * FROM t JOIN (VALUES (5), (6)) v(k) ON id = k + 1": (4,),
+    "SELECT * FROM t JOIN (VALUES (5), (6)) v(k) ON id = k + 1": (1,),
+    "SELECT * FROM t JOIN (VALUES (5), (6)) v(k) ON id = k * 2": (4,),
     "SELECT * FROM t JOIN (VALUES (5), (6), (CASE WHEN random() < 2 THEN 7 END)) v(k) ON id = k": (4,),
     "SELECT * FROM t WHERE id IN (SELECT id FROM c WHERE id < 3)": (4, 1),
 }
