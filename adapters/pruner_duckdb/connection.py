@@ -12,8 +12,9 @@ from typing import Any, Literal, overload
 
 import duckdb
 
+from pruner import Plan, Table
 from pruner.adapters import Newest
-from pruner.errors import PrunerError, TableError
+from pruner.errors import PrunerError, StorageError, TableError
 from pruner_duckdb.catalog.tables import KnownTable, Path, TableNames, TableSpec, name_is_taken
 from pruner_duckdb.catalog.views import SessionViews
 from pruner_duckdb.native_scan.connecting import (
@@ -66,7 +67,7 @@ def ask_unknown_version() -> None:
         plan_format_problem(shadow)
 
 
-def self_test_of_this_process() -> str | None:
+def self_test() -> str | None:
     """Test the running DuckDB, be its version tested or not; return what is not as expected, None if all is."""
     shadow, _ = _shadow_and_predicates()
     return find_problem(shadow)
@@ -488,3 +489,20 @@ def _known(tables: Mapping[str, TableSpec]) -> dict[Path, KnownTable]:
             )
         known[table.path] = table
     return known
+
+
+_PROBED = "probed"
+
+installed_version: str = duckdb.__version__
+tested_versions: tuple[str, ...] = tuple(sorted(TESTED_VERSIONS))
+
+
+def probe(table: Table, plan: Plan) -> None:
+    """Read a row of a table as statements do: see `pruner.adapters.ProbingAdapter`."""
+    con = connect({_PROBED: table})
+    try:
+        con.execute(f"SELECT * FROM {_PROBED} LIMIT 1").fetchmany(1)
+    except StorageError as error:  # the name is none that the user has given
+        raise StorageError(str(error).removeprefix(f"table {_PROBED}: ")) from None
+    finally:
+        con.close()

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rich.table import Table as Grid
 
 from pruner.storage.opening import open_store
-from pruner.tables.hudi.hfile.sources import Stored
+from pruner.tables.hudi.hfile.reader import Stored
 from pruner.tables.hudi.metadata.indexes import RECORD_INDEX, HudiIndexes, StatCache
 from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hudi.made_up.files import Group, SyntheticTable

@@ -8,6 +8,7 @@ NULL inside structs, which some writers take without those of the struct, unless
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -15,9 +16,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pruner.evidence.following import FollowingStatistics
-from pruner.evidence.logged import INSTANTS, WALL_CLOCKS, FileStatistics, known_counts, records_of
-from pruner.evidence.sources import of_records
+from pruner.evidence.carry_over import CarryOver, Joined, Unrecorded
+from pruner.evidence.logged import (
+    INSTANTS,
+    WALL_CLOCKS,
+    FileStatistics,
+    LoggedStatistics,
+    known_counts,
+    records_of,
+)
+from pruner.evidence.sources import Sources, of_records
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf
 from pruner.expr.nodes import Operator
 from pruner.parquet_type import ParquetType
@@ -31,9 +39,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.sources import Sources
+    from pruner.evidence.sources import OwnIndexes, Source
     from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
+    from pruner.indexes.optional import RowIndexType
     from pruner.schema import Field
     from pruner.tables.iceberg.parts import DataPart
     from pruner.tables.iceberg.source import IcebergState
@@ -41,6 +50,50 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
     Mask = NDArray[np.bool_]
+
+
+class FollowingStatistics(LoggedStatistics):
+    """Statistics that take over what they said of the files that an earlier snapshot had, too."""
+
+    def __init__(self, name: str, snapshot: Snapshot) -> None:
+        """See `LoggedStatistics`."""
+        super().__init__(name, snapshot)
+        self._joined: dict[Field, Joined] = {}
+
+    @abstractmethod
+    def records_among(self, rows: NDArray[np.intp], about: Field, schema: pa.Schema) -> pa.Table:
+        """Make records of a column of files that are new since an earlier snapshot, which are numbered from 0."""
+
+    def follow(self, before: OwnIndexes | None) -> None:
+        """Take over what is known: see `FollowsSnapshots`."""
+        if not isinstance(before, FollowingStatistics) or before.names != self.names:
+            return
+        descent, earlier = self._snapshot.descent, before._snapshot
+        if earlier is self._snapshot:
+            self._joined = dict(before._joined)
+        elif descent is not None and descent.of == earlier.id:
+            over = CarryOver(descent, len(earlier))
+            known = list(before._joined.items())
+            self._joined = {
+                about: now for about, joined in known if (now := joined.carried(over)) is not None
+            }
+
+    def _source(self, about: Field, kind: RowIndexType, found: Sources) -> Source | None:
+        joined = self._joined.get(about)
+        if joined is None:
+            source = super()._source(about, kind, found)
+            if source is not None:
+                joined = Joined(Sources([source]), None, Unrecorded(kind, about))
+                self._joined[about] = joined
+            return source
+        came = joined.came()
+        if not len(came):
+            return joined.sources.usable[0]
+        (name,) = self.names
+        records = self.records_among(came, about, kind.record_schema)
+        later = joined.with_later(came, Sources([self._made(name, kind, records, len(came), about)]))
+        return joined.sources.usable[0] if later is None else later.usable[0]
+
 
 NAME: Final = "iceberg.metrics"
 """How reports call what manifests say of columns."""

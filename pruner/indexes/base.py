@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.expr.bound.predicates import Leaf, StorageValue
-    from pruner.expr.derived.made import Provenance
+    from pruner.expr.derived.indexed import Provenance
     from pruner.expr.semantics import Semantics
     from pruner.parquet_type import ParquetType
     from pruner.schema import Field

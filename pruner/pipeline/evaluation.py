@@ -23,7 +23,7 @@ import pyarrow as pa
 from pruner.arrow import arrow, compute
 from pruner.errors import PrunerError, first_line
 from pruner.expr.derived.canonical import parsed
-from pruner.expr.derived.made import Provenance, SourceColumn
+from pruner.expr.derived.indexed import Provenance, SourceColumn
 from pruner.expr.engines import SqlEngine
 from pruner.expr.functions.function import ANYWHERE, Argument
 from pruner.expr.functions.registry import REGISTRY_VERSION, row_for

@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.pipeline.footers import FileReader
-from pruner.tables.avro.stored import decode, without_logical_types
 from pruner.tables.hudi.avro_schema import MOMENT_TYPES, PRIMITIVE_TYPES, AvroType
 from pruner.tables.hudi.logs import BlockType, blocks, log_bytes, records
+from pruner.tables.hudi.metadata.payloads import decode_stored, without_logical_types
 
 if TYPE_CHECKING:
     from pruner.tables.hudi.logs import LogBlock
@@ -91,7 +91,7 @@ def read_rows(schema: str, encoded: Iterable[memoryview]) -> AvroRows:
 def _decode(record: memoryview, schema: Any) -> dict[str, Any]:
     source = io.BytesIO(record)
     try:
-        row = decode(source, schema, None)
+        row = decode_stored(source, schema, None)
     except (EOFError, IndexError, UnicodeDecodeError, OverflowError, KeyError, TypeError) as error:
         raise ValueError(f"a record does not follow its schema: {error}") from None
     if source.tell() != len(record):

@@ -16,7 +16,7 @@ from pruner.arrow import arrow, compute
 from pruner.errors import FormatError, SchemaError, StorageError
 from pruner.evidence.hudi.stats import stat_records
 from pruner.expr.derived.canonical import Canonical, NotCanonical, canonical
-from pruner.expr.derived.made import Provenance, SourceColumn
+from pruner.expr.derived.indexed import Provenance, SourceColumn
 from pruner.expr.engines import SqlEngine
 from pruner.expr.functions.function import MOMENTS
 from pruner.expr.functions.registry import REGISTRY_VERSION

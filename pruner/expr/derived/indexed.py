@@ -1,17 +1,19 @@
 """The indexes over expressions of one table, as binding finds them: by the expression, or by the index's name.
 
-Which indexed expressions are functions of one column that never fall (`pruner.expr.functions.rising`).
+Which indexed expressions are functions of one column that never fall (`pruner.expr.functions.rising`), and what a
+record of an expression says of its values: of which columns, by whom and where they were made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
 
-from pruner.errors import PrunerError
+from pruner.errors import PrunerError, first_line
 from pruner.expr.derived.canonical import Canonical, FindColumn, NotCanonical, canonical, parsed, shown
 from pruner.expr.exact.clock import nanoseconds
 from pruner.expr.functions.function import Argument, Evaluate
@@ -250,3 +252,37 @@ def _is_rounded(type_: pa.DataType, semantics: Semantics) -> bool:
 def is_utc(zone: str) -> bool:
     """Tell whether a zone is UTC at every moment."""
     return zone.lower() in _UTC
+
+
+class SourceColumn(msgspec.Struct, frozen=True, array_like=True):
+    """A column of the file: its type there as text, its Parquet type as text, and whether its numbers fit that."""
+
+    type: str
+    parquet: str | None
+    in_range: bool
+
+
+class Provenance(msgspec.Struct, frozen=True):
+    """How the values of one slice were made.
+
+    `agreed` are the engines that were compared with the evaluator on every value that went in or came up between.
+    """
+
+    evaluator: str
+    registry: int
+    agreed: tuple[str, ...]
+    sources: tuple[SourceColumn, ...]
+
+    @property
+    def text(self) -> str:
+        """A text from which `parse_made` makes it again."""
+        return msgspec.json.encode(self).decode()
+
+
+@lru_cache(maxsize=4096)
+def parse_made(text: str) -> Provenance | str:
+    """Return what `Provenance.text` wrote down; the reason where it is no such text."""
+    try:
+        return msgspec.json.decode(text, type=Provenance)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        return first_line(error)

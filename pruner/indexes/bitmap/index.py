@@ -15,7 +15,7 @@ from pruner.errors import IndexDefinitionError
 from pruner.indexes.bitmap.evidence import BitmapEvidence
 from pruner.indexes.bitmap.focused import WaitingBitmap
 from pruner.indexes.bitmap.load import load_postings
-from pruner.indexes.bitmap.packing_slices import MOST_ROWS_OF_A_SLICE
+from pruner.indexes.bitmap.packing import MOST_ROWS_OF_A_SLICE
 from pruner.indexes.bitmap.paged import load_paged
 from pruner.indexes.bitmap.record import SLICE, VALUE, read_slice, records_of
 from pruner.indexes.columns.kinds import is_binary, kind_of

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pruner.indexes.base import UndecodableError
-from pruner.indexes.bitmap.packing import checksum, pack_rows
-from pruner.indexes.bitmap.packing_slices import pack_slices
+from pruner.indexes.bitmap.packing import checksum, pack_rows, pack_slices
 from pruner.indexes.columns.kinds import BoundsKind, conversion, kind_of
 from pruner.indexes.columns.ordering import decimal_words
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of, why_unknown

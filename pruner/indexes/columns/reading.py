@@ -26,7 +26,7 @@ import pyarrow as pa
 from pruner.arrow import as_numpy, filled
 from pruner.expr.bound.predicates import CompareLeaf, InLeaf, PrefixLeaf, RecurringLeaf
 from pruner.expr.derived.canonical import last_change
-from pruner.expr.derived.made import parse_made
+from pruner.expr.derived.indexed import parse_made
 from pruner.expr.engines import Clock, NarrowIntegers, Times
 from pruner.expr.exact.clock import DAY, nanoseconds
 from pruner.expr.parquet_reading import INT96 as PARQUET_INT96
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.expr.bound.predicates import Point, StorageValue, ValueLeaf
-    from pruner.expr.derived.made import Provenance, SourceColumn
+    from pruner.expr.derived.indexed import Provenance, SourceColumn
     from pruner.expr.engines import Traits
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import LeafColumn, ParquetFooter

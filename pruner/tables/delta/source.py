@@ -17,10 +17,9 @@ from pruner.arrow import nulls, number_array, truth_array
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.delta.actions import commit_time
-from pruner.tables.delta.ids import contradicted
 from pruner.tables.delta.log import CommitFile, Segment, commit_path, list_log
 from pruner.tables.delta.partitions import delta_partitions
-from pruner.tables.delta.schema import delta_schema, mapped_fields, mapping_mode
+from pruner.tables.delta.schema import contradicted, delta_schema, mapped_fields, mapping_mode
 from pruner.tables.delta.state import DeltaState, follow, place_of, read_commit, read_state
 from pruner.tables.delta.vectors import DeletionVectors
 from pruner.tables.listing.foreign import DELTA_LOG

@@ -19,11 +19,10 @@ from pruner.arrow import number_array, text_array, truth_array
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
 from pruner.tables.iceberg.deletes import DeletePlan, delete_files
-from pruner.tables.iceberg.footers import Footers
 from pruner.tables.iceberg.manifests import DATA, all_files, read_manifest_list, read_manifests
 from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
-from pruner.tables.iceberg.nested import ByPartition, NestedNames
+from pruner.tables.iceberg.nested import ByPartition, Footers, NestedNames
 from pruner.tables.iceberg.parts import (
     data_part,
     descent_of,

@@ -15,7 +15,7 @@ from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMA
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from pruner.tables.avro.container import DataBlock, blocks, read_header
-from pruner.tables.avro.stored import without_logical_types
+from pruner.tables.hudi.metadata.payloads import without_logical_types
 from pruner.tables.iceberg.manifests import Manifest, ManifestFile
 from pruner.tables.iceberg.transforms import NO_UTF8
 

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pruner.indexes.bitmap.index import BITMAP
-from pruner.indexes.bitmap.packing import pack_rows
-from pruner.indexes.bitmap.packing_slices import MOST_ROWS_OF_A_SLICE, pack_slices
+from pruner.indexes.bitmap.packing import MOST_ROWS_OF_A_SLICE, pack_rows, pack_slices
 from pruner.metadata.segments import SLICE_COLUMN
 from pruner.pipeline import kernel
 from pruner.pipeline.footers import FileReader

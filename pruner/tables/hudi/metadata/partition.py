@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import fastavro
 
 from pruner.errors import FormatError
-from pruner.tables.avro.stored import decode
-from pruner.tables.hudi.hfile.reader import HFile
-from pruner.tables.hudi.hfile.sources import Held, SourceSection, Stored
+from pruner.tables.hudi.hfile.reader import Held, HFile, SourceSection, Stored
 from pruner.tables.hudi.logs import MAGIC, BlockType, HeaderKey, entries_of
 from pruner.tables.hudi.metadata.listing import MetadataTimeline, metadata_slices
-from pruner.tables.hudi.metadata.payloads import decoder, merged
+from pruner.tables.hudi.metadata.payloads import decode_stored, decoder, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pruner.storage.store import Store
-    from pruner.tables.hudi.hfile.sources import ByteSource
+    from pruner.tables.hudi.hfile.reader import ByteSource
     from pruner.tables.hudi.listing import HudiSlice
     from pruner.tables.hudi.metadata.payloads import Record
 
@@ -145,7 +143,7 @@ def _deleted(source: ByteSource, place: _Place) -> frozenset[bytes]:
             f"the log file {source.name} has a block of deletions of version {version}, which is not read"
         )
     try:
-        deleted: Any = decode(io.BytesIO(content[8:]), _delete_schema(), None)
+        deleted: Any = decode_stored(io.BytesIO(content[8:]), _delete_schema(), None)
         records: list[dict[str, Any]] = deleted["deleteRecordList"]
         return frozenset((record["recordKey"] or "").encode() for record in records)
     except Exception as error:  # whatever a decoder makes of damaged bytes

@@ -10,19 +10,36 @@ import io
 import json
 from collections.abc import Callable
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import fastavro
 
 from pruner.errors import FormatError
 from pruner.tables.avro.columns import NotColumnarError, decode_field
-from pruner.tables.avro.stored import decode as decode_stored
-from pruner.tables.avro.stored import without_logical_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pruner.tables.hudi.hfile.reader import HFile
+
+
+decode_stored: Final[Callable[..., Any]] = getattr(fastavro, "schemaless_reader")  # noqa: B009 - its type is left open
+"""Decodes one record: a stream, the writer's schema, no reader's schema."""
+
+
+def without_logical_types(schema: Any) -> Any:
+    """Return a schema without logical types, by which the stored numbers are decoded."""
+    if isinstance(schema, list):
+        return [without_logical_types(option) for option in cast("list[Any]", schema)]
+    if isinstance(schema, dict):
+        entries = cast("dict[str, Any]", schema)
+        return {
+            key: value if key == "default" else without_logical_types(value)
+            for key, value in entries.items()
+            if key != "logicalType"
+        }
+    return schema
+
 
 Record: TypeAlias = "dict[str, Any]"
 """A record as fastavro gives it; a value of a union of records is a pair of the type's name and the value."""

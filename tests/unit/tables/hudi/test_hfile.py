@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from pruner.errors import FormatError
 from pruner.storage.opening import open_store
 from pruner.tables.hudi.hfile.blocks import Codec, crc32c
-from pruner.tables.hudi.hfile.reader import HFile
-from pruner.tables.hudi.hfile.sources import Held, SourceSection, Stored
+from pruner.tables.hudi.hfile.reader import Held, HFile, SourceSection, Stored
 from tests.support.hudi.made_up.hfiles import HFileWriter, cell, row_key
 
 KEYS = st.binary(max_size=6)

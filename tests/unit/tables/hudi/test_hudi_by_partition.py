@@ -12,7 +12,7 @@ import pytest
 
 import pruner
 from pruner.evidence.hudi import own_indexes
-from pruner.tables.hudi.hfile.sources import Stored
+from pruner.tables.hudi.hfile.reader import Stored
 from tests.support.hudi.made_up.files import SCHEMA, Group, SyntheticTable
 from tests.support.hudi.made_up.keys import deletions
 from tests.support.hudi.made_up.metadata import INITIAL, Stat, SyntheticMetadata, log_block

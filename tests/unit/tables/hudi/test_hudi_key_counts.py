@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import pruner.tables.hudi.metadata.locations as module
 from pruner.storage.opening import open_store
-from pruner.tables.hudi.hfile.reader import HFile
-from pruner.tables.hudi.hfile.sources import Held
+from pruner.tables.hudi.hfile.reader import Held, HFile
 from pruner.tables.hudi.metadata import counting
 from pruner.tables.hudi.metadata.counting import count_keys
 from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache

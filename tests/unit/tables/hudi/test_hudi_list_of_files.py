@@ -11,8 +11,7 @@ import fastavro
 import pytest
 
 from pruner.errors import FormatError
-from pruner.tables.hudi.hfile.reader import HFile
-from pruner.tables.hudi.hfile.sources import Held
+from pruner.tables.hudi.hfile.reader import Held, HFile
 from pruner.tables.hudi.metadata.partition import FileGroup, MetadataLogBlock
 from pruner.tables.hudi.metadata.whole import listed_files
 from tests.support.hudi.made_up.hfiles import HFileWriter

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pruner
-from pruner.tables.hudi.hfile.sources import Stored
+from pruner.tables.hudi.hfile.reader import Stored
 from tests.support.hudi.made_up.files import SyntheticTable
 from tests.support.hudi.made_up.groups import FourGroups
 from tests.support.hudi.made_up.keys import deletions

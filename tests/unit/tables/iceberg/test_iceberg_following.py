@@ -14,7 +14,7 @@ import pytest
 import pruner
 from benchmarks.planning import iceberg_tables
 from pruner.errors import TableError
-from pruner.tables.iceberg import footers
+from pruner.tables.iceberg import nested
 from pruner.tables.iceberg.manifests import read_manifest
 from tests.support.iceberg.tables import IcebergLake, rows
 from tests.support.running import profiles
@@ -144,13 +144,13 @@ def test_a_footer_is_read_once_whatever_is_committed(tmp_path: Path, monkeypatch
     lake = Published(tmp_path, "unpartitioned")
     followed = pruner.open_table(str(lake.root))
     read: list[int] = []
-    plain = footers.SchemaReader.read_all
+    plain = nested.SchemaReader.read_all
 
     def counted(self: Any, lister: Any, files: list[Any]) -> Any:
         read.append(len(files))
         return plain(self, lister, files)
 
-    monkeypatch.setattr(footers.SchemaReader, "read_all", counted)
+    monkeypatch.setattr(nested.SchemaReader, "read_all", counted)
     for step in (12, 20, 28):
         data = followed.snapshot().data
         assert data.nested is not None
