@@ -48,7 +48,11 @@ from pruner_duckdb.shadow.predicates import (
 )
 from pruner_duckdb.shadow.selftest import plan_format_problem
 from pruner_duckdb.shadow.shadow import NotPlanned, Relation, Shadow, readable_plans
-from pruner_duckdb.sql.engine_faults import READS_ROWS_LATE_OF_ONE_SCAN, RUNS_RELATIONS_WITH_PARAMETERS
+from pruner_duckdb.sql.engine_faults import (
+    BUILDS_JOINS_SOUNDLY,
+    READS_ROWS_LATE_OF_ONE_SCAN,
+    RUNS_RELATIONS_WITH_PARAMETERS,
+)
 from pruner_duckdb.sql.forms import StatementProbe
 from pruner_duckdb.sql.select import Select, Span, TableReference
 from pruner_duckdb.types import quote
@@ -219,7 +223,7 @@ class Rewriter:
             shortcuts = self._shortcuts.of(
                 form.select, parameters, pinned, expressions, scans, semantics, seen
             )
-        if understood.joined and full_scan is None:
+        if BUILDS_JOINS_SOUNDLY and understood.joined and full_scan is None:
             narrowed = self._with_keys(understood, pinned, scans, shortcuts, semantics, seen)
             scans.update(narrowed)
             shortcuts = {

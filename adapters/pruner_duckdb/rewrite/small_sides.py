@@ -46,6 +46,15 @@ TIMES_LARGER: Final = 8
 LEAST_BYTES: Final = 4 << 20
 """Less than so much is read in the time that asking takes."""
 
+FEW_KEYS: Final = 128
+KEYS_OF_A_FILE: Final = 4
+"""So many keys are looked for in any case, and so many for each file that may be left out: a key takes as long as a
+tenth of a small file.
+"""
+
+MOST_SIDES: Final = 4
+"""The keys of so many small sides are read for one scan."""
+
 _KEPT_LISTS: Final = 32
 """So many lists of keys are remembered: thirty megabytes at most."""
 _LONGEST_PAUSE: Final = 64
@@ -161,8 +170,10 @@ class SmallSides:
         known = [
             side._replace(condition=condition) for side, condition in zip(sides, expressions, strict=True)
         ]
-        keys = {**keys, **self._keys(columns, known, ask), **answered}
-        return with_keys(keys) if keys else expressions
+        keys = {**keys, **self._keys(columns, known, ask)}
+        most = max(_most_keys(sides[place].scan) for place in wanted) if wanted else 0
+        keys = {column: values for column, values in keys.items() if len(values) <= most}
+        return with_keys({**keys, **answered}) if keys or answered else expressions
 
     def _keys(
         self, columns: Iterable[ReferenceColumn], sides: Sequence[Side], ask: Ask
@@ -184,16 +195,17 @@ class SmallSides:
             large = sides[place]
             if large.scan.reason is not None or large.scan.kept < 2:
                 continue
+            by_effort: list[tuple[int, frozenset[ReferenceColumn]]] = []
             for columns in alternatives:
                 smalls = [sides[column.reference] for column in columns - answered.keys()]
-                is_read = bool(smalls)
-                if is_read and (
-                    large.effort < LEAST_BYTES
-                    or not all(small.is_small for small in smalls)
-                    or large.effort < TIMES_LARGER * sum(small.effort for small in smalls)
-                    or not self._is_worth_a_try(sides, place, columns)
+                effort = sum(small.effort for small in smalls)
+                if not smalls or (
+                    large.effort >= max(LEAST_BYTES, TIMES_LARGER * effort)
+                    and all(small.is_small for small in smalls)
+                    and self._is_worth_a_try(sides, place, columns)
                 ):
-                    continue
+                    by_effort.append((effort, columns))
+            for _, columns in sorted(by_effort, key=lambda each: (each[0], sorted(each[1])))[:MOST_SIDES]:
                 wanted.setdefault(place, set()).update(columns)
         return wanted
 
@@ -281,6 +293,11 @@ def _of_their_own(
             for each in alternatives
         )
     }
+
+
+def _most_keys(scan: Scan) -> int:
+    """How many keys are looked for where they may leave out files of a scan."""
+    return min(MOST_KEYS, max(FEW_KEYS, KEYS_OF_A_FILE * scan.kept))
 
 
 def _without_keys(conditions: StatementConditions, error: Exception) -> Sequence[Expr | None]:

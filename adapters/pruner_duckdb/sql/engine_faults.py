@@ -48,6 +48,11 @@ long in 1.5 (171 ms in place of 110 for ten rows of a million in 200 files of th
 the rows found so far leave out parts of each scan.
 """
 
+BUILDS_JOINS_SOUNDLY: Final = not _IS_1
+"""Whether a join may be built on another side than before. DuckDB 1.5 gives the other side a filter of its keys, by
+which it skips row groups with NaN (120 rows became none, 1.5.6), or which a scan does not take.
+"""
+
 MISREADS_BEHIND_NULLS_FIRST: Final = duckdb.__version__ == "2.0.0"
 """Whether `ORDER BY x DESC NULLS FIRST LIMIT 5` can have NULLs in the place of values. DuckDB reads only what is NULL
 or comes before the rows found so far; where no value of a row group does and its pages are plainly encoded, the values

@@ -147,7 +147,7 @@ def both(root: Path) -> Iterator[Both]:
         ("SELECT coalesce(max(x), -1), CAST(min(x) AS VARCHAR) || 'x' FROM t WHERE day > '2024-01-01'", [0]),
         ("SELECT CASE WHEN count(*) > 5 THEN 'many' ELSE 'few' END FROM t", [0]),
         ("FROM t SELECT count(*)", [0]),
-        ("SELECT x FROM t WHERE ts = (SELECT max(ts) FROM t)", [6, 0]),
+        ("SELECT x FROM t WHERE ts = (SELECT max(ts) FROM t)", [6 if BEFORE_2 else 1, 0]),
         ("SELECT (SELECT count(*) FROM t) + 1, (SELECT min(x) FROM t AS u)", [0, 0]),
         ("WITH m AS (SELECT max(ts) AS m FROM t) SELECT m FROM m", [0]),
         ("SELECT * FROM (SELECT day, count(*) AS n FROM t GROUP BY day) WHERE day > DATE '2024-01-01'", [0]),
@@ -230,8 +230,6 @@ def test_an_aggregate_reads_what_is_not_proved(both: Both, statement: str, files
         "SELECT count(*) OVER () FROM t ORDER BY 1",
         "SELECT count(x + 1) FROM t",
         "SELECT count(*) FROM t WHERE random() < 2",
-        "SELECT (SELECT count(*) FROM t WHERE t.x < o.k) FROM (SELECT 5 AS k) AS o",
-        "SELECT count(*) FROM t WHERE x IN (SELECT max(o.x) - 3 FROM t AS o)",
         "SELECT count(*) FROM t WHERE EXISTS (SELECT 1)",
     ],
 )
