@@ -2,20 +2,25 @@ package pruner.spark;
 
 import java.math.BigDecimal;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
@@ -25,6 +30,9 @@ import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StringType$;
+import org.apache.spark.unsafe.types.UTF8String;
 import pruner.spark.statements.Subqueries;
 import scala.collection.Iterator;
 import scala.collection.JavaConverters;
@@ -36,6 +44,9 @@ import scala.collection.JavaConverters;
 final class JoinKey {
   /** Values that are listed as literals; of more Spark itself makes a set. */
   private static final int LISTED = 10;
+
+  /** Ranges that are asked about in the place of many keys. */
+  private static final int RANGES = 16;
 
   final Attribute column;
   private final Attribute key;
@@ -105,23 +116,31 @@ final class JoinKey {
     return Long.MAX_VALUE >> (8 * (8 - type.defaultSize()));
   }
 
-  /** A condition that holds of every row that is joined with one of the rows; null where that cannot be said. */
-  Expression among(LogicalPlan small, InternalRow[] rows) {
+  /**
+   * A condition that holds of every row that is joined with one of the rows; null where that cannot be said. Of more
+   * than `most` keys it is about their ranges: each that is asked about by itself takes time.
+   */
+  Expression among(LogicalPlan small, InternalRow[] rows, long most) {
     int place = index(small);
     DataType type = column.dataType();
+    boolean same = key.dataType().equals(type);
     Set values = new HashSet();
     for (int k = 0; k < rows.length; k++) {
-      Object value = rows[k].isNullAt(place) ? null : rows[k].copy().get(place, key.dataType());
-      if (value != null && !key.dataType().equals(type)) {
-        BigDecimal number = number(value);
-        if (isBeyond(number, type)) {
+      Object value = rows[k].isNullAt(place) ? null : rows[k].get(place, key.dataType());
+      if (value != null && !same) {
+        if (type instanceof DecimalType && isBeyond(number(value), (DecimalType) type)) {
           return null;
         }
-        value = exactly(number, type);
+        value = exactly(value, type);
       }
       if (value != null) {
-        values.add(value);
+        // A text may be a part of its row.
+        values.add(value instanceof UTF8String ? ((UTF8String) value).copy() : value);
       }
+    }
+    boolean ordered = !(type instanceof StringType) || type.equals(StringType$.MODULE$);
+    if (values.size() > most && ordered) {
+      return ranges(values.toArray());
     }
     if (values.isEmpty() || values.size() > LISTED) {
       return new InSet(column, JavaConverters.asScalaSet(values).toSet());
@@ -132,6 +151,40 @@ final class JoinKey {
       literals.add(new Literal(each[k], type));
     }
     return new In(column, PythonUtils.toSeq(literals));
+  }
+
+  /** The ranges of keys between the widest of their gaps. */
+  private Expression ranges(Object[] values) {
+    Arrays.sort(values);
+    double[] gaps = new double[values.length - 1];
+    for (int k = 0; k < gaps.length; k++) {
+      gaps[k] = gap(values[k], values[k + 1]);
+    }
+    double[] widest = (double[]) gaps.clone();
+    Arrays.sort(widest);
+    // Fewer gaps than ranges are wider than this one.
+    double least = widest[Math.max(0, widest.length - RANGES)];
+    Expression found = null;
+    int first = 0;
+    for (int k = 0; k < values.length; k++) {
+      if (k == gaps.length || gaps[k] > least) {
+        Expression range =
+            new And(
+                new GreaterThanOrEqual(column, new Literal(values[first], column.dataType())),
+                new LessThanOrEqual(column, new Literal(values[k], column.dataType())));
+        found = found == null ? range : new Or(found, range);
+        first = k + 1;
+      }
+    }
+    return found;
+  }
+
+  /** How far two keys are from one another; 0 of texts. */
+  private static double gap(Object one, Object next) {
+    if (one instanceof Decimal) {
+      return ((Decimal) next).toDouble() - ((Decimal) one).toDouble();
+    }
+    return one instanceof Number ? ((Number) next).doubleValue() - ((Number) one).doubleValue() : 0.0;
   }
 
   private int index(LogicalPlan plan) {
@@ -150,31 +203,38 @@ final class JoinKey {
   }
 
   /** Whether a number has more digits before the point than a type of decimals: some files hold such values. */
-  private static boolean isBeyond(BigDecimal number, DataType type) {
-    return type instanceof DecimalType
-        && number.precision() - number.scale() > ((DecimalType) type).precision() - ((DecimalType) type).scale();
+  private static boolean isBeyond(BigDecimal number, DecimalType type) {
+    return number.precision() - number.scale() > type.precision() - type.scale();
   }
 
   /** The value of a type that a number is; null where it has none, which no row equals. */
-  private static Object exactly(BigDecimal number, DataType type) {
+  private static Object exactly(Object value, DataType type) {
     if (type instanceof DecimalType) {
-      Decimal value = Decimal$.MODULE$.apply(number);
-      boolean fits = value.changePrecision(((DecimalType) type).precision(), ((DecimalType) type).scale());
-      return fits && value.toJavaBigDecimal().compareTo(number) == 0 ? value : null;
+      BigDecimal number = number(value);
+      Decimal made = Decimal$.MODULE$.apply(number);
+      boolean fits = made.changePrecision(((DecimalType) type).precision(), ((DecimalType) type).scale());
+      return fits && made.toJavaBigDecimal().compareTo(number) == 0 ? made : null;
+    }
+    long number;
+    if (value instanceof Decimal) {
+      BigDecimal exact = number(value);
+      number = exact.longValue();
+      if (exact.compareTo(BigDecimal.valueOf(number)) != 0) {
+        return null;
+      }
+    } else {
+      number = ((Number) value).longValue();
     }
     long most = greatest(type);
-    boolean whole = number.stripTrailingZeros().scale() <= 0;
-    if (!whole
-        || number.compareTo(BigDecimal.valueOf(most)) > 0
-        || number.compareTo(BigDecimal.valueOf(-most - 1L)) < 0) {
-      return null;
-    }
-    long value = number.longValue();
+    return number > most || number < -most - 1L ? null : integer(number, type);
+  }
+
+  private static Object integer(long number, DataType type) {
     if (type instanceof LongType) {
-      return Long.valueOf(value);
+      return Long.valueOf(number);
     } else if (type instanceof IntegerType) {
-      return Integer.valueOf((int) value);
+      return Integer.valueOf((int) number);
     }
-    return type instanceof ShortType ? (Object) Short.valueOf((short) value) : (Object) Byte.valueOf((byte) value);
+    return type instanceof ShortType ? (Object) Short.valueOf((short) number) : (Object) Byte.valueOf((byte) number);
   }
 }

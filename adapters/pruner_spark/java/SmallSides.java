@@ -57,6 +57,11 @@ final class SmallSides {
   /** Rows of a small side, as many as there are keys that are asked about one by one (key_lists.py). */
   private static final int MOST_ROWS = 16_384;
 
+  /** Keys that are asked about one by one for each file, and of any table: a file takes longer to open than these. */
+  private static final long KEYS_OF_A_FILE = 2L;
+
+  private static final long MOST_KEYS = 64L;
+
   /** Marks what was fetched, or was found to be too large: the rule runs until nothing changes. */
   private static final TreeNodeTag TRIED = new TreeNodeTag("pruner.tried");
 
@@ -102,25 +107,28 @@ final class SmallSides {
       return null;
     }
     InternalRow[] rows = rows(small);
+    long most = Math.max(MOST_KEYS, KEYS_OF_A_FILE * chain.files());
     List conditions = new ArrayList();
     for (int k = 0; rows != null && k < keys.size(); k++) {
-      Expression condition = ((JoinKey) keys.get(k)).among(small, rows);
+      Expression condition = ((JoinKey) keys.get(k)).among(small, rows, most);
       if (condition != null) {
         conditions.add(condition);
       }
     }
-    if (conditions.isEmpty()) {
+    if (rows == null) {
       small.setTagValue(TRIED, Boolean.TRUE);
       return null;
     }
-    if (chain.isSettledBy(conditions)) {
+    if (conditions.isEmpty() ? small instanceof LocalRelation : chain.isSettledBy(conditions)) {
       return null;
     }
     LogicalPlan local = Subqueries.local(small, rows);
     local.setTagValue(TRIED, Boolean.TRUE);
     Map replaced = new IdentityHashMap();
-    replaced.put(chain.top, chain.over(chain.settled(null, conditions)));
     replaced.put(small, local);
+    if (!conditions.isEmpty()) {
+      replaced.put(chain.top, chain.over(chain.settled(null, conditions)));
+    }
     return (LogicalPlan) join.transformUp(new Replaced(replaced));
   }
 

@@ -136,6 +136,20 @@ def both(request: pytest.FixtureRequest, spark: SparkSession, root: Path, views:
         ("SELECT x FROM t JOIN few ON big = k", 1),
         ("SELECT x FROM t JOIN most ON big = k", 1),
         ("SELECT x FROM t WHERE x > (SELECT max(id) FROM range(42))", 2),
+        # Of many keys for each file the ranges between their widest gaps are asked about.
+        ("SELECT x FROM t JOIN range(-100, 5) AS r ON x = id", 1),
+        (
+            "SELECT x FROM t WHERE big IN (SELECT id FROM range(-90, 5) UNION ALL SELECT id FROM range(55, 150))",
+            2,
+        ),
+        ("SELECT x FROM t JOIN (SELECT 1 + 7 * id % 101 AS k FROM range(101)) ON big = k", 6),
+        ("SELECT x FROM t JOIN (SELECT CAST(id AS DECIMAL(9, 1)) AS k FROM range(25, 200)) ON wide = k", 1),
+        ("SELECT x FROM t JOIN (SELECT CAST(id AS DECIMAL(6, 2)) AS k FROM range(25, 200)) ON wide = k", 1),
+        ("SELECT x FROM t JOIN (SELECT CAST(id AS STRING) AS k FROM range(1000, 1099)) ON s = k", 2),
+        (
+            "SELECT x FROM t JOIN (SELECT date_from_unix_date(CAST(id AS INT)) AS k FROM range(54, 200)) ON d = k",
+            1,
+        ),
         # None at all.
         ("SELECT x FROM t JOIN (SELECT k FROM (VALUES (3)) AS v(k) WHERE k > 5) ON big = k", 0),
         ("SELECT x FROM t JOIN (VALUES (CAST(NULL AS INT))) AS v(k) ON big = k", 0),
