@@ -16,8 +16,12 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.ScalarSubquery;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation$;
+import org.apache.spark.sql.catalyst.plans.ExistenceJoin;
 import org.apache.spark.sql.catalyst.plans.Inner$;
+import org.apache.spark.sql.catalyst.plans.LeftAnti$;
+import org.apache.spark.sql.catalyst.plans.LeftOuter$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
+import org.apache.spark.sql.catalyst.plans.RightOuter$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -73,17 +77,26 @@ final class SmallSides {
 
   /** The join with a small side that is here, and the files that its keys leave; itself where nothing is shown. */
   LogicalPlan joined(Join join) throws Throwable {
-    boolean semi = join.joinType() == LeftSemi$.MODULE$;
-    boolean known = semi || join.joinType() == Inner$.MODULE$;
-    if (!known || !join.condition().isDefined() || !join.hint().equals(JoinHint.NONE())) {
+    if (!join.condition().isDefined() || !join.hint().equals(JoinHint.NONE())) {
       return join;
     }
-    LogicalPlan pruned = joined(join, join.left(), join.right());
-    return pruned == null && !semi ? orSame(joined(join, join.right(), join.left()), join) : orSame(pruned, join);
+    LogicalPlan pruned = null;
+    if (needsPartners(join.joinType(), true)) {
+      pruned = joined(join, join.left(), join.right());
+    }
+    if (pruned == null && needsPartners(join.joinType(), false)) {
+      pruned = joined(join, join.right(), join.left());
+    }
+    return pruned == null ? join : pruned;
   }
 
-  private static LogicalPlan orSame(LogicalPlan made, LogicalPlan old) {
-    return made == null ? old : made;
+  /** Whether rows of a side make no difference to the result unless they meet the condition with one of the other. */
+  private static boolean needsPartners(Object type, boolean left) {
+    if (type == Inner$.MODULE$ || type == LeftSemi$.MODULE$) {
+      return true;
+    }
+    boolean keepsLeft = type == LeftOuter$.MODULE$ || type == LeftAnti$.MODULE$ || type instanceof ExistenceJoin;
+    return left ? type == RightOuter$.MODULE$ : keepsLeft;
   }
 
   private LogicalPlan joined(Join join, LogicalPlan large, LogicalPlan small) throws Throwable {
