@@ -66,6 +66,11 @@ final class SmallSides {
 
   private static final long MOST_KEYS = 64L;
 
+  /** Rows that stand in the query are looked at if there are not many for each file: what they can save is little. */
+  private static final long ROWS_OF_A_FILE = 16L;
+
+  private static final long FEW_ROWS = 1_024L;
+
   /** Marks what was fetched, or was found to be too large: the rule runs until nothing changes. */
   private static final TreeNodeTag TRIED = new TreeNodeTag("pruner.tried");
 
@@ -121,8 +126,10 @@ final class SmallSides {
     }
     InternalRow[] rows = rows(small);
     long most = Math.max(MOST_KEYS, KEYS_OF_A_FILE * chain.files());
+    long few = Math.max(FEW_ROWS, ROWS_OF_A_FILE * chain.files());
+    boolean asked = rows != null && (bytes > 0L || rows.length <= few);
     List conditions = new ArrayList();
-    for (int k = 0; rows != null && k < keys.size(); k++) {
+    for (int k = 0; asked && k < keys.size(); k++) {
       Expression condition = ((JoinKey) keys.get(k)).among(small, rows, most);
       if (condition != null) {
         conditions.add(condition);
