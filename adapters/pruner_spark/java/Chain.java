@@ -24,6 +24,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
@@ -43,6 +44,8 @@ import scala.collection.Iterator;
  * meets the filters is one row of the whole.
  */
 final class Chain {
+  private static final long UNKNOWN_FILES = 1_000L;
+
   final LogicalPlan top;
   final LogicalRelation leaf;
   private final List filters = new ArrayList();
@@ -119,6 +122,15 @@ final class Chain {
   /** The bytes of the files of the relation. */
   long bytes() {
     return index().sizeInBytes();
+  }
+
+  /** How many files the relation has; where only a listing would tell, what they would be of a table of some size. */
+  long files() {
+    FileIndex index = index();
+    if (index instanceof SettledFileIndex) {
+      return ((SettledFileIndex) index).count();
+    }
+    return index instanceof InMemoryFileIndex ? ((InMemoryFileIndex) index).allFiles().size() : UNKNOWN_FILES;
   }
 
   /** Whether the files were settled by all of these conditions already. */

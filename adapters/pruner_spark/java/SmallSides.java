@@ -1,35 +1,37 @@
 package pruner.spark;
 
+import java.math.BigInteger;
 import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.HashSet;
+import java.util.Arrays;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.And;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.In;
-import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.ScalarSubquery;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
+import org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation$;
+import org.apache.spark.sql.catalyst.plans.ExistenceJoin;
 import org.apache.spark.sql.catalyst.plans.Inner$;
+import org.apache.spark.sql.catalyst.plans.LeftAnti$;
+import org.apache.spark.sql.catalyst.plans.LeftOuter$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
+import org.apache.spark.sql.catalyst.plans.RightOuter$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Range;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.execution.CommandExecutionMode$;
@@ -44,14 +46,13 @@ import pruner.spark.indexes.Settleable;
 import pruner.spark.statements.Sources;
 import pruner.spark.statements.Subqueries;
 import scala.collection.Iterator;
-import scala.collection.JavaConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
  * Joins of a pruned relation with a small side, and conditions with one value of a small subquery. What is small is
  * fetched while the query is optimized, once: its rows stand in its place, and its keys tell which files of the pruned
- * relation can hold rows that are joined. It has to be the same whenever it is read: files, few of them, and nothing
- * but what follows from their rows.
+ * relation can hold rows that are joined. It has to be the same whenever it is read: files, few of them, or rows that
+ * stand in the query, and nothing but what follows from these rows.
  */
 final class SmallSides {
   /** Bytes of the files of a small side: reading them costs less than a query over many. */
@@ -60,7 +61,15 @@ final class SmallSides {
   /** Rows of a small side, as many as there are keys that are asked about one by one (key_lists.py). */
   private static final int MOST_ROWS = 16_384;
 
-  private static final int LISTED = 10;
+  /** Keys that are asked about one by one for each file, and of any table: a file takes longer to open than these. */
+  private static final long KEYS_OF_A_FILE = 2L;
+
+  private static final long MOST_KEYS = 64L;
+
+  /** Rows that stand in the query are looked at if there are not many for each file: what they can save is little. */
+  private static final long ROWS_OF_A_FILE = 16L;
+
+  private static final long FEW_ROWS = 1_024L;
 
   /** Marks what was fetched, or was found to be too large: the rule runs until nothing changes. */
   private static final TreeNodeTag TRIED = new TreeNodeTag("pruner.tried");
@@ -73,17 +82,26 @@ final class SmallSides {
 
   /** The join with a small side that is here, and the files that its keys leave; itself where nothing is shown. */
   LogicalPlan joined(Join join) throws Throwable {
-    boolean semi = join.joinType() == LeftSemi$.MODULE$;
-    boolean known = semi || join.joinType() == Inner$.MODULE$;
-    if (!known || !join.condition().isDefined() || !join.hint().equals(JoinHint.NONE())) {
+    if (!join.condition().isDefined() || !join.hint().equals(JoinHint.NONE())) {
       return join;
     }
-    LogicalPlan pruned = joined(join, join.left(), join.right());
-    return pruned == null && !semi ? orSame(joined(join, join.right(), join.left()), join) : orSame(pruned, join);
+    LogicalPlan pruned = null;
+    if (needsPartners(join.joinType(), true)) {
+      pruned = joined(join, join.left(), join.right());
+    }
+    if (pruned == null && needsPartners(join.joinType(), false)) {
+      pruned = joined(join, join.right(), join.left());
+    }
+    return pruned == null ? join : pruned;
   }
 
-  private static LogicalPlan orSame(LogicalPlan made, LogicalPlan old) {
-    return made == null ? old : made;
+  /** Whether rows of a side make no difference to the result unless they meet the condition with one of the other. */
+  private static boolean needsPartners(Object type, boolean left) {
+    if (type == Inner$.MODULE$ || type == LeftSemi$.MODULE$) {
+      return true;
+    }
+    boolean keepsLeft = type == LeftOuter$.MODULE$ || type == LeftAnti$.MODULE$ || type instanceof ExistenceJoin;
+    return left ? type == RightOuter$.MODULE$ : keepsLeft;
   }
 
   private LogicalPlan joined(Join join, LogicalPlan large, LogicalPlan small) throws Throwable {
@@ -93,54 +111,45 @@ final class SmallSides {
     }
     List equal = new ArrayList();
     split((Expression) join.condition().get(), equal);
-    Map keys = new HashMap();
+    List keys = new ArrayList();
     Chain chain = null;
     for (int k = 0; k < equal.size(); k++) {
-      EqualTo each = (EqualTo) equal.get(k);
-      boolean turned = !large.outputSet().contains(named(each.left()));
-      Expression column = turned ? each.right() : each.left();
-      Expression key = turned ? each.left() : each.right();
-      Chain found = isKey(column, key, large, small) ? Chain.within(large, (Attribute) column) : null;
+      JoinKey key = JoinKey.of((EqualTo) equal.get(k), large, small);
+      Chain found = key == null ? null : Chain.within(large, key.column);
       if (found != null && (chain == null || chain.top == found.top) && found.bytes() > bytes) {
         chain = found;
-        keys.put(column, key);
+        keys.add(key);
       }
     }
     if (chain == null) {
       return null;
     }
     InternalRow[] rows = rows(small);
-    Object[] columns = keys.keySet().toArray();
+    long most = Math.max(MOST_KEYS, KEYS_OF_A_FILE * chain.files());
+    long few = Math.max(FEW_ROWS, ROWS_OF_A_FILE * chain.files());
+    boolean asked = rows != null && (bytes > 0L || rows.length <= few);
     List conditions = new ArrayList();
-    for (int k = 0; rows != null && k < columns.length; k++) {
-      conditions.add(among((Expression) columns[k], index(small, (Attribute) keys.get(columns[k])), rows));
+    for (int k = 0; asked && k < keys.size(); k++) {
+      Expression condition = ((JoinKey) keys.get(k)).among(small, rows, most);
+      if (condition != null) {
+        conditions.add(condition);
+      }
     }
     if (rows == null) {
       small.setTagValue(TRIED, Boolean.TRUE);
       return null;
     }
-    if (chain.isSettledBy(conditions)) {
+    if (conditions.isEmpty() ? small instanceof LocalRelation : chain.isSettledBy(conditions)) {
       return null;
     }
     LogicalPlan local = Subqueries.local(small, rows);
     local.setTagValue(TRIED, Boolean.TRUE);
     Map replaced = new IdentityHashMap();
-    replaced.put(chain.top, chain.over(chain.settled(null, conditions)));
     replaced.put(small, local);
+    if (!conditions.isEmpty()) {
+      replaced.put(chain.top, chain.over(chain.settled(null, conditions)));
+    }
     return (LogicalPlan) join.transformUp(new Replaced(replaced));
-  }
-
-  private static NamedExpression named(Expression expression) {
-    return expression instanceof AttributeReference ? (NamedExpression) expression : null;
-  }
-
-  private static boolean isKey(Expression column, Expression key, LogicalPlan large, LogicalPlan small) {
-    return column instanceof AttributeReference
-        && key instanceof AttributeReference
-        && large.outputSet().contains((NamedExpression) column)
-        && small.outputSet().contains((NamedExpression) key)
-        && column.dataType().equals(key.dataType())
-        && Subqueries.isComparedAsItIs(column.dataType());
   }
 
   private static void split(Expression condition, List equal) {
@@ -152,39 +161,15 @@ final class SmallSides {
     }
   }
 
-  private static int index(LogicalPlan plan, Attribute attribute) {
-    int place = 0;
-    Iterator each = plan.output().iterator();
-    while (each.hasNext() && !((Attribute) each.next()).exprId().equals(attribute.exprId())) {
-      place++;
-    }
-    return place;
-  }
-
-  /** A condition that holds of every row that is joined with one of the rows. */
-  private static Expression among(Expression column, int place, InternalRow[] rows) {
-    Set values = new HashSet();
-    for (int k = 0; k < rows.length; k++) {
-      if (!rows[k].isNullAt(place)) {
-        values.add(rows[k].copy().get(place, column.dataType()));
-      }
-    }
-    if (values.isEmpty() || values.size() > LISTED) {
-      return new InSet(column, JavaConverters.asScalaSet(values).toSet());
-    }
-    List literals = new ArrayList();
-    Object[] each = values.toArray();
-    for (int k = 0; k < each.length; k++) {
-      literals.add(new Literal(each[k], column.dataType()));
-    }
-    return new In(column, PythonUtils.toSeq(literals));
-  }
-
   /** The rows of a plan; null of more than are fetched. */
   private InternalRow[] rows(LogicalPlan plan) throws Throwable {
-    if (plan instanceof LocalRelation) {
+    LogicalPlan here = here(plan);
+    if (here instanceof Union) {
+      return united(here.children().iterator());
+    }
+    if (here instanceof LocalRelation) {
       List rows = new ArrayList();
-      Iterator each = ((LocalRelation) plan).data().iterator();
+      Iterator each = ((LocalRelation) here).data().iterator();
       while (each.hasNext() && rows.size() <= MOST_ROWS) {
         rows.add(each.next());
       }
@@ -193,10 +178,33 @@ final class SmallSides {
     SessionState state = (SessionState) Sources.call(session, "sessionState");
     InternalRow[] rows =
         state
-            .executePlan(plan, CommandExecutionMode$.MODULE$.SKIP())
+            .executePlan(here, CommandExecutionMode$.MODULE$.SKIP())
             .executedPlan()
             .executeTake(MOST_ROWS + 1);
     return rows.length > MOST_ROWS ? null : rows;
+  }
+
+  private InternalRow[] united(Iterator plans) throws Throwable {
+    List rows = new ArrayList();
+    while (plans.hasNext()) {
+      InternalRow[] more = rows((LogicalPlan) plans.next());
+      if (more == null || rows.size() + more.length > MOST_ROWS) {
+        return null;
+      }
+      rows.addAll(Arrays.asList(more));
+    }
+    return (InternalRow[]) rows.toArray(new InternalRow[rows.size()]);
+  }
+
+  /** The same with rows for what reads none, so that no job is run for them: Spark has a rule that evaluates them. */
+  private static LogicalPlan here(LogicalPlan plan) {
+    LogicalPlan made = (LogicalPlan) plan.transformUp(new Counted());
+    LogicalPlan before = null;
+    while (made != before && !(made instanceof LocalRelation)) {
+      before = made;
+      made = ConvertToLocalRelation$.MODULE$.apply(made);
+    }
+    return made;
   }
 
   /** A filter with the values of its cheap subqueries, if it is one over a pruned relation. */
@@ -250,8 +258,14 @@ final class SmallSides {
     if (plan.isStreaming() || !isSteady(plan)) {
       return -1L;
     }
-    if (plan instanceof LocalRelation) {
+    if (plan instanceof LocalRelation || plan instanceof OneRowRelation) {
       return 0L;
+    }
+    if (plan instanceof Range) {
+      return ((Range) plan).numElements().compare(new scala.math.BigInt(BigInteger.valueOf(MOST_ROWS))) > 0 ? -1L : 0L;
+    }
+    if (plan instanceof Union) {
+      return cheapBytes(plan.children().iterator());
     }
     if (plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
       FileIndex index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
@@ -259,6 +273,18 @@ final class SmallSides {
       return bytes > MOST_BYTES ? -1L : bytes;
     }
     return known ? cheapBytes((LogicalPlan) plan.children().head()) : -1L;
+  }
+
+  private static long cheapBytes(Iterator plans) {
+    long bytes = 0L;
+    while (plans.hasNext()) {
+      long more = cheapBytes((LogicalPlan) plans.next());
+      bytes += more;
+      if (more < 0L || bytes > MOST_BYTES) {
+        return -1L;
+      }
+    }
+    return bytes;
   }
 
   /** Whether an index lists files as they are: what a format does with its own is its own business. */
@@ -294,6 +320,27 @@ final class SmallSides {
       }
     }
     return true;
+  }
+
+  /** Puts rows in the places of the numbers of a range, and of the one row of a SELECT without FROM. */
+  private static final class Counted extends AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof Range || node instanceof OneRowRelation;
+    }
+
+    public Object apply(Object node) {
+      List rows = new ArrayList();
+      if (node instanceof Range) {
+        Range range = (Range) node;
+        long count = range.numElements().longValue();
+        for (long k = 0L; k < count; k++) {
+          rows.add(new GenericInternalRow(new Object[] {Long.valueOf(range.start() + k * range.step())}));
+        }
+      } else {
+        rows.add(new GenericInternalRow(new Object[0]));
+      }
+      return Subqueries.local(((LogicalPlan) node).output(), rows);
+    }
   }
 
   /** Puts other nodes in the places of some, which are known by themselves. */

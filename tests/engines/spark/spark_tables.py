@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -99,6 +100,33 @@ def rows_of(frame: DataFrame) -> Rows:
 def unordered(rows: Rows) -> Rows:
     """Return the rows in an order that does not depend on how they came."""
     return sorted(rows, key=repr)
+
+
+class Both:
+    """A pruned table and the same as Spark reads it."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self._spark = spark
+        pruner_spark.register(spark, "t", root)
+        spark.read.parquet(str(root)).createOrReplaceTempView("plain_t")
+
+    def read(self, query: str) -> list[int]:
+        """Compare a query; returns how many files each of its scans has read."""
+        wanted = self._spark.sql(re.sub(r"\bt\b", "plain_t", query))
+        found = self._spark.sql(query)
+        same(found, wanted, ordered="ORDER BY" in query)
+        return files_scanned(found)
+
+    def close(self) -> None:
+        for name in ("t", "plain_t"):
+            self._spark.catalog.dropTempView(name)
+
+
+def same(found: DataFrame, wanted: DataFrame, *, ordered: bool) -> None:
+    """Assert that two frames have equal schemas and rows."""
+    told, rows = rows_of(found), rows_of(wanted)
+    assert found.schema == wanted.schema
+    assert repr(told) == repr(rows) if ordered else repr(unordered(told)) == repr(unordered(rows))
 
 
 def new_scans(spark: SparkSession, before: list[pruner_spark.Scan]) -> list[pruner_spark.Scan]:

@@ -69,6 +69,16 @@ public final class SettledFileIndex implements FileIndex, Settleable {
     return false;
   }
 
+  /** How many files they are. */
+  public int count() {
+    int count = 0;
+    Iterator partitions = files.iterator();
+    while (partitions.hasNext()) {
+      count += ((PartitionDirectory) partitions.next()).files().size();
+    }
+    return count;
+  }
+
   public boolean isEmpty() {
     return files.isEmpty();
   }

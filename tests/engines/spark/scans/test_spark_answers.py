@@ -15,11 +15,11 @@ import pytest
 
 import pruner
 import pruner_spark
-from tests.engines.spark.spark_tables import files_scanned, rows_of, unordered
+from tests.engines.spark.spark_tables import Both, files_scanned, rows_of, same, unordered
 from tests.support.spark.catalyst import settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -55,33 +55,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table.create_index("stats", on="*")
     table.create_index("cities", on="city", using="bitmap")
     return root
-
-
-class Both:
-    """A pruned table and the same as Spark reads it."""
-
-    def __init__(self, spark: SparkSession, root: Path) -> None:
-        self._spark = spark
-        pruner_spark.register(spark, "t", root)
-        spark.read.parquet(str(root)).createOrReplaceTempView("plain_t")
-
-    def read(self, query: str) -> list[int]:
-        """Compare a query; returns how many files each of its scans has read."""
-        wanted = self._spark.sql(re.sub(r"\bt\b", "plain_t", query))
-        found = self._spark.sql(query)
-        same(found, wanted, ordered="ORDER BY" in query)
-        return files_scanned(found)
-
-    def close(self) -> None:
-        for name in ("t", "plain_t"):
-            self._spark.catalog.dropTempView(name)
-
-
-def same(found: DataFrame, wanted: DataFrame, *, ordered: bool) -> None:
-    """Assert that two frames have equal schemas and rows."""
-    told, rows = rows_of(found), rows_of(wanted)
-    assert found.schema == wanted.schema
-    assert repr(told) == repr(rows) if ordered else repr(unordered(told)) == repr(unordered(rows))
 
 
 @pytest.fixture
