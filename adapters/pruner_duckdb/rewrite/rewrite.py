@@ -377,7 +377,7 @@ class Rewriter:
             lambda place, condition: sides[place].table.plan(condition, None, semantics),
             seen.ask_now,
         )
-        return {draft.pruned[place]: scan for place, (_, scan) in narrowed.items()}
+        return {draft.pruned[place]: scan for place, scan in narrowed.items()}
 
     def _draft(
         self,

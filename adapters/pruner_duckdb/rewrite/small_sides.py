@@ -122,8 +122,8 @@ class SmallSides:
         with_keys: Callable[[ReferenceKeys], Sequence[Expr | None]],
         plan: Callable[[int, Expr | None], Scan],
         ask: Ask,
-    ) -> dict[int, tuple[Expr | None, Scan]]:
-        """The sides of joins of which keys leave out files, with their conditions and plans.
+    ) -> dict[int, Scan]:
+        """The scans of which keys leave out files, by their places among the sides.
 
         Args:
             conditions: of the statement.
@@ -145,13 +145,13 @@ class SmallSides:
             expressions = _without_keys(conditions, error)
         except Exception as error:  # nothing is lost but time
             expressions = _without_keys(conditions, error)
-        narrowed: dict[int, tuple[Expr | None, Scan]] = {}
+        narrowed: dict[int, Scan] = {}
         for place, columns in wanted.items():
             before, condition = sides[place], expressions[place]
             scan = before.scan if condition == before.condition else plan(place, condition)
             self._learn(sides, place, columns, scan.kept <= _WORTHWHILE * before.scan.kept)
             if scan.kept < before.scan.kept:
-                narrowed[place] = condition, scan if scan.kept else _of_one_file(before.scan)
+                narrowed[place] = scan if scan.kept else _of_one_file(before.scan)
         return narrowed
 
     def _known_conditions(
@@ -165,21 +165,22 @@ class SmallSides:
     ) -> Sequence[Expr | None]:
         """What scans want, the keys being known: first those of the small sides of small sides, then these."""
         columns = {column for columns in wanted.values() for column in columns} - answered.keys()
-        keys = self._keys(_of_their_own(conditions, sides, columns), sides, ask)
+        most = max((_most_keys(sides[place].scan) for place in wanted), default=0)
+        keys = self._keys(_of_their_own(conditions, sides, columns), sides, most, ask)
         expressions = with_keys(keys) if keys else conditions.expressions
         known = [
             side._replace(condition=condition) for side, condition in zip(sides, expressions, strict=True)
         ]
-        keys = {**keys, **self._keys(columns, known, ask)}
-        most = max(_most_keys(sides[place].scan) for place in wanted) if wanted else 0
-        keys = {column: values for column, values in keys.items() if len(values) <= most}
+        keys = {**keys, **self._keys(columns, known, most, ask)}
         return with_keys({**keys, **answered}) if keys or answered else expressions
 
     def _keys(
-        self, columns: Iterable[ReferenceColumn], sides: Sequence[Side], ask: Ask
+        self, columns: Iterable[ReferenceColumn], sides: Sequence[Side], most: int, ask: Ask
     ) -> dict[ReferenceColumn, _Values]:
-        """The values of columns, of those of which they are known; an aggregate is one of them, or NULL."""
-        read = {column: self._values(sides[column.reference], column, ask) for column in sorted(columns)}
+        """The values of the columns that have no more than `most`; an aggregate is one of them, or NULL."""
+        read = {
+            column: self._values(sides[column.reference], column, most, ask) for column in sorted(columns)
+        }
         return {
             column: [*values, None] if column.aggregate else values
             for column, values in read.items()
@@ -209,11 +210,11 @@ class SmallSides:
                 wanted.setdefault(place, set()).update(columns)
         return wanted
 
-    def _values(self, side: Side, column: ReferenceColumn, ask: Ask) -> _Values | None:
+    def _values(self, side: Side, column: ReferenceColumn, most: int, ask: Ask) -> _Values | None:
         """The different values of a column among the rows that matter, as plans write them; None where they are too
         many, cannot be read by one query, or one of them is infinite.
         """
-        question = self._question(side, column)
+        question = self._question(side, column, most)
         if question is None:
             return None
         # What is read depends on more than the condition in it: on the files that the whole of it leaves, for one.
@@ -229,10 +230,10 @@ class SmallSides:
                 self._known[key] = values
                 while len(self._known) > _KEPT_LISTS:
                     self._known.pop(next(iter(self._known)))
-        return values if len(values) <= MOST_KEYS else None
+        return values if len(values) <= most else None
 
-    def _question(self, side: Side, column: ReferenceColumn) -> tuple[str, list[object]] | None:
-        """A query of the values, and whether all of them are finite; with its parameters."""
+    def _question(self, side: Side, column: ReferenceColumn, most: int) -> tuple[str, list[object]] | None:
+        """A query of the values, one more than are wanted, and whether they are finite; with its parameters."""
         assert side.condition is not None
         condition, names = written_condition(side.condition)
         parameters: list[object] = []
@@ -255,7 +256,7 @@ class SmallSides:
         )
         sql = (
             f"SELECT system.main.list({listed}), {finite} FROM (SELECT DISTINCT {quote(column.column)} AS key "
-            f"FROM {source} AS pruner_side WHERE {condition} LIMIT {MOST_KEYS + 1})"
+            f"FROM {source} AS pruner_side WHERE {condition} LIMIT {most + 1})"
         )
         return sql, parameters
 
