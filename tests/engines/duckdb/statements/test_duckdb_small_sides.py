@@ -250,6 +250,11 @@ JOINED = {
     "SELECT count(*) FROM t WHERE day = (SELECT max(day) FROM t WHERE id < 15) OR id = 70": (8, 2),
     "SELECT * FROM t WHERE maybe = (SELECT max(maybe) FROM t WHERE id > 500)": (8, 0),
     "SELECT * FROM t WHERE maybe IS NOT DISTINCT FROM (SELECT max(k) FROM d WHERE part = 1)": (8, 1),
+    "SELECT * FROM t WHERE maybe IS NOT DISTINCT FROM (SELECT any_value(k) FROM d WHERE part = 1)": (8, 1),
+    "SELECT * FROM t WHERE maybe IS NOT DISTINCT FROM (SELECT arg_max(k, share) FROM d WHERE part = 1 AND share > 99)": (
+        8,
+        0,
+    ),
     "SELECT id, (SELECT max(letter) FROM d WHERE k = id AND part = 1) FROM t": (1, 8),
     # tables of the session have no snapshot
     "SELECT t.* FROM t JOIN own ON id = k": (8,),
