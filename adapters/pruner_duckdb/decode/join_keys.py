@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from pruner.expr.functions.walls import shifted
+from pruner.expr.functions.walls import DAY, shifted
 from pruner.expr.nodes import Call, Compare, Expr, In, Literal, Opaque
 from pruner.expr.values import Interval
 from pruner.expr.walk import nodes_of
@@ -28,6 +28,7 @@ from pruner_duckdb.decode.numbered import (
     has_groups_in_each_row,
     operators,
     references,
+    step_below,
 )
 from pruner_duckdb.sql.queries import Node
 
@@ -61,9 +62,6 @@ _PICKING: Final = {
 
 _SIGNS: Final = {"+": 1, "-": -1}
 _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
-_DAY: Final = 86_400_000_000
-"""Microseconds."""
-
 _MOST_DAYS: Final = 700_000
 """Days around 1970 for which Python has dates, too: the years from 54 on."""
 
@@ -77,11 +75,7 @@ _INSTANT: Final = "TIMESTAMP WITH TIME ZONE"
 
 _PLACEHOLDERS: Final[Mapping[str, Any]] = {
     "BOOLEAN": False,
-    **dict.fromkeys(["TINYINT", "SMALLINT", "INTEGER", "BIGINT"], 0),
-    **dict.fromkeys(["UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"], 0),
-    "DATE": 0,
-    "TIMESTAMP": 0,
-    _INSTANT: 0,
+    **dict.fromkeys([*_BITS, *(f"U{name}" for name in _BITS), "DATE", "TIMESTAMP", _INSTANT], 0),
     "VARCHAR": "",
 }
 """Types of columns whose values can be keys, each with one of its values as plans write it."""
@@ -270,11 +264,8 @@ class JoinKeys:
         """The column of a scan that an expression is, where nothing but conditions stands between them."""
         place: int | None = expression["index"] if expression["expression_class"] == "BOUND_REF" else None
         while place is not None and node["type"] in ("LOGICAL_FILTER", "LOGICAL_PROJECTION"):
-            if node["type"] == "LOGICAL_FILTER":
-                place = chosen(node["projection_map"])(place)
-            else:
-                below: Node = node["expressions"][place]
-                place = below["index"] if below["expression_class"] == "BOUND_REF" else None
+            step = step_below(node)
+            place = None if step is None else step(place)
             node = node["children"][0]
         return self._column_of(node, place) if place is not None and node["type"] == "LOGICAL_GET" else None
 
@@ -419,10 +410,10 @@ def _sum(value: Node, constant: Node, sign: int, data_type: Node) -> Node | None
         ):
             interval = Interval(added["months"], added["days"], added["micros"] * 1000)
             try:
-                known = shifted(raw * _DAY if of == "DATE" else raw, interval, sign)
+                known = shifted(raw * DAY if of == "DATE" else raw, interval, sign)
             except (ValueError, OverflowError):
                 return None
-            is_known = abs(known) < _MOST_DAYS * _DAY
+            is_known = abs(known) < _MOST_DAYS * DAY
         case _:
             return None
     if not is_known:
@@ -430,7 +421,7 @@ def _sum(value: Node, constant: Node, sign: int, data_type: Node) -> Node | None
     moved = {**value, "value": {"type": data_type, "is_null": False, "value": known}}
     if of == _INSTANT and (added["months"] or added["days"]):
         # The calendar is that of the session's zone: there another day may be the last of a month.
-        moved[_SLACK] = value.get(_SLACK, 0) + (5 if added["months"] else 2) * _DAY
+        moved[_SLACK] = value.get(_SLACK, 0) + (5 if added["months"] else 2) * DAY
     return moved
 
 

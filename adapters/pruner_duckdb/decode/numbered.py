@@ -122,7 +122,7 @@ class ConditionPushdown:
         each row that matters.
         """
         children: list[Node] = node.get("children", [])
-        step = _step_below(node)
+        step = step_below(node)
         if step is not None:
             yield from self.into(children[0], conditions.below(step))
             return
@@ -232,7 +232,7 @@ def operators(plans: Sequence[Node]) -> Iterator[Node]:
         pending.extend(node.get("children", ()))
 
 
-def _step_below(node: Node) -> Callable[[int], Position] | None:
+def step_below(node: Node) -> Callable[[int], Position] | None:
     """From the columns of an operator to those below it, of one that is above each of its rows as good as not there.
 
     A condition on what the rows of a group have in common holds for all of them or for none.

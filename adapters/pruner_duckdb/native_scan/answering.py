@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,6 +22,7 @@ from pruner_duckdb.native_scan.library import Numbers
 from pruner_duckdb.native_scan.serving import TableDescription, pin, serving, whole_sql
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.session.session import MEANING_SETTINGS
+from pruner_duckdb.shadow.shadow import NewestValues
 from pruner_duckdb.sql.engine_faults import nan_option
 from pruner_duckdb.sql.queries import Node, nodes_below
 
@@ -103,9 +102,6 @@ def _foreign_function(node: Node) -> str | None:
     return function_name(node) if len(path) > 1 and path[0] != _OWN_CATALOG else None
 
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
-
 _KEPT_BINDS = 4096
 """References of statements that are remembered until DuckDB asks about their filters."""
 
@@ -117,27 +113,6 @@ _SECONDS_WITH_FALLBACKS = 5.0
 
 _NUMBERS = Numbers()
 """Of binds, lists and plans: all databases of a process share the extension's memory."""
-
-
-class _Newest(Generic[_Key, _Value]):
-    """The values that were put last. Threads may share it."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._values: OrderedDict[_Key, _Value] = OrderedDict()
-
-    def get(self, key: _Key) -> _Value | None:
-        with self._lock:
-            return self._values.get(key)
-
-    def put(self, key: _Key, value: _Value) -> _Value:
-        """Keep a value; of two for one key the first one stays and is returned."""
-        with self._lock:
-            value = self._values.setdefault(key, value)
-            while len(self._values) > self._most:
-                self._values.popitem(last=False)
-        return value
 
 
 @dataclass(frozen=True)
@@ -172,10 +147,12 @@ class TableAnswers:
         self._shadow = shadow
         self._last_plans = last_plans
         self._newest: dict[str, _Bound] = {}
-        self._binds: _Newest[str, Pinned] = _Newest(_KEPT_BINDS)
-        self._plans: _Newest[str, _Planned] = _Newest(_KEPT_BINDS)
-        self._lists: _Newest[tuple[str, str], tuple[str, TableDescription | str]] = _Newest(_KEPT_LISTS)
-        self._files: _Newest[str, PinnedSnapshot] = _Newest(_KEPT_LISTS)
+        self._binds: NewestValues[str, Pinned] = NewestValues(_KEPT_BINDS)
+        self._plans: NewestValues[str, _Planned] = NewestValues(_KEPT_BINDS)
+        self._lists: NewestValues[tuple[str, str], tuple[str, TableDescription | str]] = NewestValues(
+            _KEPT_LISTS
+        )
+        self._files: NewestValues[str, PinnedSnapshot] = NewestValues(_KEPT_LISTS)
 
     def answer(self, question: Mapping[str, Any]) -> Sequence[str]:
         """The fields of an answer.

@@ -224,13 +224,13 @@ class Rewriter:
                 form.select, parameters, pinned, expressions, scans, semantics, seen
             )
         if BUILDS_JOINS_SOUNDLY and understood.joined and full_scan is None:
-            narrowed = self._with_keys(understood, pinned, scans, shortcuts, semantics, seen)
-            scans.update(narrowed)
-            shortcuts = {
-                reference: shorter
-                for reference, shorter in shortcuts.items()
-                if shorter.constants is not None or shorter.plan.kept < scans[reference].kept
-            }
+            scans.update(self._with_keys(understood, pinned, scans, shortcuts, semantics, seen))
+        # A condition from outside, or keys, may have left less than there is for the part's own.
+        shortcuts = {
+            reference: shorter
+            for reference, shorter in shortcuts.items()
+            if shorter.constants is not None or shorter.plan.kept < scans[reference].kept
+        }
         rewritten = self._splice(form, markers, pinned, reason, full_scan, scans, shortcuts)
         named = all(not reference.function or _stays(reference) for reference in select.references)
         is_known = all(scan.reason in (None, LEFT_OUT) for scan in rewritten.scans) and self.meaning.is_known(

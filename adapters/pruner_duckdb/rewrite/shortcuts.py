@@ -93,9 +93,7 @@ class Shortcuts:
                 )
                 if each is None or loses_parameters(each, select):
                     continue
-                # A condition from outside may have left less than there is for the part's own.
-                if each.constants is not None or each.plan.kept < scans[block.reference].plan.kept:
-                    shortcuts[block.reference] = each
+                shortcuts[block.reference] = each
         except Exception as error:  # nothing is lost but time
             LOGGER.debug("not answered from metadata: %s", failure(error))
             return {}

@@ -21,6 +21,7 @@ from pruner_duckdb.catalog.tables import failure
 from pruner_duckdb.decode.join_keys import MOST_KEYS
 from pruner_duckdb.read.scan import Wanted
 from pruner_duckdb.scans import LOGGER
+from pruner_duckdb.shadow.shadow import NewestValues
 from pruner_duckdb.sql.conditions import written_condition
 from pruner_duckdb.types import quote
 
@@ -110,7 +111,7 @@ class SmallSides:
     def __init__(self, describe: Describe) -> None:
         """`describe` tells what DuckDB reads of a file."""
         self._describe = describe
-        self._known: dict[tuple[str, str, str], _Values] = {}  # by snapshot and question, oldest first
+        self._known: NewestValues[tuple[str, str, str], _Values] = NewestValues(_KEPT_LISTS)
         self._experiences: dict[_PairOfTables, _Experience] = {}
         self._lock = threading.Lock()
 
@@ -219,17 +220,12 @@ class SmallSides:
             return None
         # What is read depends on more than the condition in it: on the files that the whole of it leaves, for one.
         key = (side.table.snapshot.id, question[0], repr(question[1]))
-        with self._lock:
-            values = self._known.get(key)
+        values = self._known.get(key)
         if values is None:
             listed, is_finite = ask(*question)
             if is_finite is False:
                 return None
-            values = [*(listed or ())]
-            with self._lock:
-                self._known[key] = values
-                while len(self._known) > _KEPT_LISTS:
-                    self._known.pop(next(iter(self._known)))
+            values = self._known.put(key, [*(listed or ())])
         return values if len(values) <= most else None
 
     def _question(self, side: Side, column: ReferenceColumn, most: int) -> tuple[str, list[object]] | None:

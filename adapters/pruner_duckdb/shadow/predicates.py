@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from pruner.expr.nodes import And, Expr
 from pruner_duckdb.decode.calls import MOMENTS, unfolded
 from pruner_duckdb.decode.decode import all_of
-from pruner_duckdb.decode.gets import NO_KEYS, UnknownPlanFormat, scan_conditions, whole_predicate
+from pruner_duckdb.decode.gets import UnknownPlanFormat, scan_conditions, whole_predicate
 from pruner_duckdb.decode.join_keys import KnownKeys
 from pruner_duckdb.decode.numbered import ScanColumn
 from pruner_duckdb.shadow.macros import NO_MACROS, Macros
@@ -278,7 +278,7 @@ class Predicates:
         known: KnownKeys = {
             ScanColumn(pruned[column.reference], *column[1:]): values for column, values in keys.items()
         }
-        passes = [scan_conditions(plan, text, known or NO_KEYS) for plan in plans]
+        passes = [scan_conditions(plan, text, known) for plan in plans]
         places = {name: place for place, name in enumerate(pruned)}
         joined: dict[int, frozenset[frozenset[ReferenceColumn]]] = {}
         for place, name in enumerate(pruned):

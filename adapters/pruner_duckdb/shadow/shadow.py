@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import duckdb
 
@@ -216,6 +216,8 @@ _NAN = re.compile(r'"(?:[^"\\]|\\.)*"|NAN')
 """Texts, and NaN outside of them."""
 
 _Value = TypeVar("_Value")
+_Key = TypeVar("_Key")
+_Kept = TypeVar("_Kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +258,28 @@ class LruCache:
         if size <= CACHED_TEXT_BYTES:
             self._values[key] = value
             if len(self._values) > self._entries:
+                self._values.popitem(last=False)
+        return value
+
+
+class NewestValues(Generic[_Key, _Kept]):
+    """The values that were put last. Threads may share it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._values: OrderedDict[_Key, _Kept] = OrderedDict()
+
+    def get(self, key: _Key) -> _Kept | None:
+        """The value; None where it is not known, or no longer."""
+        with self._lock:
+            return self._values.get(key)
+
+    def put(self, key: _Key, value: _Kept) -> _Kept:
+        """Keep a value; of two for one key the first one stays and is returned."""
+        with self._lock:
+            value = self._values.setdefault(key, value)
+            while len(self._values) > self._most:
                 self._values.popitem(last=False)
         return value
 

@@ -7,20 +7,15 @@ from typing import Final
 
 import pyarrow as pa
 
+from pruner.expr.exact.clock import date_of, day_number
 from pruner.expr.nodes import And, Column, Compare, Constant, Expr, In, IsNull, Like, Literal, Not, Or
 from pruner.expr.walk import columns_of
-from pruner_duckdb.types import quote, quote_text
+from pruner_duckdb.sql.literals import NoLiteral, sql_literal
+from pruner_duckdb.types import quote
 
 _MICROSECONDS: Final = pa.timestamp("us")
-_EPOCH: Final = datetime.date(1970, 1, 1)
-_MOST_DAYS: Final = _EPOCH.toordinal()
+_MOST_DAYS: Final = -day_number(datetime.date.min)
 """Days before 1970 that Python's dates have."""
-
-_CONSTANTS: Final = {True: "true", False: "false", None: "NULL"}
-
-
-class _NotWritten(Exception):  # noqa: N818 - never leaves this module
-    """A part has no SQL here."""
 
 
 def written_condition(condition: Expr) -> tuple[str, frozenset[str]]:
@@ -35,7 +30,7 @@ def written_condition(condition: Expr) -> tuple[str, frozenset[str]]:
     for part in condition.operands if isinstance(condition, And) else (condition,):
         try:
             texts.append(_written(part))
-        except _NotWritten:
+        except NoLiteral:
             continue
         names.update(column.path[0] for column in columns_of(part))
     return " AND ".join(texts) or "true", frozenset(names)
@@ -44,7 +39,7 @@ def written_condition(condition: Expr) -> tuple[str, frozenset[str]]:
 def _written(node: Expr) -> str:
     match node:
         case Constant(value):
-            return _CONSTANTS[value]
+            return sql_literal(value)
         case And(operands):
             return f"({' AND '.join(map(_written, operands))})"
         case Or(operands):
@@ -59,12 +54,12 @@ def _written(node: Expr) -> str:
             return f"({_value(operand)} IN ({', '.join(map(_literal, options))}))"
         case Like(Column() as column, pattern, escape):
             if escape is None:
-                return f'system.main."~~"({_value(column)}, {_text(pattern)})'
-            return f"system.main.like_escape({_value(column)}, {_text(pattern)}, {_text(escape)})"
+                return f'system.main."~~"({_value(column)}, {sql_literal(pattern)})'
+            return f"system.main.like_escape({_value(column)}, {sql_literal(pattern)}, {sql_literal(escape)})"
         case Column():
             return _value(node)
         case _:
-            raise _NotWritten
+            raise NoLiteral("what is no condition of columns and constants")
 
 
 def _value(node: Expr) -> str:
@@ -74,32 +69,22 @@ def _value(node: Expr) -> str:
         case Literal():
             return _literal(node)
         case _:
-            raise _NotWritten
+            raise NoLiteral("what is no condition of columns and constants")
 
 
 def _literal(literal: Literal) -> str:
     match literal.value:
         case None | bool():
-            return _CONSTANTS[literal.value]
+            return sql_literal(literal.value)
         case int() as number if literal.type == _MICROSECONDS:
             return f"system.main.make_timestamp({number}::BIGINT)"
+        case int() as number if literal.type == pa.date32() and abs(number) <= _MOST_DAYS:
+            return sql_literal(date_of(number))
         case int() as number if pa.types.is_integer(literal.type):
-            return f"({number})"
-        case int() as number if literal.type == pa.date32() and abs(number) < _MOST_DAYS:
-            return _day(_EPOCH + datetime.timedelta(number))
+            return sql_literal(number)
         case str() as text if pa.types.is_string(literal.type):
-            return f"{_text(text)}::VARCHAR"
+            return f"{sql_literal(text)}::VARCHAR"
         case datetime.date() as day:
-            return _day(day)
+            return sql_literal(day)
         case _:
-            raise _NotWritten
-
-
-def _day(day: datetime.date) -> str:
-    return f"DATE '{day.isoformat()}'"
-
-
-def _text(text: str) -> str:
-    if "\0" in text:
-        raise _NotWritten
-    return quote_text(text)
+            raise NoLiteral(f"a constant of type {literal.type}")

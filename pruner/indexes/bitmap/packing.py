@@ -428,6 +428,10 @@ def _headers(containers: Containers, offsets: Integers, counts: Integers) -> NDA
     return out
 
 
+# The values of many small slices at once: NumPy and Arrow take microseconds for a call, whatever they are given, and
+# of a slice of a few hundred rows that is nearly all of the time. Each entry (a value of a slice) is a code of its own,
+# and has its rows in one container. The blobs have the bytes that `pack_rows` makes of each slice by itself.
+
 MOST_ROWS_OF_A_SLICE: Final = 1 << 16
 """Rows whose positions have the same upper 16 bits: larger slices are packed one by one."""
 
