@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar, cast, overload, runtime_checkable
 
+from pruner.limits import REMEMBERED_SLICES
 from pruner.planning.pinned import switched_off
 from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin, plugin_names
 
@@ -192,7 +193,30 @@ Record = TypeVar("Record")
 
 
 class Newest(deque[Record]):
-    """The newest scans of a session, oldest first: a bounded sequence, of which a slice is a list."""
+    """The newest scans of a session, oldest first: a bounded sequence, of which a slice is a list.
+
+    Each scan holds the snapshot that was planned over, so that a table with many files that is written to all the time
+    has fewer scans remembered: see `REMEMBERED_SLICES` of `pruner.limits`.
+    """
+
+    def append(self, scan: Record, /) -> None:
+        """Remember one more scan."""
+        super().append(scan)
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        """Forget the oldest scans where all of them hold too much."""
+        held: set[int] = set()
+        slices = 0
+        for known, scan in enumerate(reversed(self)):
+            if scan.plan is None or id(scan.plan.snapshot) in held:
+                continue
+            held.add(id(scan.plan.snapshot))
+            slices += scan.plan.total
+            if slices > REMEMBERED_SLICES and len(held) > 1:
+                for _ in range(len(self) - known):
+                    self.popleft()
+                return
 
     @overload
     def __getitem__(self, key: SupportsIndex, /) -> Record: ...

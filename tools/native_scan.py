@@ -29,7 +29,7 @@ from tools.cache import fingerprint as key_of
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = "requirements*.lock"
 
-_UNITS = ("channel", "memory", "questions", "ranges", "scan")
+_UNITS = ("channel", "memory", "questions", "ranges", "scan", "versions")
 _SHARED = "external/duckdb/extension/json/json_serializer.cpp"
 """What DuckDB writes plans as JSON with; its library hides it."""
 

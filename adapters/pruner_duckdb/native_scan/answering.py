@@ -147,12 +147,18 @@ class TableAnswers:
         self._shadow = shadow
         self._last_plans = last_plans
         self._newest: dict[str, _Bound] = {}
-        self._binds: NewestValues[str, Pinned] = NewestValues(_KEPT_BINDS)
-        self._plans: NewestValues[str, _Planned] = NewestValues(_KEPT_BINDS)
+        self._binds: NewestValues[str, Pinned] = NewestValues(
+            _KEPT_BINDS, lambda pinned: pinned.snapshot.data
+        )
+        self._plans: NewestValues[str, _Planned] = NewestValues(
+            _KEPT_BINDS, lambda planned: planned.scan.plan.snapshot
+        )
         self._lists: NewestValues[tuple[str, str], tuple[str, TableDescription | str]] = NewestValues(
             _KEPT_LISTS
         )
-        self._files: NewestValues[str, PinnedSnapshot] = NewestValues(_KEPT_LISTS)
+        self._files: NewestValues[str, PinnedSnapshot] = NewestValues(
+            _KEPT_LISTS, lambda snapshot: snapshot.data
+        )
 
     def answer(self, question: Mapping[str, Any]) -> Sequence[str]:
         """The fields of an answer.
@@ -207,7 +213,9 @@ class TableAnswers:
         return _Bound(number, pinned, told, (listed, str(told.rows), form, str(2 * len(folders))), names)
 
     def _list(self, number: str) -> Sequence[str]:
-        snapshot = self._files.get(number)
+        # The extension may have let a list go that is as old as its table.
+        known = (bound.pinned.snapshot for bound in list(self._newest.values()) if number in bound.fields[:1])
+        snapshot = self._files.get(number) or next(known, None)
         if snapshot is None:
             raise TableError("the list of files is no longer known: run the statement again")
         uris: list[Any] = snapshot.data.base_files.to_pylist()

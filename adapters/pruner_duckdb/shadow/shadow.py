@@ -12,19 +12,23 @@ import contextlib
 import json
 import re
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import duckdb
 
+from pruner.limits import REMEMBERED_SLICES
 from pruner_duckdb.shadow.answers import EXTENSIONS
 from pruner_duckdb.sql.extents import add_lengths, has_lengths
 from pruner_duckdb.sql.functions import FOLDABLE, repeatable_functions
 from pruner_duckdb.sql.result_names import CALLS, aliases
 from pruner_duckdb.sql.select import NotSelect, Select, Span, parse_select
 from pruner_duckdb.types import quote
+
+if TYPE_CHECKING:
+    from pruner.tables.snapshot import Snapshot
 
 # Texts that differ in integers alone, brought to one text, so that what depends on nothing else is learned once.
 #
@@ -265,8 +269,17 @@ class LruCache:
 class NewestValues(Generic[_Key, _Kept]):
     """The values that were put last. Threads may share it."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, snapshot_of: Callable[[_Kept], Snapshot] | None = None) -> None:
+        """Keep nothing yet.
+
+        Args:
+            most: how many values are kept.
+            snapshot_of: the snapshot that a value holds: fewer are kept where these are large (`REMEMBERED_SLICES`).
+        """
         self._most = most
+        self._snapshot_of = snapshot_of
+        self._held: Counter[int] = Counter()
+        self._slices = 0
         self._lock = threading.Lock()
         self._values: OrderedDict[_Key, _Kept] = OrderedDict()
 
@@ -278,10 +291,29 @@ class NewestValues(Generic[_Key, _Kept]):
     def put(self, key: _Key, value: _Kept) -> _Kept:
         """Keep a value; of two for one key the first one stays and is returned."""
         with self._lock:
-            value = self._values.setdefault(key, value)
-            while len(self._values) > self._most:
-                self._values.popitem(last=False)
+            if key in self._values:
+                return self._values[key]
+            self._values[key] = value
+            self._hold(value)
+            while len(self._values) > self._most or (
+                self._slices > REMEMBERED_SLICES and len(self._held) > 1
+            ):
+                self._let_go(self._values.popitem(last=False)[1])
         return value
+
+    def _hold(self, value: _Kept) -> None:
+        if self._snapshot_of is not None:
+            snapshot = self._snapshot_of(value)
+            self._held[id(snapshot)] += 1
+            self._slices += len(snapshot) if self._held[id(snapshot)] == 1 else 0
+
+    def _let_go(self, value: _Kept) -> None:
+        if self._snapshot_of is not None:
+            snapshot = self._snapshot_of(value)
+            self._held[id(snapshot)] -= 1
+            if not self._held[id(snapshot)]:
+                del self._held[id(snapshot)]
+                self._slices -= len(snapshot)
 
 
 class Shadow:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
+
+from pruner.adapters import Newest
 
 if TYPE_CHECKING:
     from pruner import Plan
@@ -94,7 +96,7 @@ class ScanLog:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._scans: OrderedDict[str, deque[Scan]] = OrderedDict()
+        self._scans: OrderedDict[str, Newest[Scan]] = OrderedDict()
         self._logged: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def scans(self, session: str) -> list[Scan]:
@@ -118,7 +120,7 @@ class ScanLog:
         with self._lock:
             if session not in self._scans and len(self._scans) >= KNOWN_SESSIONS:
                 self._scans.popitem(last=False)
-            _put(self._scans.setdefault(session, deque(maxlen=KEPT_PLANS)), scan)
+            _put(self._scans.setdefault(session, Newest(maxlen=KEPT_PLANS)), scan)
             first = scan.reason is not None and self._is_first((scan.table, scan.reason))
         if first:
             LOGGER.warning("scan of %s is not pruned: %s", scan.table, scan.reason)
@@ -133,13 +135,13 @@ class ScanLog:
         return True
 
 
-def _put(scans: deque[Scan], scan: Scan) -> None:
+def _put(scans: Newest[Scan], scan: Scan) -> None:
     """Add a scan in the order in which scans began: Java does not wait until a scan without a plan is known."""
     later: list[Scan] = []
     while scan.number is not None and scans and (scans[-1].number or 0) > scan.number:
         later.append(scans.pop())
-    scans.append(scan)
-    scans.extend(reversed(later))
+    for each in (scan, *reversed(later)):
+        scans.append(each)
 
 
 def _log(scan: Scan) -> None:

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "versions.hpp"
+
 #include "duckdb/common/multi_file/multi_file_list.hpp"
 #include "duckdb/common/multi_file/multi_file_reader.hpp"
 
@@ -13,7 +15,9 @@ struct Reference {
 	std::string table;
 	//! The answer to the bind: which snapshot, as Python numbers them.
 	std::string bound;
-	duckdb::shared_ptr<const duckdb::vector<duckdb::OpenFileInfo>> files;
+	duckdb::shared_ptr<const FileList> files;
+	//! Whether they are there with the versions that they had when the table was bound.
+	bool has_versions = false;
 	//! Names and types of the columns that are in the names of folders.
 	duckdb::child_list_t<duckdb::Value> folders;
 	//! The columns of the table, where its files do not show all of them alike.

@@ -3,6 +3,7 @@
 #include "channel.hpp"
 #include "memory.hpp"
 #include "questions.hpp"
+#include "versions.hpp"
 
 #include "duckdb/catalog/catalog_entry/table_function_catalog_entry.hpp"
 #include "duckdb/common/multi_file/multi_file_states.hpp"
@@ -40,6 +41,8 @@ namespace {
 
 constexpr double kListing = 600;
 constexpr size_t kKeptLists = 64;
+//! Files of all lists together, but for the newest one, which is kept whatever it holds: some 150 bytes each.
+constexpr size_t kKeptFiles = 1 << 18;
 
 //! What the scan of Parquet files does in DuckDB itself.
 struct Original {
@@ -316,9 +319,8 @@ private:
 };
 
 //! Lists of files that were handed over before, newest last.
-shared_ptr<const vector<OpenFileInfo>> FilesOf(ClientContext &context, const std::string &database,
-                                               const std::string &list) {
-	using Lists = std::vector<std::pair<std::string, shared_ptr<const vector<OpenFileInfo>>>>;
+shared_ptr<const FileList> FilesOf(ClientContext &context, const std::string &database, const std::string &list) {
+	using Lists = std::vector<std::pair<std::string, shared_ptr<const FileList>>>;
 	static auto &mutex = *new std::mutex();
 	static auto &lists = *new Lists();
 	{
@@ -331,15 +333,20 @@ shared_ptr<const vector<OpenFileInfo>> FilesOf(ClientContext &context, const std
 	}
 	auto answer = AskOf(context, Message({{"kind", "files"}, {"database", database}, {"list", list}}), kListing);
 	RequireGiven(context, answer, "pruner: " + answer.reason);
-	auto files = make_shared_ptr<vector<OpenFileInfo>>();
+	auto files = make_shared_ptr<FileList>();
 	for (auto &path : answer.fields) {
 		files->emplace_back(path);
 	}
 	std::lock_guard<std::mutex> lock(mutex);
-	if (lists.size() >= kKeptLists) {
+	lists.emplace_back(list, files);
+	size_t held = 0;
+	for (auto &entry : lists) {
+		held += entry.second->size();
+	}
+	while (lists.size() > 1 && (lists.size() > kKeptLists || held > kKeptFiles)) {
+		held -= lists.front().second->size();
 		lists.erase(lists.begin());
 	}
-	lists.emplace_back(list, files);
 	return std::move(files);
 }
 
@@ -409,7 +416,9 @@ MultiFileColumnDefinition ColumnOf(const Identifier &name, const LogicalType &ty
 Bound AskBind(ClientContext &context, const std::string &database, const std::string &table) {
 	auto known = Recall(database, table);
 	auto look = LookAt(known.watched);
-	if (known.reference && !look.seen.empty() && look.seen == known.seen) {
+	auto wants_versions = KeepsFooters(context);
+	if (known.reference && !look.seen.empty() && look.seen == known.seen &&
+	    (known.reference->has_versions || !wants_versions)) {
 		return {known.reference, "", ""};
 	}
 	auto answer = AskOf(context, Message({{"kind", "bind"}, {"database", database}, {"table", table}}), kListing);
@@ -429,6 +438,10 @@ Bound AskBind(ClientContext &context, const std::string &database, const std::st
 		return {std::move(reference), std::move(reason), fields.Next()};
 	}
 	reference->files = FilesOf(context, database, fields.Next());
+	if (wants_versions) {
+		reference->files = WithVersions(context, *reference->files);
+		reference->has_versions = true;
+	}
 	reference->rows = fields.NextNumber();
 	auto &form = fields.Next();
 	reference->as_written = form.find("written") != std::string::npos;
