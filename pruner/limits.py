@@ -46,6 +46,6 @@ FEED_CONFIRM_SECONDS = 600.0
 """Seconds after which a whole listing confirms what a change feed said, unless something else is set."""
 
 REMEMBERED_SLICES = 1 << 16
-"""Slices of the snapshots that remembered scans hold, all together; the newest snapshot is held whatever it has. A slice
-takes some 650 bytes.
+"""Slices of the snapshots that remembered scans hold, all together, of 650 bytes each; the newest snapshot is held
+whatever it has.
 """
