@@ -189,7 +189,7 @@ class UnreadScan(ScanRecord, Protocol):
         ...
 
 
-Record = TypeVar("Record")
+Record = TypeVar("Record", bound="ScanRecord")
 
 
 class Newest(deque[Record]):

@@ -311,6 +311,7 @@ class Snapshot:
     merges: bool = False
     may_leave_files: bool = False
     contradicted: Contradicted | None = field(default=None, compare=False, repr=False)
+    glob: str | None = field(default=None, compare=False, repr=False)
     state: object | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:

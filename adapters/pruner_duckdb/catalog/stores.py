@@ -48,6 +48,9 @@ _MOST_SCOPES = 16
 """So many folders of files outside the root have a secret each; of more, what they have in common."""
 
 _KEPT_SCOPES = 64
+_LEAST_LISTED = 4
+"""Files for which a listing takes fewer requests than a question for each."""
+
 _TRIES = 20
 _PAUSE_SECONDS = 0.002
 _PATIENCE_SECONDS = 10.0
@@ -68,6 +71,7 @@ class Grants:
     def __init__(self) -> None:
         self._read_without: set[str] = set()
         self._scopes: dict[tuple[str, str], list[str]] = {}
+        self._lists: dict[str, bool] = {}
 
     def give(self, ask: Ask, name: str, table: Table, snapshot: Snapshot) -> None:
         """Let a session read the files of a snapshot: see `grant`.
@@ -85,6 +89,33 @@ class Grants:
             self._read_without.discard(root)
         else:
             self._read_without.add(root)
+
+    def lists(self, connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> bool:
+        """Tell whether DuckDB finds the files of a snapshot by its pattern, as it has shown once.
+
+        By a pattern it learns the sizes from one listing; of a list it asks the store about each file (stores.md).
+        A file system of the session's own may list nothing by pattern.
+
+        Args:
+            connection: any to the database. It is asked on another one, where a failure ends no transaction.
+            snapshot: the snapshot.
+        """
+        pattern = snapshot.glob
+        if pattern is None or len(snapshot) < _LEAST_LISTED:
+            return False
+        known = self._lists.get(pattern)
+        if known is None:
+            try:
+                with connection.cursor() as other:
+                    row = other.execute("SELECT count(*) FROM glob(?)", [pattern]).fetchone()
+            except duckdb.Error:
+                return False
+            known = row == (len(snapshot),)
+            if known or row == (0,):
+                while len(self._lists) >= _KEPT_SCOPES:
+                    self._lists.pop(next(iter(self._lists)), None)
+                self._lists[pattern] = known
+        return known
 
     def _scopes_of(self, table: Table, snapshot: Snapshot) -> list[str]:
         if not table.storage_options:

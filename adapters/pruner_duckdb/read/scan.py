@@ -125,7 +125,8 @@ class Wanted:
     tells that no name in the statement means one of the columns that DuckDB adds to a scan. `whole_structs` tells
     whether structs must not be read field by field. `ranges` tells that DuckDB does better where it knows the least and
     greatest values of columns and how many are NULL, which it does of several files by `union_by_name` alone.
-    `by_name` tells that it is to know them in any case.
+    `by_name` tells that it is to know them in any case. `by_pattern` tells that DuckDB may list the files of the whole
+    table by `Snapshot.glob`.
     """
 
     may_read: Callable[[str], bool]
@@ -135,6 +136,7 @@ class Wanted:
     whole_structs: bool = False
     ranges: bool = False
     by_name: bool = False
+    by_pattern: bool = False
 
     def leaves_out(self, column: str) -> bool:
         """Tell whether a column is surely not read."""
@@ -197,7 +199,7 @@ def source_sql(
     parts = _alike(snapshot, ordinals, shown, reading)
     group = _alone(snapshot, parts, shape, reading)
     if group is not None and not _answers_by_nan(snapshot, group, shape):
-        return _read_parquet(snapshot, group, shape, bind)
+        return _read_parquet(snapshot, group, shape, bind, wanted)
     return f"({_query(snapshot, parts, shown, bind, reading)})"
 
 
@@ -419,7 +421,7 @@ def _native_sql(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind,
             partition = snapshot.partition_ordinals[group.ordinals[:1]].astype(np.intp)
             (value,) = folder_values(snapshot, partition, path, data_type, as_written=shape.by_folders)
             selected.append(f"{from_text(bind, value, data_type)} AS {quote(name)}")
-    scan = _read_parquet(snapshot, group, shape, bind)
+    scan = _read_parquet(snapshot, group, shape, bind, reading.wanted)
     # DuckDB leaves out files only by what it reads of their paths.
     without = anti_join(reading.deleted, group.ordinals, by_name=bool(_keys(shape)) and from_folders)
     return f"SELECT {', '.join(selected)} FROM {scan}{without}{_stands_at(reading.positions)}"
@@ -435,10 +437,13 @@ def _answers_by_nan(snapshot: Snapshot, group: _Group, shape: ScanShape) -> bool
     return narrowed and (len(group.ordinals) == 1 or group.by_name) and bool(nan_option(shape.columns))
 
 
-def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind) -> str:
+def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind, wanted: Wanted) -> str:
     """The native scan of some files."""
-    ordinals = positions(group.ordinals)
-    uris: list[Any] = snapshot.columns.column("base_file").take(ordinals).to_pylist()
+    if wanted.by_pattern and snapshot.glob is not None and len(group.ordinals) == len(snapshot):
+        files = bind(snapshot.glob)
+    else:
+        uris: list[Any] = snapshot.columns.column("base_file").take(positions(group.ordinals)).to_pylist()
+        files = bind([file_name(uri) for uri in uris])
     keys = [
         # DuckDB parses neither a type of several words here nor one with arguments.
         f"{quote_text(path[0])}: {quote_text(data_type.replace('TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ'))}"
@@ -449,7 +454,6 @@ def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bin
     if keys:
         folders += f", hive_types_autocast = false, hive_types = {{{', '.join(keys)}}}"
     by_name = ", union_by_name = true" if group.by_name else ""
-    files = bind([file_name(uri) for uri in uris])
     nan = nan_option(shape.columns) if snapshot.hides_nan else ""
     return f"{READ_PARQUET}({files}, {folders}, binary_as_string = false{by_name}{nan})"
 

@@ -231,7 +231,13 @@ class Rewriter:
             for reference, shorter in shortcuts.items()
             if shorter.constants is not None or shorter.plan.kept < scans[reference].kept
         }
-        rewritten = self._splice(form, markers, pinned, reason, full_scan, scans, shortcuts)
+        # A pattern shows what is there when DuckDB lists the files: no other scan, answer or key may depend on it (R8).
+        (only, *others) = pinned.values()
+        alone = not others and len(only.references) == 1 and not shortcuts
+        by_pattern = alone and self._grants.lists(statement.method.native, only.snapshot.data)
+        rewritten = self._splice(
+            form, markers, pinned, reason, full_scan, scans, shortcuts, by_pattern=by_pattern
+        )
         named = all(not reference.function or _stays(reference) for reference in select.references)
         is_known = all(scan.reason in (None, LEFT_OUT) for scan in rewritten.scans) and self.meaning.is_known(
             select
@@ -407,6 +413,8 @@ class Rewriter:
         full_scan: FullScan | None,
         planned: Mapping[TableReference, Scan],
         shortcuts: Mapping[TableReference, BlockShortcut],
+        *,
+        by_pattern: bool,
     ) -> Rewritten:
         select = form.select
         by_reference = of_references(pinned)
@@ -427,6 +435,7 @@ class Rewriter:
                 scan = replace(scan, left=shorter.plan)
             scans.append(scan)
             wanted = self._wanted(form, reference, table.shape, full_scan, surely=surely)
+            wanted = replace(wanted, by_pattern=by_pattern)
             source = partial(
                 table.known.reader.sql,
                 *(scan.left or scan.plan, table.shape, markers.bind, sources, self._described, wanted),

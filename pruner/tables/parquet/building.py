@@ -85,11 +85,58 @@ def slice_key(root: int, path: str, size: int, version: str) -> bytes:
     return xxhash.xxh3_128_digest(numbers + path_bytes + version_bytes)
 
 
-def snapshot_id(roots: Iterable[str], keys: bytes, unsettled: bytes) -> str:
-    """Hash the layout, all keys in order, and which slices are unsettled (they are settled later), a byte for each."""
+_GLOB_SUFFIX = ".parquet"
+_VISIBLE = "[!._]*"
+_NO_LEVEL = "\0"
+_IN_PATTERNS = frozenset("*?[]{}\\")
+"""What means more than itself in a pattern, by the rules of some engine."""
+
+
+def glob_of(root: str, paths: Iterable[str]) -> str | None:
+    """Return the pattern of files that lie alike: as deep as each other, in folders of the same partition columns.
+
+    It matches no file whose own name, or that of a folder, is hidden: writers may have temporary files there while an
+    engine expands it.
+
+    Args:
+        root: of the table.
+        paths: of its files, relative to the root.
+
+    Returns:
+        Such as `s3://lake/t/day=*/[!._]*.parquet`; None where no single pattern matches these files.
+    """
+    places = [path.rpartition("/") for path in paths]
+    folders = {folder for folder, _, _ in places}
+    patterns = {"/".join(map(_level, folder.split("/"))) if folder else "" for folder in folders}
+    if len(patterns) != 1 or not all(has_glob_name(name) for _, _, name in places):
+        return None
+    (pattern,) = patterns
+    if _IN_PATTERNS.intersection(root) or _NO_LEVEL in pattern:
+        return None
+    return "/".join([root, *([pattern] if pattern else []), f"{_VISIBLE}{_GLOB_SUFFIX}"])
+
+
+def has_glob_name(name: str) -> bool:
+    """Tell whether the last part of patterns matches the name of a file."""
+    return name.endswith(_GLOB_SUFFIX) and not name.startswith((".", "_"))
+
+
+def _level(folder: str) -> str:
+    """The pattern of folders like one; `_NO_LEVEL` where there is none."""
+    column, separator, _ = folder.partition("=")
+    if separator:
+        return _NO_LEVEL if _IN_PATTERNS.intersection(column) else f"{column}=*"
+    return _NO_LEVEL if folder.startswith((".", "_")) or not folder else _VISIBLE
+
+
+def snapshot_id(roots: Iterable[str], keys: bytes, unsettled: bytes, glob: str | None = None) -> str:
+    """Hash the layout, all keys in order, which slices are unsettled (they are settled later), a byte for each, and the
+    pattern that matches the files: an empty file that comes is no slice, but matches.
+    """
     digest = xxhash.xxh3_128(b"parquet\0" + "\0".join(roots).encode() + b"\0\0")
     digest.update(keys)
     digest.update(unsettled)
+    digest.update((glob or "").encode())
     return digest.hexdigest()
 
 
@@ -102,7 +149,10 @@ class Builder:
         files: list[FileVersion],
         schemas: dict[bytes, pa.Schema | BrokenFileError],
         unsettled: list[bool],
+        glob: str | None = None,
     ) -> None:
+        """`glob` is that of the snapshot."""
+        self._glob = glob
         self._listers = listers
         self._files = files
         self._schemas = [schemas[file.key] for file in files]
@@ -121,7 +171,9 @@ class Builder:
         schemas = distinct(schema for schema in self._schemas if not isinstance(schema, BrokenFileError))
         keys = b"".join(file.key for file in self._files)
         return Snapshot(
-            id=snapshot_id([lister.root for lister in self._listers], keys, bytes(self._unsettled)),
+            id=snapshot_id(
+                [lister.root for lister in self._listers], keys, bytes(self._unsettled), self._glob
+            ),
             schema=_table_schema(schemas, hive),
             columns=slice_rows(self._files, uris, names, partition, self._kept_always()),
             keys=key_array(keys),
@@ -129,6 +181,7 @@ class Builder:
             root=self._listers[0].root,
             problems=problems,
             file_schemas=self._file_schemas(schemas),
+            glob=self._glob,
         )
 
     def _split(self) -> tuple[list[str], list[int], list[str]]:
@@ -277,13 +330,16 @@ def patched(
         return None
     columns = _spliced_columns(old, rows, runs, partition)
     keys = _spliced_keys(snapshot, b"".join(file.key for file, _ in come), runs)
+    names = (file.path.rpartition("/")[2] for file, _ in come)
+    glob = snapshot.glob if all(map(has_glob_name, names)) else None
     return replace(
         snapshot,
-        id=snapshot_id([lister.root], keys, bytes(len(columns))),
+        id=snapshot_id([lister.root], keys, bytes(len(columns)), glob),
         columns=columns,
         keys=key_array(keys),
         file_schemas=FileSchemas(schemas.distinct, of_schemas),
         descent=Descent(snapshot.id, _origin(len(snapshot), len(come), runs)),
+        glob=glob,
     )
 
 

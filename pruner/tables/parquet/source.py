@@ -32,7 +32,16 @@ from pruner.tables.listing.files import Fact, Lister, LocalLister, StoreLister, 
 from pruner.tables.listing.folders import FolderFacts, FolderLister
 from pruner.tables.listing.foreign import Above
 from pruner.tables.listing.touched import PRINTS, ListedFile, TouchedFiles
-from pruner.tables.parquet.building import FEW, Builder, FileVersion, data_files, patched, slice_key
+from pruner.tables.parquet.building import (
+    FEW,
+    Builder,
+    FileVersion,
+    data_files,
+    glob_of,
+    has_glob_name,
+    patched,
+    slice_key,
+)
 from pruner.tables.parquet.several import check_one_table
 from pruner.tables.slice_keys import locate
 from pruner.tables.snapshot import SLICE_KEY_BYTES, Watched
@@ -493,9 +502,18 @@ class ParquetSource:
         self._check_readable(files, schemas)
         check_one_table(self._listers, files, schemas)
         unsettled = [file.path in young[file.root] for file in files]
-        snapshot = Builder(self._listers, files, schemas, unsettled).build()
+        snapshot = Builder(self._listers, files, schemas, unsettled, self._glob(facts, files)).build()
         unreadable = any(isinstance(schema, UnreadableFileError) for schema in schemas.values())
         return _Look(facts, not any(young) and not unreadable, snapshot, schemas, believed)
+
+    def _glob(self, facts: list[Sequence[Fact]], files: list[FileVersion]) -> str | None:
+        """The pattern that matches these files and no others of a store; None where there is none."""
+        root = self._listers[0].root
+        if len(self._listers) > 1 or root.startswith("/"):
+            return None
+        paths = [file.path for file in files]
+        names = (str(fact[0]).rpartition("/")[2] for fact in facts[0])
+        return glob_of(root, paths) if sum(map(has_glob_name, names)) == len(paths) else None
 
     def _recognized(self, files: list[FileVersion], young: list[set[str]]) -> Mapping[bytes, str]:
         """Look for files that are not known, and are known again as those that they were before a touch."""

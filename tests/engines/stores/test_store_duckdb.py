@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import io
 import json
 import os
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -127,6 +129,81 @@ def test_each_question_reads_the_files_of_its_rows(
 
 def test_all_rows_without_a_predicate(store: ObjectStore) -> None:
     assert ask(store.options, ["true"]) == [list(range(FILES * ROWS))]
+
+
+_RUN = """
+import json, os, pathlib, sys
+import duckdb, pruner, pruner_duckdb
+
+table, options, statements = json.loads(sys.stdin.read())
+con = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
+packages = pathlib.Path(duckdb.__file__).parent.parent
+(extension,) = packages.glob("duckdb_extension_httpfs/**/httpfs.duckdb_extension*")
+con.execute(f"LOAD '{extension}'")
+con = pruner_duckdb.attach(con, {"t": {"uri": table, "storage_options": options}})
+found = []
+for statement in statements:
+    if statement.startswith(("PUT ", "EMPTY ")):
+        way, name, like = statement.split(" ")
+        from pruner.storage.opening import open_store
+        store = open_store(table, options)
+        store.put_new(name, store.get(like, 1 << 20) if way == "PUT" else b"")
+        found.append(None)
+        continue
+    found.append([con.execute(statement).fetchall(), con.last_plans[-1].kept])
+print(json.dumps(found))
+"""
+
+
+def whole_table(store: ObjectStore, root: str, names: list[str]) -> None:
+    """Write files of ten rows each: their numbers from ten times the place of the name on."""
+    opened = open_store(root, store.options)
+    for number, name in enumerate(names):
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"id": pa.array(range(10 * number, 10 * number + 10), pa.int64())}), sink)
+        opened.put_new(name, sink.getvalue())
+    time.sleep(SETTLED_SECONDS)
+    pruner.open_table(root, storage_options=store.options).create_index("ids", on="id")
+
+
+FLAT = [f"f{number}.parquet" for number in range(6)]
+PARTITIONED = [f"day={number % 2}/hour={number % 3}/f{number}.parquet" for number in range(6)]
+ALL = [[[60, 1770]], 6]
+
+
+@pytest.mark.parametrize("names", [FLAT, PARTITIONED], ids=["flat", "partitioned"])
+def test_where_nothing_is_pruned_no_file_is_asked_for_its_size(store: ObjectStore, names: list[str]) -> None:
+    """A list took a HEAD for each file, one after the other; DuckDB alone learns sizes from its own listing."""
+    root = f"s3://lake/whole-{len(names[0])}"
+    whole_table(store, root, names)
+    statements = ["SELECT count(id), sum(id) FROM t", "SELECT count(id), sum(id) FROM t WHERE id >= 0"]
+    store.proxy.forget()
+    assert _printed(_RUN, [root, store.options, statements]) == [ALL, ALL]
+    kinds = Counter(each.kind for each in store.proxy.requests if each.key.endswith(".parquet"))
+    assert kinds["HEAD"] == 0, kinds
+    # A part of the files is a list, and so is a table that is read twice: both scans are of one snapshot.
+    store.proxy.forget()
+    twice = "SELECT count(*) FROM t AS a JOIN t AS b USING (id)"
+    few = "SELECT count(id), sum(id) FROM t WHERE id < 50"
+    assert _printed(_RUN, [root, store.options, [twice, few]]) == [[[[60]], 6], [[[50, 1225]], 5]]
+    kinds = Counter(each.kind for each in store.proxy.requests if each.key.endswith(".parquet"))
+    assert kinds["HEAD"] >= 6, kinds
+
+
+def test_what_does_not_belong_to_the_table_is_not_read_by_its_pattern(store: ObjectStore) -> None:
+    root = "s3://lake/temporary"
+    whole_table(store, root, FLAT)
+    count = "SELECT count(id), sum(id) FROM t"
+    changes = [
+        f"PUT {name} f1.parquet"
+        for name in ("_temporary/0/f1.parquet", "_f1.parquet", ".f1.parquet", "f1.parquet._COPYING_")
+    ]
+    statements = [each for change in changes for each in (change, count)]
+    assert _printed(_RUN, [root, store.options, [count, *statements]]) == [ALL, *[None, ALL] * len(changes)]
+    # One that is called like a file of the table, and is none: DuckDB alone fails for it.
+    statements = ["EMPTY empty.parquet f1.parquet", count, "PUT f6.parquet f5.parquet", count]
+    more = [[[70, 1770 + 545]], 7]
+    assert _printed(_RUN, [root, store.options, [count, *statements]]) == [ALL, None, ALL, None, more]
 
 
 @pytest.mark.parametrize("way", ["file system", "store"])
