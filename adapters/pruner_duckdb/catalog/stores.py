@@ -24,6 +24,7 @@ import xxhash
 from pyarrow import compute
 
 from pruner.errors import StorageError
+from pruner_duckdb.read.folders import LEAST_LISTED
 from pruner_duckdb.shadow.answers import Ask
 from pruner_duckdb.types import quote_text
 
@@ -48,8 +49,6 @@ _MOST_SCOPES = 16
 """So many folders of files outside the root have a secret each; of more, what they have in common."""
 
 _KEPT_SCOPES = 64
-_LEAST_LISTED = 4
-"""Files for which a listing takes fewer requests than a question for each."""
 
 _TRIES = 20
 _PAUSE_SECONDS = 0.002
@@ -101,21 +100,22 @@ class Grants:
             snapshot: the snapshot.
         """
         pattern = snapshot.glob
-        if pattern is None or len(snapshot) < _LEAST_LISTED:
+        if pattern is None or len(snapshot) < LEAST_LISTED:
             return False
-        known = self._lists.get(pattern)
-        if known is None:
-            try:
-                with connection.cursor() as other:
-                    row = other.execute("SELECT count(*) FROM glob(?)", [pattern]).fetchone()
-            except duckdb.Error:
-                return False
-            known = row == (len(snapshot),)
-            if known or row == (0,):
-                while len(self._lists) >= _KEPT_SCOPES:
-                    self._lists.pop(next(iter(self._lists)), None)
-                self._lists[pattern] = known
-        return known
+        if pattern in self._lists:
+            return self._lists[pattern]
+        try:
+            with connection.cursor() as other:
+                row = other.execute("SELECT count(*) FROM glob(?)", [pattern]).fetchone()
+        except duckdb.Error:
+            row = None
+        found = row == (len(snapshot),)
+        # With any other number of files the table has just changed, so that the next statement asks again.
+        if found or row in (None, (0,)):
+            while len(self._lists) >= _KEPT_SCOPES:
+                self._lists.pop(next(iter(self._lists)), None)
+            self._lists[pattern] = found
+        return found
 
     def _scopes_of(self, table: Table, snapshot: Snapshot) -> list[str]:
         if not table.storage_options:

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pruner.arrow import positions
 from pruner_duckdb.read.deletes import anti_join
-from pruner_duckdb.read.folders import folder_values, from_text
+from pruner_duckdb.read.folders import folder_values, from_text, names_or_patterns
 from pruner_duckdb.read.listed import listed_sql
 from pruner_duckdb.read.native import folded, united_plainly
 from pruner_duckdb.read.widened import has_floats
 from pruner_duckdb.sql.engine_faults import HANDS_ARROW_ANY_FILTER, NUMBERS_ROWS_BY_NAME, nan_option
-from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
+from pruner_duckdb.types import READ_PARQUET, quote, quote_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,8 +124,8 @@ class Wanted:
     tells that no name in the statement means one of the columns that DuckDB adds to a scan. `whole_structs` tells
     whether structs must not be read field by field. `ranges` tells that DuckDB does better where it knows the least and
     greatest values of columns and how many are NULL, which it does of several files by `union_by_name` alone.
-    `by_name` tells that it is to know them in any case. `by_pattern` tells that DuckDB may list the files of the whole
-    table by `Snapshot.glob`.
+    `by_name` tells that it is to know them in any case. `by_pattern` tells that DuckDB may list what is read as a
+    whole by `Snapshot.glob`.
     """
 
     may_read: Callable[[str], bool]
@@ -199,7 +198,7 @@ def source_sql(
     parts = _alike(snapshot, ordinals, shown, reading)
     group = _alone(snapshot, parts, shape, reading)
     if group is not None and not _answers_by_nan(snapshot, group, shape):
-        return _read_parquet(snapshot, group, shape, bind, wanted)
+        return _read_parquet(snapshot, group, shape, bind, reading)
     return f"({_query(snapshot, parts, shown, bind, reading)})"
 
 
@@ -421,7 +420,7 @@ def _native_sql(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind,
             partition = snapshot.partition_ordinals[group.ordinals[:1]].astype(np.intp)
             (value,) = folder_values(snapshot, partition, path, data_type, as_written=shape.by_folders)
             selected.append(f"{from_text(bind, value, data_type)} AS {quote(name)}")
-    scan = _read_parquet(snapshot, group, shape, bind, reading.wanted)
+    scan = _read_parquet(snapshot, group, shape, bind, reading)
     # DuckDB leaves out files only by what it reads of their paths.
     without = anti_join(reading.deleted, group.ordinals, by_name=bool(_keys(shape)) and from_folders)
     return f"SELECT {', '.join(selected)} FROM {scan}{without}{_stands_at(reading.positions)}"
@@ -437,13 +436,11 @@ def _answers_by_nan(snapshot: Snapshot, group: _Group, shape: ScanShape) -> bool
     return narrowed and (len(group.ordinals) == 1 or group.by_name) and bool(nan_option(shape.columns))
 
 
-def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind, wanted: Wanted) -> str:
+def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind, reading: Reading) -> str:
     """The native scan of some files."""
-    if wanted.by_pattern and snapshot.glob is not None and len(group.ordinals) == len(snapshot):
-        files = bind(snapshot.glob)
-    else:
-        uris: list[Any] = snapshot.columns.column("base_file").take(positions(group.ordinals)).to_pylist()
-        files = bind([file_name(uri) for uri in uris])
+    # Positions are about the files that were planned, and about no others.
+    by_pattern = reading.wanted.by_pattern and reading.positions is None
+    files = bind(names_or_patterns(snapshot, group.ordinals, by_pattern=by_pattern))
     keys = [
         # DuckDB parses neither a type of several words here nor one with arguments.
         f"{quote_text(path[0])}: {quote_text(data_type.replace('TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ'))}"

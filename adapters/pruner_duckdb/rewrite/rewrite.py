@@ -100,6 +100,10 @@ runs again over all files.
 """
 
 
+_PARTITION_VALUES: Final = "partition_values"
+"""What a step of a plan used (docs/report.md)."""
+
+
 class Rewriter:
     """Plans and rewrites statements; one serves a connection and all of its cursors."""
 
@@ -231,10 +235,13 @@ class Rewriter:
             for reference, shorter in shortcuts.items()
             if shorter.constants is not None or shorter.plan.kept < scans[reference].kept
         }
-        # A pattern shows what is there when DuckDB lists the files: no other scan, answer or key may depend on it (R8).
-        (only, *others) = pinned.values()
-        alone = not others and len(only.references) == 1 and not shortcuts
-        by_pattern = alone and self._grants.lists(statement.method.native, only.snapshot.data)
+        # A pattern shows what is there when DuckDB lists the files: no other scan, answer or key may depend on it, and
+        # no file that comes meanwhile may be one that was left out (R8).
+        alone = len(of_references(pinned)) == 1 and not shortcuts
+        by_pattern = alone and all(
+            _reads_whole_partitions(scan) and self._grants.lists(statement.method.native, scan.plan.snapshot)
+            for scan in scans.values()
+        )
         rewritten = self._splice(
             form, markers, pinned, reason, full_scan, scans, shortcuts, by_pattern=by_pattern
         )
@@ -478,6 +485,15 @@ class Rewriter:
     def _described(self, uri: str, schema: pa.Schema) -> FileColumns | None:
         """What DuckDB reads of a file."""
         return self._shadow.with_connection(lambda run: described(run, uri, schema))
+
+
+def _reads_whole_partitions(scan: Scan) -> bool:
+    """Tell whether nothing but partition values left out files."""
+    plan = scan.plan
+    left_out = plan.total - plan.kept
+    return not left_out or left_out == sum(
+        step.dropped for step in plan.steps if step.using == _PARTITION_VALUES
+    )
 
 
 def _planned(

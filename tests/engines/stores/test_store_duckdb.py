@@ -36,22 +36,33 @@ from tools.matrix import ROOT
 
 pytestmark = pytest.mark.processes
 
-_ASK = """
+_CONNECT = """
 import json, os, pathlib, sys
 import duckdb, pruner, pruner_duckdb
 
+def connected(httpfs=True):
+    con = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
+    if httpfs:
+        packages = pathlib.Path(duckdb.__file__).parent.parent
+        (extension,) = packages.glob("duckdb_extension_httpfs/**/httpfs.duckdb_extension*")
+        con.execute(f"LOAD '{extension}'")
+    return con
+
+def give(con, options):
+    con.execute(
+        f"CREATE SECRET own (TYPE s3, KEY_ID '{options['aws_access_key_id']}', "
+        f"SECRET '{options['aws_secret_access_key']}', REGION '{options['region']}', URL_STYLE 'path', USE_SSL false, "
+        f"ENDPOINT '{options['endpoint'].removeprefix('http://')}')"
+    )
+"""
+"""How each script begins that a process of the DuckDB with httpfs runs."""
+
+_ASK = """
 table, options, questions, way, own = json.loads(sys.stdin.read())
-con = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
+con = connected(way == "httpfs")
 if way == "httpfs":
-    packages = pathlib.Path(duckdb.__file__).parent.parent
-    (extension,) = packages.glob("duckdb_extension_httpfs/**/httpfs.duckdb_extension*")
-    con.execute(f"LOAD '{extension}'")
     if own is not None:
-        con.execute(
-            f"CREATE SECRET own (TYPE s3, KEY_ID '{own['aws_access_key_id']}', "
-            f"SECRET '{own['aws_secret_access_key']}', REGION '{own['region']}', URL_STYLE 'path', USE_SSL false, "
-            f"ENDPOINT '{own['endpoint'].removeprefix('http://')}')"
-        )
+        give(con, own)
 elif way in ("file system", "store"):
     import fsspec
     from obstore.fsspec import FsspecStore, register
@@ -103,7 +114,7 @@ def ask(
 def _printed(script: str, question: list[Any], environment: Mapping[str, str] | None = None) -> Any:
     """What a script prints that is asked a question, in a process of the DuckDB that has httpfs."""
     run = subprocess.run(
-        [python_of_the_store(), "-c", script],
+        [python_of_the_store(), "-c", _CONNECT + script],
         input=json.dumps(question),
         env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'adapters'}", **(environment or {})},
         capture_output=True,
@@ -132,15 +143,8 @@ def test_all_rows_without_a_predicate(store: ObjectStore) -> None:
 
 
 _RUN = """
-import json, os, pathlib, sys
-import duckdb, pruner, pruner_duckdb
-
 table, options, statements = json.loads(sys.stdin.read())
-con = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
-packages = pathlib.Path(duckdb.__file__).parent.parent
-(extension,) = packages.glob("duckdb_extension_httpfs/**/httpfs.duckdb_extension*")
-con.execute(f"LOAD '{extension}'")
-con = pruner_duckdb.attach(con, {"t": {"uri": table, "storage_options": options}})
+con = pruner_duckdb.attach(connected(), {"t": {"uri": table, "storage_options": options}})
 found = []
 for statement in statements:
     if statement.startswith(("PUT ", "EMPTY ")):
@@ -190,6 +194,26 @@ def test_where_nothing_is_pruned_no_file_is_asked_for_its_size(store: ObjectStor
     assert kinds["HEAD"] >= 6, kinds
 
 
+def test_a_partition_is_read_by_its_pattern(store: ObjectStore) -> None:
+    """So it is where nothing but partition values left out files: a commit that comes meanwhile shows as a whole."""
+    root = "s3://lake/days"
+    names = [f"day={day}/f{number}.parquet" for day in (1, 2, 3) for number in range(5 if day < 3 else 2)]
+    whole_table(store, root, names)
+    days = {
+        "day = 1": ([50, 1225], 5, 0),
+        "day = 2 AND id >= 0": ([50, 3725], 5, 0),
+        "day IN (1, 3)": ([70, 1225 + 2190], 7, 2),  # to list the folder of two files would save nothing
+        "day = 1 AND id < 40": ([40, 780], 4, 4),
+        "id < 50": ([50, 1225], 5, 5),
+    }
+    for condition, (counted, kept, asked) in days.items():
+        store.proxy.forget()
+        statement = f"SELECT count(id), sum(id) FROM t WHERE {condition}"
+        assert _printed(_RUN, [root, store.options, [statement]]) == [[[counted], kept]]
+        heads = {each.key for each in store.proxy.requests if each.kind == "HEAD" and "/f" in each.key}
+        assert len(heads) == asked, (condition, heads)
+
+
 def test_what_does_not_belong_to_the_table_is_not_read_by_its_pattern(store: ObjectStore) -> None:
     root = "s3://lake/temporary"
     whole_table(store, root, FLAT)
@@ -212,6 +236,7 @@ def test_a_file_system_of_the_session_serves_where_there_is_no_httpfs(store: Obj
     assert ask(store.options, ["id BETWEEN 310 AND 312"], way) == [[310, 311, 312]]
     # Whether such a store can be read is seen by the footer of the first file, for it lists nothing by pattern.
     assert store.files_read() == ({0, 3} if way == "store" else {3})
+    assert ask(store.options, ["true"], way) == [list(range(FILES * ROWS))]
     with pytest.raises(AssertionError, match="register a file system for s3:// with this connection"):
         ask(store.options, ["true"], "nothing")
 
@@ -235,25 +260,13 @@ TYPES_ASKED: dict[str, int] = {
 """Conditions of a session in New York, and the files that are kept of eight, one for each day of March."""
 
 _COMPARE = """
-import json, pathlib, sys
-import duckdb, pruner_duckdb
-
 table, options, conditions = json.loads(sys.stdin.read())
-def connected():
-    con = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
-    packages = pathlib.Path(duckdb.__file__).parent.parent
-    (extension,) = packages.glob("duckdb_extension_httpfs/**/httpfs.duckdb_extension*")
-    con.execute(f"LOAD '{extension}'")
-    con.execute("SET TimeZone = 'America/New_York'")
-    return con
-plain = connected()
-plain.execute(
-    f"CREATE SECRET own (TYPE s3, KEY_ID '{options['aws_access_key_id']}', "
-    f"SECRET '{options['aws_secret_access_key']}', REGION '{options['region']}', URL_STYLE 'path', USE_SSL false, "
-    f"ENDPOINT '{options['endpoint'].removeprefix('http://')}')"
-)
+plain, inner = connected(), connected()
+for each in (plain, inner):
+    each.execute("SET TimeZone = 'America/New_York'")
+give(plain, options)
 plain.execute(f"CREATE TABLE copied AS FROM read_parquet('{table}/*.parquet', union_by_name = true)")
-pruned = pruner_duckdb.attach(connected(), {"copied": {"uri": table, "storage_options": options}})
+pruned = pruner_duckdb.attach(inner, {"copied": {"uri": table, "storage_options": options}})
 found = []
 for each in conditions:
     statement = f"SELECT * FROM copied WHERE {each} ORDER BY id"
@@ -348,15 +361,10 @@ def test_options_then_the_environment_count_over_secrets_of_the_session(store: O
 
 
 _SESSIONS = """
-import json, pathlib, sys
-import duckdb, pruner_duckdb
 from pruner_duckdb.catalog.stores import grant
 
 table, options, more = json.loads(sys.stdin.read())
-con = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
-packages = pathlib.Path(duckdb.__file__).parent.parent
-(extension,) = packages.glob("duckdb_extension_httpfs/**/httpfs.duckdb_extension*")
-con.execute(f"LOAD '{extension}'")
+con = connected()
 def first(sql, values):
     return con.execute(sql, values).fetchall()[0]
 def used(place):
