@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from itertools import count
@@ -13,6 +14,7 @@ from pruner_duckdb.sql.forms import with_numbers
 from pruner_duckdb.sql.literals import NoLiteral, sql_literal
 from pruner_duckdb.sql.select import Select, Span, splice
 from pruner_duckdb.sql.tokens import tokens
+from pruner_duckdb.types import quote_text
 
 _OWN = re.compile(r"\$(pruner_\d+)\b")
 
@@ -105,6 +107,11 @@ def renamed(sql: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any
 def _written_out(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_written_out(each) for each in cast('list[Any]', value))}]"
+    # Metadata answers with these, too (`max(x)` of infinite numbers), and they are constants of no predicate.
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"('{value}'::DOUBLE)"
+    if isinstance(value, str) and "\0" in value:
+        return f"({' || system.main.chr(0) || '.join(map(quote_text, value.split(chr(0))))})"
     try:
         return sql_literal(value)
     except NoLiteral as reason:

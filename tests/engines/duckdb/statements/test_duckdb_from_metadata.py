@@ -19,6 +19,7 @@ import pruner
 import pruner_duckdb
 from pruner_duckdb.catalog.tables import Pinned
 from pruner_duckdb.decode.gets import whole_predicate
+from pruner_duckdb.rewrite.markers import Markers
 from pruner_duckdb.rewrite.shortcuts import Shortcuts
 from pruner_duckdb.shadow.shadow import Relation, Shadow
 from pruner_duckdb.sql.engine_faults import MISREADS_BEHIND_NULLS_FIRST
@@ -723,3 +724,38 @@ def _is_misread(
     """
     nulls = [f'SELECT count(*) FROM t WHERE "{name}" IS NULL' for name in columns if f'"{name}"' in statement]
     return any(plain.execute(each).fetchall() != optimized.execute(each).fetchall() for each in nulls)
+
+
+@pytest.mark.parametrize(
+    "value", [float("inf"), float("-inf"), "a\0b'\"\\", 2**63, b"\0\xff", datetime.date.max], ids=repr
+)
+def test_values_without_an_everyday_literal_are_answered_in_relations(tmp_path: Path, value: Any) -> None:
+    """DuckDB 1.5 keeps a relation lazy only without parameters: infinite numbers ended with an error about PIVOT."""
+    root = tmp_path / "t"
+    root.mkdir()
+    for number in range(3):
+        data_type = pa.uint64() if isinstance(value, int) else pa.scalar(value).type
+        values = pa.array([value, value], data_type)
+        pq.write_table(pa.table({"x": values, "n": [number, number]}), root / f"{number}.parquet")
+    table = pruner.open_table(str(root))
+    table.create_index("x", on="x")
+    con = pruner_duckdb.connect({"t": table}, native="off")
+    for statement, expected in {
+        "SELECT min(x) AS low, max(x) AS high, count(x) AS n FROM t": [(value, value, 6)],
+        "SELECT count(*) FROM t WHERE x = (SELECT max(x) FROM t)": [(6,)],
+        "SELECT x, count(*) FROM t GROUP BY x": [(value, 6)],
+        "SELECT x FROM t ORDER BY x LIMIT 1": [(value,)],
+    }.items():
+        assert con.sql(statement).fetchall() == expected
+        assert con.execute(statement).fetchall() == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("inf"), float("-inf"), float("nan"), 0.5, "a\0b'\"\\", "\0", b"\0\xff", 2**63, ["a\0b", "c"]],
+    ids=repr,
+)
+def test_a_value_that_is_written_out_is_the_value(value: object) -> None:
+    shadow = Shadow()
+    text = Markers(shadow.parse("SELECT 1"), None, literal=True).bind(value)
+    assert repr(duckdb.connect().execute(f"SELECT {text}").fetchall()) == repr([(value,)])
