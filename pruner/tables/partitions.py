@@ -35,6 +35,9 @@ _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DIGITS = re.compile(r"[0-9]+")
 _PADDED = re.compile(r"0[0-9]+")
+_PERIOD = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])|[0-9]{4}-?(Q[1-4]|H[12]|W[0-5][0-9])")
+"""Months, quarters, halves and weeks of a year, which are text to every engine (trap N2)."""
+
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INT64_MAX = 2**63 - 1
 _EPOCH = date(1970, 1, 1)
@@ -247,6 +250,8 @@ def is_canonical_date(text: str) -> bool:
 
 def _is_surely_text(text: str) -> bool:
     """Tell whether no engine can read `text` as a number, boolean, date or time."""
+    if _PERIOD.fullmatch(text) is not None:
+        return True
     return text[:1].isalpha() and text.lower() not in _SPECIAL_WORDS
 
 

@@ -160,6 +160,13 @@ def test_n2_partition_values_that_look_like_something_else(tmp_path: Path) -> No
     compared = of_files(tmp_path, files)
     assert compared.kept("SELECT n FROM t WHERE r IS NULL") == (1,)
     assert compared.kept("SELECT n FROM t WHERE r <> 'de'") == (1,)
+    # Months and quarters are text to every engine; they kept all files.
+    periods = ["2023-12", "2024-03", "2024-Q1", "2024W05", "2024"]
+    files = {f"r={path}/f.parquet": f"SELECT {number} AS n" for number, path in enumerate(periods)}
+    compared = of_files(tmp_path / "periods", files)
+    assert compared.kept("SELECT n, r FROM t WHERE r = '2024-03'") == (1,)
+    assert compared.kept("SELECT n, r FROM t WHERE r BETWEEN '2024' AND '2024-03'") == (2,)
+    assert compared.kept("SELECT n, r FROM t WHERE r LIKE '2024-%'") == (2,)
     # Engines make different values of these paths, so they are no evidence.
     numbers = ["01", "1e3", "true"]
     files = {f"r={path}/f.parquet": f"SELECT {number} AS n" for number, path in enumerate(numbers)}

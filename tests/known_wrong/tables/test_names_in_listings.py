@@ -238,10 +238,13 @@ def test_partition_columns_that_are_trusted_are_read_so_by_spark(
     """N1, N2: Spark's own inference gives the same values for every trusted column, of all three types."""
     folders = ["city=a b/year=2013/day=2013-01-31", "city=p%2Fq/year=-1/day=1969-12-31"]
     folders += ["city=01/year=0/day=2000-02-29", "city=__HIVE_DEFAULT_PARTITION__/year=7/day=2000-03-01"]
+    periods = ["2024-03/week=2024-W05", "2023-12/week=2024W53", "2024/week=2024-Q1", "2024-03-01/week=2024H2"]
+    folders = [f"{folder}/month={period}" for folder, period in zip(folders, periods, strict=True)]
     root = write_tree(tmp_path / "t", *(f"{folder}/f.parquet" for folder in folders))
     snapshot = open_table_source([str(root)]).snapshot()
-    assert snapshot.partitions.trusted == {("city",), ("year",), ("day",)}
+    columns = ("city", "year", "day", "month", "week")
+    assert snapshot.partitions.trusted == {(column,) for column in columns}
     rows = start_session().read.parquet(str(root)).orderBy("x").collect()
-    for column in ("city", "year", "day"):
+    for column in columns:
         ours = path_values(snapshot, column)
         assert [row[column] for row in rows] == [ours[f"{root}/{folder}/f.parquet"] for folder in folders]

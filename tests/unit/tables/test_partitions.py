@@ -89,6 +89,17 @@ def test_escaped_bytes_beyond_ascii_have_readers_of_their_own():
         (["de", "fr", None], pa.string(), True),
         (["01", "abc"], pa.string(), True),
         (["1", "abc"], pa.string(), True),
+        (["2024-03", "2023-12", None], pa.string(), True),
+        (["2024-03", "2024", "2024-03-01"], pa.string(), True),
+        (["2024-Q1", "2024Q4"], pa.string(), True),
+        (["2024-W05", "2024W53"], pa.string(), True),
+        (["2024H1"], pa.string(), True),
+        (["2024-13"], pa.string(), False),
+        (["2024-3"], pa.string(), False),
+        (["2024_03"], pa.string(), False),  # DuckDB reads digits with underscores as a number
+        (["2024D", "2024F"], pa.string(), False),  # Java reads these as numbers
+        (["2024-03-05-10"], pa.string(), False),
+        (["2024-Q1", ""], pa.string(), False),
         (["de", ""], pa.string(), False),
         (["de", " fr"], pa.string(), False),
         (["de", "null"], pa.string(), False),
