@@ -8,6 +8,7 @@ an `Adapter` in the entry point group `pruner.adapters` under the name of the en
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar, cast, overload, runtime_checkable
 
 from pruner.limits import REMEMBERED_SLICES
@@ -206,16 +207,18 @@ class Newest(deque[Record]):
 
     def _forget_oldest(self) -> None:
         """Forget the oldest scans where all of them hold too much."""
+        scans = list(self)  # threads may share it
         held: set[int] = set()
         slices = 0
-        for known, scan in enumerate(reversed(self)):
+        for known, scan in enumerate(reversed(scans)):
             if scan.plan is None or id(scan.plan.snapshot) in held:
                 continue
             held.add(id(scan.plan.snapshot))
             slices += scan.plan.total
             if slices > REMEMBERED_SLICES and len(held) > 1:
-                for _ in range(len(self) - known):
-                    self.popleft()
+                with suppress(IndexError):
+                    for _ in range(len(scans) - known):
+                        self.popleft()
                 return
 
     @overload

@@ -33,6 +33,7 @@ from pruner.indexes.optional import (
     LookingUpEvidence,
     NotingEvidence,
     RowEvidence,
+    ValuedEvidence,
 )
 from pruner.indexes.registry import evidence_of_values
 from pruner.verdict import Outcome
@@ -88,6 +89,20 @@ They are those of which `Answers.possible` says so."""
 
 def _nothing_listed() -> ListedEvidence | None:
     return None
+
+
+class WholeIndex:
+    """Reads all records of an index that is otherwise read page by page, and knows how many entries it had last."""
+
+    def __init__(self, read: Callable[[], ListedEvidence | None]) -> None:
+        self._read = read
+        self.entry_count = 0
+
+    def __call__(self) -> ListedEvidence | None:
+        """Read them; None where they cannot be read."""
+        evidence = self._read()
+        self.entry_count = evidence.entry_count if isinstance(evidence, ValuedEvidence) else 0
+        return evidence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,7 +249,7 @@ def of_pages(
         can = Capabilities(rows=of_leaves, deferred=of_leaves)
         return Source(index, using, _Focused(index, of_leaves, answers.uncovered), can)
 
-    return Source(index, using, answers, Capabilities(listed=whole), focus=focused)
+    return Source(index, using, answers, Capabilities(listed=WholeIndex(whole)), focus=focused)
 
 
 def _capabilities(evidence: Evidence) -> Capabilities:

@@ -195,8 +195,22 @@ def _extremes_of_facts(
 
 def _values_listed(slices: KeptSlices, about: Field, rest: Mask, found: list[Any]) -> Mask:
     """Gather the values of slices of which an index lists all that matching rows have; returns what is left."""
-    listed = slices.listed(about) if rest.any() else None
+    listed = slices.listed(about) if _may_be_listed(slices, about, rest) else None
     return rest if listed is None else _count_listed(slices, about, listed, rest, found, [])
+
+
+def _may_be_listed(slices: KeptSlices, about: Field, rest: Mask) -> bool:
+    """Tell whether an index that lists values could tell which matching rows have them: to read all of a large bitmap
+    index takes longer than DuckDB takes to read the column.
+    """
+    known = slices.matching >= 0 if _is_about(slices, about) else slices.whole
+    return bool((rest & known).any())
+
+
+def _is_about(slices: KeptSlices, about: Field) -> bool:
+    """Tell whether the predicate is about one field alone."""
+    field = only_field(slices.predicate)
+    return field is not None and field.path == about.path
 
 
 def count_by(slices: KeptSlices, column: str, but: Ordinals | None = None) -> Answer:
@@ -214,7 +228,7 @@ def count_by(slices: KeptSlices, column: str, but: Ordinals | None = None) -> An
     usable = slices.is_shown(about)
     if facts is not None and usable:
         rest = _count_single(slices, facts, rest, values, rows)
-    listed = slices.listed(about) if usable and rest.any() else None
+    listed = slices.listed(about) if usable and _may_be_listed(slices, about, rest) else None
     if listed is not None:
         rest = _count_listed(slices, about, listed, rest, values, rows)
     try:
@@ -271,8 +285,7 @@ def _count_listed(
 
 def _entries_by(slices: KeptSlices, about: Field, listed: ValuedEvidence) -> Entries | None:
     """The entries on all of whose rows the predicate is true, and on no others; None where it is not by entries."""
-    field = only_field(slices.predicate)
-    if field is None or field.path != about.path:
+    if not _is_about(slices, about):
         return None
     true, *others = (entries_of(slices.predicate, outcome, listed, slices.semantics) for outcome in Outcome)
     return None if any((true.mask & other.mask).any() for other in others) else true

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import as_numpy, compute, filled, nulls, positions
-from pruner.evidence.sources import Focus
+from pruner.evidence.sources import Focus, WholeIndex
 from pruner.expr.bound.fields import unknowns
 from pruner.expr.bound.predicates import CompareLeaf, Point
 from pruner.expr.identifier import parse_column_path
@@ -173,7 +173,10 @@ class KeptSlices:
         for source in self.evidence.sources(about).usable:
             if source.focused(()).rows(self.semantics) is None:
                 continue
-            listed = source.can.listed()
+            whole = source.can.listed
+            if isinstance(whole, WholeIndex) and whole.entry_count > MOST_GROUPS:
+                continue  # nobody counts by so many values, and to read them takes longer than to read the column
+            listed = whole()
             if isinstance(listed, ValuedEvidence):
                 return listed
         return None

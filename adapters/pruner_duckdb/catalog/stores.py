@@ -24,7 +24,6 @@ import xxhash
 from pyarrow import compute
 
 from pruner.errors import StorageError
-from pruner_duckdb.read.folders import LEAST_LISTED
 from pruner_duckdb.shadow.answers import Ask
 from pruner_duckdb.types import quote_text
 
@@ -50,6 +49,12 @@ _MOST_SCOPES = 16
 
 _KEPT_SCOPES = 64
 
+_LEAST_LISTED = 4
+"""Files for which a listing takes fewer requests than a question for each."""
+
+_TRIED_PATTERN = 3
+"""How often a connection is asked whether it finds the files by a pattern: the table may have changed just then."""
+
 _TRIES = 20
 _PAUSE_SECONDS = 0.002
 _PATIENCE_SECONDS = 10.0
@@ -70,7 +75,7 @@ class Grants:
     def __init__(self) -> None:
         self._read_without: set[str] = set()
         self._scopes: dict[tuple[str, str], list[str]] = {}
-        self._lists: dict[str, bool] = {}
+        self._lists: dict[str, tuple[int, bool]] = {}
 
     def give(self, ask: Ask, name: str, table: Table, snapshot: Snapshot) -> None:
         """Let a session read the files of a snapshot: see `grant`.
@@ -100,21 +105,20 @@ class Grants:
             snapshot: the snapshot.
         """
         pattern = snapshot.glob
-        if pattern is None or len(snapshot) < LEAST_LISTED:
+        if pattern is None or len(snapshot) < _LEAST_LISTED:
             return False
-        if pattern in self._lists:
-            return self._lists[pattern]
+        tries, found = self._lists.get(pattern, (0, False))
+        if found or tries == _TRIED_PATTERN:
+            return found
         try:
             with connection.cursor() as other:
                 row = other.execute("SELECT count(*) FROM glob(?)", [pattern]).fetchone()
-        except duckdb.Error:
+        except duckdb.Error:  # as where the secret is one of a transaction that has not ended
             row = None
+        while len(self._lists) >= _KEPT_SCOPES and pattern not in self._lists:
+            self._lists.pop(next(iter(self._lists)), None)
         found = row == (len(snapshot),)
-        # With any other number of files the table has just changed, so that the next statement asks again.
-        if found or row in (None, (0,)):
-            while len(self._lists) >= _KEPT_SCOPES:
-                self._lists.pop(next(iter(self._lists)), None)
-            self._lists[pattern] = found
+        self._lists[pattern] = (tries + 1, found)
         return found
 
     def _scopes_of(self, table: Table, snapshot: Snapshot) -> list[str]:

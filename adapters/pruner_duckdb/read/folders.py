@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import duckdb
@@ -325,33 +325,3 @@ def _is_alike(root: str, folder: str, keys: set[str]) -> bool:
         return False
     key_values = _keys(folder)
     return len(key_values) == len(keys) and set(key_values) == keys
-
-
-LEAST_LISTED: Final = 4
-"""Files of a folder for which a listing takes fewer requests of a store than a question for each of them."""
-
-
-def names_or_patterns(snapshot: Snapshot, ordinals: NDArray[np.intp], *, by_pattern: bool) -> str | list[str]:
-    """What DuckDB is given to find some base files: their names, or patterns of all files or of those of a folder.
-
-    Args:
-        snapshot: the snapshot.
-        ordinals: slices with base files, one at least.
-        by_pattern: whether DuckDB may list folders of which all files are read.
-    """
-    pattern = snapshot.glob if by_pattern else None
-    if pattern is not None and len(ordinals) == len(snapshot):
-        return pattern
-    uris: list[Any] = snapshot.columns.column("base_file").take(positions(ordinals)).to_pylist()
-    if pattern is None:
-        return [file_name(uri) for uri in uris]
-    partition, count = snapshot.partition_ordinals, len(snapshot.partitions)
-    read = np.bincount(partition[ordinals], minlength=count)
-    listed = (read >= LEAST_LISTED) & (read == np.bincount(partition, minlength=count))
-    visible = pattern.rpartition("/")[2]
-    # Each folder is listed once, where its first file would stand.
-    names = (
-        f"{file_name(uri.rpartition('/')[0])}/{visible}" if is_listed else file_name(uri)
-        for uri, is_listed in zip(uris, listed[partition[ordinals]].tolist(), strict=True)
-    )
-    return list(dict.fromkeys(names))

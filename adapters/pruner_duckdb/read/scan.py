@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pruner.arrow import positions
 from pruner_duckdb.read.deletes import anti_join
-from pruner_duckdb.read.folders import folder_values, from_text, names_or_patterns
+from pruner_duckdb.read.folders import folder_values, from_text
 from pruner_duckdb.read.listed import listed_sql
 from pruner_duckdb.read.native import folded, united_plainly
 from pruner_duckdb.read.widened import has_floats
 from pruner_duckdb.sql.engine_faults import HANDS_ARROW_ANY_FILTER, NUMBERS_ROWS_BY_NAME, nan_option
-from pruner_duckdb.types import READ_PARQUET, quote, quote_text
+from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,8 +125,8 @@ class Wanted:
     tells that no name in the statement means one of the columns that DuckDB adds to a scan. `whole_structs` tells
     whether structs must not be read field by field. `ranges` tells that DuckDB does better where it knows the least and
     greatest values of columns and how many are NULL, which it does of several files by `union_by_name` alone.
-    `by_name` tells that it is to know them in any case. `by_pattern` tells that DuckDB may list what is read as a
-    whole by `Snapshot.glob`.
+    `by_name` tells that it is to know them in any case. `by_pattern` tells that DuckDB may list the files of the whole
+    table by `Snapshot.glob`.
     """
 
     may_read: Callable[[str], bool]
@@ -438,9 +439,11 @@ def _answers_by_nan(snapshot: Snapshot, group: _Group, shape: ScanShape) -> bool
 
 def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind, reading: Reading) -> str:
     """The native scan of some files."""
-    # Positions are about the files that were planned, and about no others.
-    by_pattern = reading.wanted.by_pattern and reading.positions is None
-    files = bind(names_or_patterns(snapshot, group.ordinals, by_pattern=by_pattern))
+    if reading.wanted.by_pattern and len(group.ordinals) == len(snapshot) and reading.positions is None:
+        files = bind(snapshot.glob)
+    else:
+        uris: list[Any] = snapshot.columns.column("base_file").take(positions(group.ordinals)).to_pylist()
+        files = bind([file_name(uri) for uri in uris])
     keys = [
         # DuckDB parses neither a type of several words here nor one with arguments.
         f"{quote_text(path[0])}: {quote_text(data_type.replace('TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ'))}"

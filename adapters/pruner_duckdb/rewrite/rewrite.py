@@ -100,10 +100,6 @@ runs again over all files.
 """
 
 
-_PARTITION_VALUES: Final = "partition_values"
-"""What a step of a plan used (docs/report.md)."""
-
-
 class Rewriter:
     """Plans and rewrites statements; one serves a connection and all of its cursors."""
 
@@ -235,12 +231,17 @@ class Rewriter:
             for reference, shorter in shortcuts.items()
             if shorter.constants is not None or shorter.plan.kept < scans[reference].kept
         }
-        # A pattern shows what is there when DuckDB lists the files: no other scan, answer or key may depend on it, and
-        # no file that comes meanwhile may be one that was left out (R8).
-        alone = len(of_references(pinned)) == 1 and not shortcuts
-        by_pattern = alone and all(
-            _reads_whole_partitions(scan) and self._grants.lists(statement.method.native, scan.plan.snapshot)
-            for scan in scans.values()
+        # A pattern shows what is there when DuckDB lists the files: no other scan, answer or key may depend on it, no
+        # file may be left out, and nobody may have been promised what was there before (R8).
+        by_pattern = (
+            len(of_references(pinned)) == 1
+            and not shortcuts
+            and all(not each.known.may_be_stale for each in pinned.values())
+            and all(
+                scan.plan.kept == scan.plan.total
+                and self._grants.lists(statement.method.native, scan.plan.snapshot)
+                for scan in scans.values()
+            )
         )
         rewritten = self._splice(
             form, markers, pinned, reason, full_scan, scans, shortcuts, by_pattern=by_pattern
@@ -485,15 +486,6 @@ class Rewriter:
     def _described(self, uri: str, schema: pa.Schema) -> FileColumns | None:
         """What DuckDB reads of a file."""
         return self._shadow.with_connection(lambda run: described(run, uri, schema))
-
-
-def _reads_whole_partitions(scan: Scan) -> bool:
-    """Tell whether nothing but partition values left out files."""
-    plan = scan.plan
-    left_out = plan.total - plan.kept
-    return not left_out or left_out == sum(
-        step.dropped for step in plan.steps if step.using == _PARTITION_VALUES
-    )
 
 
 def _planned(

@@ -266,6 +266,10 @@ class LruCache:
         return value
 
 
+_LEAST_SNAPSHOTS = 4
+"""Snapshots that are held whatever they take: threads ask about one while others take up newer ones."""
+
+
 class NewestValues(Generic[_Key, _Kept]):
     """The values that were put last. Threads may share it."""
 
@@ -296,7 +300,7 @@ class NewestValues(Generic[_Key, _Kept]):
             self._values[key] = value
             self._hold(value)
             while len(self._values) > self._most or (
-                self._slices > REMEMBERED_SLICES and len(self._held) > 1
+                self._slices > REMEMBERED_SLICES and len(self._held) > _LEAST_SNAPSHOTS
             ):
                 self._let_go(self._values.popitem(last=False)[1])
         return value

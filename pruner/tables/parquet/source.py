@@ -456,6 +456,8 @@ class ParquetSource:
         plain = last.settled and not self._touched.believed and len(last.facts[0]) == len(last.snapshot)
         if not plain or len(changes.come) + len(changes.gone) > FEW:
             return None
+        if changes.gone and last.snapshot.glob is None and not lister.root.startswith("/"):
+            return None  # what kept the files from having a pattern may be among those that went
         now = time.time_ns()
         if any(fact[1] == 0 or lister.young(fact, now) for fact in changes.come):
             return None

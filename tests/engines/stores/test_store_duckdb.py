@@ -147,11 +147,14 @@ table, options, statements = json.loads(sys.stdin.read())
 con = pruner_duckdb.attach(connected(), {"t": {"uri": table, "storage_options": options}})
 found = []
 for statement in statements:
-    if statement.startswith(("PUT ", "EMPTY ")):
+    if statement.startswith(("PUT ", "EMPTY ", "DELETE ")):
         way, name, like = statement.split(" ")
         from pruner.storage.opening import open_store
         store = open_store(table, options)
-        store.put_new(name, store.get(like, 1 << 20) if way == "PUT" else b"")
+        if way == "DELETE":
+            store.delete([name])
+        else:
+            store.put_new(name, store.get(like, 1 << 20) if way == "PUT" else b"")
         found.append(None)
         continue
     found.append([con.execute(statement).fetchall(), con.last_plans[-1].kept])
@@ -194,24 +197,20 @@ def test_where_nothing_is_pruned_no_file_is_asked_for_its_size(store: ObjectStor
     assert kinds["HEAD"] >= 6, kinds
 
 
-def test_a_partition_is_read_by_its_pattern(store: ObjectStore) -> None:
-    """So it is where nothing but partition values left out files: a commit that comes meanwhile shows as a whole."""
+def test_of_some_partitions_the_files_are_named(store: ObjectStore) -> None:
+    """A folder by its pattern beside files by their names would show half of what a writer moves between them: 11 of
+    222 statements lost ten rows.
+    """
     root = "s3://lake/days"
-    names = [f"day={day}/f{number}.parquet" for day in (1, 2, 3) for number in range(5 if day < 3 else 2)]
-    whole_table(store, root, names)
-    days = {
-        "day = 1": ([50, 1225], 5, 0),
-        "day = 2 AND id >= 0": ([50, 3725], 5, 0),
-        "day IN (1, 3)": ([70, 1225 + 2190], 7, 2),  # to list the folder of two files would save nothing
-        "day = 1 AND id < 40": ([40, 780], 4, 4),
-        "id < 50": ([50, 1225], 5, 5),
-    }
-    for condition, (counted, kept, asked) in days.items():
-        store.proxy.forget()
-        statement = f"SELECT count(id), sum(id) FROM t WHERE {condition}"
-        assert _printed(_RUN, [root, store.options, [statement]]) == [[[counted], kept]]
-        heads = {each.key for each in store.proxy.requests if each.kind == "HEAD" and "/f" in each.key}
-        assert len(heads) == asked, (condition, heads)
+    names = [f"day={day}/f{number}.parquet" for day in (1, 3) for number in range(5 if day < 3 else 2)]
+    whole_table(store, root, [*names, "day=2/f0.parquet"])
+    move = ["PUT day=3/moved.parquet day=1/f0.parquet", "DELETE day=1/f0.parquet day=1/f0.parquet"]
+    both = "SELECT count(id), sum(id) FROM t WHERE day IN (1, 3)"
+    kept = [[[70, 2415]], 7]
+    store.proxy.forget()
+    assert _printed(_RUN, [root, store.options, [both, *move, both]]) == [kept, None, None, kept]
+    heads = {each.key for each in store.proxy.requests if each.kind == "HEAD" and "/f" in each.key}
+    assert len(heads) == 7, heads
 
 
 def test_what_does_not_belong_to_the_table_is_not_read_by_its_pattern(store: ObjectStore) -> None:

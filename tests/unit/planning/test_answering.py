@@ -14,7 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from pruner.evidence.sources import WholeIndex
+from pruner.planning import answering, kept_slices
 from pruner.tables.snapshot import Snapshot
+from tests.support.paging import page_everything
 from tests.support.parquet.tables import names, table_of, write_file
 
 SEMANTICS = pruner.Semantics(engine="duckdb", zone="UTC")
@@ -366,3 +369,39 @@ def test_s1_rows_with_nan_are_counted_whatever_index_there_is(tmp_path: Path, ty
     for using in ("column_stats", "bitmap"):
         table.create_index(using, on=column, using=using)
         assert {predicate: table.count(predicate) for predicate in expected} == expected
+
+
+def test_a_large_index_is_read_whole_only_where_it_can_tell_the_values_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each statement read it once more, and DuckDB the column as well: 370 ms instead of 115."""
+    reads: list[bool] = []
+    read_whole = WholeIndex.__call__
+
+    def counted(self: WholeIndex) -> object:
+        reads.append(True)
+        return read_whole(self)
+
+    page_everything(monkeypatch, records=1)
+    monkeypatch.setattr(WholeIndex, "__call__", counted)
+    root = tmp_path / "t"
+    root.mkdir()
+    for number in range(4):
+        columns = {"x": [number, 10 + number, 5, 5], "ok": [True, False, True, True]}
+        pq.write_table(pa.table(columns), root / f"{number}.parquet")
+    table = pruner.open_table(str(root))
+    table.create_index("x", on="x", using="bitmap")
+    table.create_index("ok", on="ok")
+    # Not where another column leaves open which rows match.
+    assert table.plan("x > 1 AND ok").max("x").value is None
+    assert table.plan("ok").count_by("x").value == {}
+    assert reads == []
+    assert table.plan("x > 4").count_by("x").value == {5: 8, 10: 1, 11: 1, 12: 1, 13: 1}
+    assert table.plan("true").max("x").value == 13
+    assert len(reads) == 2
+    # Nor again where it has more values than anybody counts by.
+    monkeypatch.setattr(kept_slices, "MOST_GROUPS", 5)
+    monkeypatch.setattr(answering, "MOST_GROUPS", 5)
+    for _ in range(3):
+        assert table.plan("x > 4").count_by("x").value == {}
+    assert len(reads) == 2
