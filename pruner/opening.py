@@ -33,7 +33,7 @@ def open_places(  # noqa: PLR0913 - one parameter for each key of a table
     hudi_indexes: bool = True,
     file_filters: bool = True,
 ) -> Table:
-    """Open a table of Hudi or Parquet files by its place alone, whatever `pruner.toml` says of it.
+    """Open a Parquet, Delta, Iceberg or Hudi table by its place alone, whatever `pruner.toml` says of it.
 
     Args:
         uri: path or URI of the table's root, several roots of one Parquet table, or

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """A table of Hudi or Parquet files and the indexes over it. It is thread-safe."""
+    """A Parquet, Delta, Iceberg or Hudi table and the indexes over it. It is thread-safe."""
 
     def __init__(
         self,

@@ -147,7 +147,7 @@ def open_table(  # noqa: PLR0913 - one parameter for each key of a table
     hudi_indexes: bool | None = None,
     file_filters: bool | None = None,
 ) -> Table:
-    """Open a table of Hudi or Parquet files; the format is detected.
+    """Open a Parquet, Delta, Iceberg or Hudi table; the format is detected.
 
     What is not given is taken from `pruner.toml` (docs/configuration.md) where that names the table.
 
