@@ -151,7 +151,7 @@ class Table:
         if answer.exact:
             return answer.value
         by = self._source.opened_by if isinstance(self._source, NamedSource) else self.uri
-        return counted_by_reading(self, by, predicate, plan, as_of)
+        return counted_by_reading(self, by, predicate, plan.semantics, plan.schema, as_of)
 
     def create_index(  # noqa: PLR0913 - one parameter for each clause of CREATE INDEX
         self,

@@ -12,7 +12,8 @@ from pruner.plugins import Group, load_plugin
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pruner.planning.plan import Plan
+    from pruner.expr.semantics import Semantics
+    from pruner.schema import TableSchema
 
 
 def scan_with(
@@ -33,7 +34,12 @@ def scan_with(
 
 
 def counted_by_reading(
-    table: Any, opened_by: str, predicate: str, plan: Plan, as_of: str | None = None
+    table: Any,
+    opened_by: str,
+    predicate: str,
+    semantics: Semantics,
+    schema: TableSchema,
+    as_of: str | None = None,
 ) -> int:
     """Count the rows of a table (`pruner.Table`) for which a predicate is true, by the engine in whose SQL it is.
 
@@ -41,14 +47,14 @@ def counted_by_reading(
         table: the table.
         opened_by: the place or name by which it can be opened again.
         predicate: SQL that was parsed as a predicate before.
-        plan: that of the predicate, which tells whose SQL it is, and in which time zone.
+        semantics: whose SQL it is, and in which time zone.
+        schema: that of the rows that count.
         as_of: the state of the past whose rows count; the newest unless given.
 
     Raises:
         PredicateError: it is in the SQL of an engine that does not run here.
         BrokenPluginError: the engine is not installed; with what to install.
     """
-    semantics = plan.semantics
     adapter: Any = load_plugin(Group.ADAPTERS, semantics.engine)
     if not callable(getattr(adapter, "connect", None)):
         raise PredicateError(
@@ -62,7 +68,7 @@ def counted_by_reading(
         "as_of": as_of,
     }
     connection = adapter.connect({"counted": table if as_of is None else past}, config={})
-    if _reads_floats(plan, predicate):
+    if _reads_floats(predicate, semantics, schema):
         # DuckDB leaves out rows with NaN by the statistics of files, which do not count them (trap S1).
         connection.execute("SET disabled_optimizers = 'filter_pushdown,statistics_propagation'")
     if semantics.zone is not None:
@@ -72,8 +78,8 @@ def counted_by_reading(
     return connection.execute(f"SELECT count(*) FROM counted WHERE ({predicate}\n)").fetchone()[0]
 
 
-def _reads_floats(plan: Plan, predicate: str) -> bool:
+def _reads_floats(predicate: str, semantics: Semantics, schema: TableSchema) -> bool:
     """Tell whether a predicate is about a column that may hold NaN."""
-    names = {column.path[0].lower() for column in columns_of(parse_predicate(predicate, plan.semantics))}
-    held = (str(entry.type) for entry in plan.schema.columns if entry.path[0].lower() in names)
+    names = {column.path[0].lower() for column in columns_of(parse_predicate(predicate, semantics))}
+    held = (str(entry.type) for entry in schema.columns if entry.path[0].lower() in names)
     return any("float" in data_type or "double" in data_type for data_type in held)
