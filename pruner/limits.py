@@ -47,5 +47,5 @@ FEED_CONFIRM_SECONDS = 600.0
 
 REMEMBERED_SLICES = 1 << 16
 """Slices of the snapshots that remembered scans hold, all together, of 650 bytes each; the newest snapshot is held
-whatever it has.
+whatever it has, and the newest few where threads ask about them.
 """

@@ -60,10 +60,9 @@ def give(con, options):
 _ASK = """
 table, options, questions, way, own = json.loads(sys.stdin.read())
 con = connected(way == "httpfs")
-if way == "httpfs":
-    if own is not None:
-        give(con, own)
-elif way in ("file system", "store"):
+if own is not None:
+    give(con, own)
+if way in ("file system", "store"):
     import fsspec
     from obstore.fsspec import FsspecStore, register
     config = {"aws_" + key.removeprefix("aws_"): options[key] for key in options if key != "allow_http"}
