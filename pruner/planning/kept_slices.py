@@ -17,6 +17,7 @@ from pruner.evidence.sources import Focus, WholeIndex
 from pruner.expr.bound.fields import unknowns
 from pruner.expr.bound.predicates import CompareLeaf, Point
 from pruner.expr.identifier import parse_column_path
+from pruner.expr.parquet_reading import as_read
 from pruner.expr.semantics import BINARY_COLLATION
 from pruner.expr.types import is_string, is_written_one_way
 from pruner.indexes.optional import ValuedEvidence
@@ -132,12 +133,14 @@ class KeptSlices:
         return CombinedEvidence(self.snapshot, focus, self.semantics, self.at).leaf(leaf, Outcome.TRUE)
 
     def field(self, column: str) -> Field:
-        """The field of a column.
+        """The field of a column, as the engine reads it where that is known.
 
         Raises:
             SchemaError: there is no such column.
         """
-        return self.schema.find(parse_column_path(column), case_sensitive=self.semantics.case_sensitive)
+        found = self.schema.find(parse_column_path(column), case_sensitive=self.semantics.case_sensitive)
+        read = as_read(found, self.semantics)
+        return found if read.conflict is not None else read
 
     def facts_of(self, about: Field) -> Facts | None:
         """What is known exactly of a field; None where nothing is."""

@@ -327,6 +327,16 @@ class Plan:
         """
         return self.first_of([Order(column, rows, descending, nulls_first)])
 
+    def threshold(
+        self, column: str, rows: int, *, descending: bool = False, nulls_first: bool = False
+    ) -> Any:
+        """A value that the first rows in the order of a column surely have or come before, NULL aside.
+
+        An Arrow scalar of the column's type; None where nothing is known, or no slice can be left out by it. Takes and
+        raises what `top` does.
+        """
+        return first_rows.threshold(self._kept_slices, Order(column, rows, descending, nulls_first))
+
     def first_of(
         self, orders: Sequence[tuple[str, int, bool, bool, str | None, str | tuple[str, ...] | None]]
     ) -> Plan:
@@ -438,15 +448,6 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"<Plan {self.kept} of {counted(self.total, self.snapshot.noun)}: {self.predicate[:80]}>"
-
-
-def threshold_of(plan: Plan, order: Order) -> Any:
-    """A value that the first rows of an order surely have or come before, as Arrow; None where none is known.
-
-    Raises:
-        SchemaError: there is no such column.
-    """
-    return first_rows.threshold(plan._kept_slices, order)  # pyright: ignore[reportPrivateUsage]
 
 
 def _gaps_before(facts: PlanFacts, number: int, asked: int) -> NDArray[np.bool_] | None:

@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from pruner.expr.identifier import render_column_path
 from pruner.expr.types import is_string
-from pruner.planning.first_rows import Order
-from pruner.planning.plan import threshold_of
 from pruner.service.messages import AnswersAnswer, PlanRequest, TypedValue
 from pruner.showing.words import counted
 
@@ -63,9 +61,8 @@ def _values(plan: Plan, aggregates: Sequence[Aggregate]) -> list[TypedValue] | N
 
 
 def _threshold(plan: Plan, first: FirstRowsAsked) -> TypedValue | None:
-    found = threshold_of(
-        plan, Order(render_column_path(tuple(first.column)), first.rows, first.descending, first.nulls_first)
-    )
+    column = render_column_path(tuple(first.column))
+    found = plan.threshold(column, first.rows, descending=first.descending, nulls_first=first.nulls_first)
     return None if found is None else _typed(found)
 
 

@@ -46,7 +46,7 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
-import pruner.spark.indexes.SettledFileIndex;
+import pruner.spark.indexes.Settled;
 import pruner.spark.statements.Names;
 import pruner.spark.statements.Subqueries;
 import scala.collection.Iterator;
@@ -157,16 +157,16 @@ final class Aggregation {
   }
 
   /** The aggregate over the files that are left, and what is proved of the others. */
-  LogicalPlan over(SettledFileIndex index) throws IOException {
-    LogicalPlan rest = chain.over(index);
-    if (index.answer() == null) {
+  LogicalPlan over(Settled files) throws IOException {
+    LogicalPlan rest = chain.over(chain.files().over(files));
+    if (files.answer() == null) {
       return aggregate(node.groupingExpressions(), node.aggregateExpressions(), rest);
     }
-    JsonNode answer = new ObjectMapper().readTree(index.answer());
+    JsonNode answer = new ObjectMapper().readTree(files.answer());
     List output = output();
     List rows = rows(answer, output);
     LogicalPlan proved = local(output, rows);
-    if (!index.isEmpty()) {
+    if (!files.isEmpty()) {
       LogicalPlan read = aggregate(node.groupingExpressions(), read(), rest);
       if (kinds.contains("distinct")) {
         Expression value = (Expression) chain(0);

@@ -1,17 +1,16 @@
 package pruner.spark;
 
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
-import org.apache.spark.sql.catalyst.expressions.AttributeSet;
-import org.apache.spark.sql.catalyst.expressions.AttributeSet$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.Inner$;
@@ -21,22 +20,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
-import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
-import org.apache.spark.sql.execution.datasources.FileIndex;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
-import pruner.spark.indexes.Settleable;
-import pruner.spark.indexes.SettledFileIndex;
-import pruner.spark.scans.Asking;
-import pruner.spark.scans.Predicates;
-import pruner.spark.scans.Settled;
-import pruner.spark.statements.Leaves;
-import pruner.spark.statements.Relations;
+import pruner.spark.indexes.Settled;
 import scala.collection.Iterator;
 
 /**
@@ -44,23 +31,23 @@ import scala.collection.Iterator;
  * meets the filters is one row of the whole.
  */
 final class Chain {
-  private static final long UNKNOWN_FILES = 1_000L;
-
   final LogicalPlan top;
-  final LogicalRelation leaf;
+  final Scanned scanned;
+  private final LogicalPlan leaf;
   private final List filters = new ArrayList();
   private final Map renamed = new HashMap();
 
-  private Chain(LogicalPlan top, LogicalRelation leaf) {
+  private Chain(LogicalPlan top, Scanned scanned) {
     this.top = top;
-    this.leaf = leaf;
+    this.scanned = scanned;
+    leaf = scanned.leaf;
   }
 
   /** The chain that a plan is; null where it is something else, or holds what is not known to be about one row. */
-  static Chain of(LogicalPlan plan) {
-    Chain chain = over(plan);
-    boolean open = chain != null && !(chain.index() instanceof SettledFileIndex);
-    return open && chain.isAboutRows() ? chain : null;
+  static Chain of(LogicalPlan plan, SparkSession session) {
+    Chain chain = over(plan, session);
+    boolean settled = chain != null && chain.files() != null && chain.files().isSettled();
+    return chain != null && !settled && chain.isAboutRows() ? chain : null;
   }
 
   /**
@@ -68,8 +55,8 @@ final class Chain {
    * asked for above the plan: through filters, projections and joins that only drop and multiply rows. Its own filters
    * serve as far as they are known. Null where there is none.
    */
-  static Chain within(LogicalPlan plan, Attribute column) {
-    Chain chain = over(plan);
+  static Chain within(LogicalPlan plan, Attribute column, SparkSession session) {
+    Chain chain = over(plan, session);
     if (chain != null) {
       return chain.knownFilters() && chain.isOwn(column) ? chain : null;
     }
@@ -78,12 +65,13 @@ final class Chain {
       return null;
     }
     if (plan instanceof Project || plan instanceof Filter) {
-      return isSure(plan) ? within((LogicalPlan) plan.children().head(), column) : null;
+      return isSure(plan) ? within((LogicalPlan) plan.children().head(), column, session) : null;
     }
     if (plan instanceof Join) {
       Object type = ((Join) plan).joinType();
-      Chain left = type == Inner$.MODULE$ || type == LeftSemi$.MODULE$ ? within(((Join) plan).left(), column) : null;
-      return left == null && type == Inner$.MODULE$ ? within(((Join) plan).right(), column) : left;
+      boolean drops = type == Inner$.MODULE$ || type == LeftSemi$.MODULE$;
+      Chain left = drops ? within(((Join) plan).left(), column, session) : null;
+      return left == null && type == Inner$.MODULE$ ? within(((Join) plan).right(), column, session) : left;
     }
     return null;
   }
@@ -119,51 +107,51 @@ final class Chain {
     return filters.isEmpty();
   }
 
-  /** The bytes of the files of the relation. */
-  long bytes() {
-    return index().sizeInBytes();
+  /** What it stands on, if these are files that an index lists; null else. */
+  ScannedFiles files() {
+    return scanned instanceof ScannedFiles ? (ScannedFiles) scanned : null;
   }
 
-  /** How many files the relation has; where only a listing would tell, what they would be of a table of some size. */
-  long files() {
-    FileIndex index = index();
-    if (index instanceof SettledFileIndex) {
-      return ((SettledFileIndex) index).count();
-    }
-    return index instanceof InMemoryFileIndex ? ((InMemoryFileIndex) index).allFiles().size() : UNKNOWN_FILES;
+  /** The same without files in which no row meets the conditions, which hold besides the filters; see Scanned. */
+  LogicalPlan among(List conditions) throws IOException {
+    return over(scanned.among(conditions, filters));
   }
 
-  /** Whether the files were settled by all of these conditions already. */
-  boolean isSettledBy(List conditions) {
-    return index() instanceof SettledFileIndex && ((SettledFileIndex) index()).isSettledBy(conditions);
+  /** Whether conditions have left out files already. */
+  boolean isAmong(List conditions) {
+    return scanned.isAmong(conditions, filters);
   }
 
-  private FileIndex index() {
-    return ((HadoopFsRelation) leaf.relation()).location();
+  /** The same without files that hold none of the first rows in an order, or in any; see Scanned. */
+  LogicalPlan first(Map question, Expression column) throws Throwable {
+    return over(scanned.first(question, column, filters));
   }
 
-  private static Chain over(LogicalPlan plan) {
-    List filters = new ArrayList();
+  /** The files that are left beside an answer. */
+  Settled settled(Map question) throws IOException {
+    return files().settled(question, filters, new ArrayList());
+  }
+
+  /** What a plan reads, if it is nothing but filters and projections over a pruned relation; null else. */
+  static Scanned scanned(LogicalPlan plan, SparkSession session) {
     LogicalPlan each = plan;
     while (each instanceof Project || each instanceof Filter) {
-      if (each instanceof Filter) {
-        split(((Filter) each).condition(), filters);
-      }
       each = (LogicalPlan) each.children().head();
     }
-    if (!(each instanceof LogicalRelation) || each.isStreaming()) {
+    return Scanned.of(each, session);
+  }
+
+  private static Chain over(LogicalPlan plan, SparkSession session) {
+    Scanned scanned = scanned(plan, session);
+    if (scanned == null) {
       return null;
     }
-    LogicalRelation leaf = (LogicalRelation) each;
-    if (!(leaf.relation() instanceof HadoopFsRelation)) {
-      return null;
+    Chain chain = new Chain(plan, scanned);
+    for (LogicalPlan each = plan; each != scanned.leaf; each = (LogicalPlan) each.children().head()) {
+      if (each instanceof Filter) {
+        split(((Filter) each).condition(), chain.filters);
+      }
     }
-    FileIndex index = ((HadoopFsRelation) leaf.relation()).location();
-    if (!(index instanceof Settleable)) {
-      return null;
-    }
-    Chain chain = new Chain(plan, leaf);
-    chain.filters.addAll(filters);
     return chain;
   }
 
@@ -237,6 +225,12 @@ final class Chain {
 
   /** The name of a column of the files, if an expression is one; null else. */
   String column(Expression expression) {
+    Attribute attribute = attribute(expression);
+    return attribute == null ? null : attribute.name();
+  }
+
+  /** The column of the files that an expression is; null else. */
+  Attribute attribute(Expression expression) {
     while (expression instanceof Attribute && renamed.containsKey(((Attribute) expression).exprId())) {
       expression = (Expression) renamed.get(((Attribute) expression).exprId());
     }
@@ -245,47 +239,13 @@ final class Chain {
     }
     AttributeReference attribute = (AttributeReference) expression;
     boolean own = leaf.outputSet().contains((NamedExpression) attribute);
-    return own && !attribute.metadata().contains("__metadata_col") ? attribute.name() : null;
+    return own && !attribute.metadata().contains("__metadata_col") ? attribute : null;
   }
 
-  /** The files that are left, see Pruning; `more` are conditions on its columns that hold besides its filters. */
-  SettledFileIndex settled(Map question, List more) throws java.io.IOException {
-    HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
-    List all = new ArrayList(filters);
-    all.addAll(more);
-    $SEQ$ normalized =
-        ($SEQ$) DataSourceStrategy$.MODULE$.normalizeExprs(PythonUtils.toSeq(all), leaf.output());
-    scala.collection.Seq columns = leaf.resolve(relation.partitionSchema(), SQLConf.get().resolver());
-    // As Spark's strategy for scans of files finds them, which relies on them.
-    $SEQ$ partitions =
-        ($SEQ$)
-            DataSourceStrategy$.MODULE$.getPushedDownFilters(($SEQ$) columns, normalized).toSeq();
-    Settleable listed = (Settleable) index();
-    Asking asking = new Asking(question, beyond(normalized, AttributeSet$.MODULE$.apply(columns)));
-    FileIndex base = listed.index();
-    Settled files = listed.pruning().settle(base, listed, partitions, normalized, asking);
-    SettledFileIndex made = new SettledFileIndex(base, listed.pruning(), files, partitions);
-    made.settledBy(more, listed);
-    return made;
-  }
-
-  /** What the filters demand beyond those on partitions alone, which the listing has seen to; null for nothing. */
-  private static Expression beyond(scala.collection.Seq filters, AttributeSet partitions) {
-    List found = new ArrayList();
-    Iterator each = filters.iterator();
-    while (each.hasNext()) {
-      Expression filter = (Expression) each.next();
-      if (filter.references().isEmpty() || !filter.references().subsetOf(partitions)) {
-        found.add(filter);
-      }
-    }
-    return found.isEmpty() ? null : Predicates.conjunction(found);
-  }
-
-  /** The same over the files of another index. */
-  LogicalPlan over(FileIndex index) {
-    Map replacements = new IdentityHashMap();
-    replacements.put(leaf, Relations.with(leaf, index));
-    return (LogicalPlan) top.transformUp(new Leaves(replacements, new ArrayList()));
+  /** The same over another leaf. */
+  LogicalPlan over(LogicalPlan other) {
+    Map replaced = new IdentityHashMap();
+    replaced.put(leaf, other);
+    return (LogicalPlan) top.transformUp(new SmallSides.Replaced(replaced));
   }
 }

@@ -25,7 +25,6 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import pruner.spark.indexes.SettledFileIndex;
 import pruner.spark.statements.Sources;
 import scala.collection.Iterator;
 import scala.runtime.AbstractPartialFunction;
@@ -79,7 +78,7 @@ public final class Shortcuts extends Rule {
   }
 
   /** The node with less to read; itself where nothing is asked, or where asking fails. */
-  private static LogicalPlan shortened(LogicalPlan node, SmallSides small, Object taken) {
+  private LogicalPlan shortened(LogicalPlan node, SmallSides small, Object taken) {
     try {
       if (node instanceof Aggregate) {
         return answered((Aggregate) node);
@@ -93,30 +92,28 @@ public final class Shortcuts extends Rule {
     }
   }
 
-  private static LogicalPlan answered(Aggregate node) throws IOException {
-    Chain chain = Chain.of((LogicalPlan) node.child());
-    Aggregation aggregation = chain == null ? null : Aggregation.of(node, chain);
-    SettledFileIndex index = aggregation == null ? null : chain.settled(aggregation.question(), new ArrayList());
-    return index == null ? node : aggregation.over(index);
+  private LogicalPlan answered(Aggregate node) throws IOException {
+    Chain chain = Chain.of((LogicalPlan) node.child(), session);
+    Aggregation aggregation = chain == null || chain.files() == null ? null : Aggregation.of(node, chain);
+    return aggregation == null ? node : aggregation.over(chain.settled(aggregation.question()));
   }
 
-  private static LogicalPlan first(LocalLimit node, boolean taken) throws IOException {
+  private LogicalPlan first(LocalLimit node, boolean taken) throws Throwable {
     LogicalPlan below = node.child();
     Sort sort = null;
     while (sort == null && (below instanceof Project || below instanceof Sort)) {
       sort = below instanceof Sort ? (Sort) below : null;
       below = (LogicalPlan) below.children().head();
     }
-    Chain chain = Chain.of(sort == null ? node.child() : (LogicalPlan) sort.child());
+    Chain chain = Chain.of(sort == null ? node.child() : (LogicalPlan) sort.child(), session);
     Map question = chain == null ? null : rows(node, sort, chain);
     boolean anyRows = taken && sort == null && chain != null && chain.isOfAllRows();
     if (question == null || anyRows) {
       return node;
     }
-    SettledFileIndex index = chain.settled(question, new ArrayList());
-    LogicalPlan settled = chain.over(index);
+    LogicalPlan found = chain.first(question, sort == null ? null : chain.attribute(order(sort).child()));
     Map replaced = new IdentityHashMap();
-    replaced.put(chain.top, settled);
+    replaced.put(chain.top, found);
     return (LogicalPlan) node.transformUp(new SmallSides.Replaced(replaced));
   }
 
@@ -128,7 +125,7 @@ public final class Shortcuts extends Rule {
     Map question = new HashMap();
     question.put("rows", ((Literal) node.limitExpr()).value());
     if (sort != null) {
-      SortOrder order = sort.order().isEmpty() ? null : (SortOrder) sort.order().head();
+      SortOrder order = order(sort);
       String column = order == null || !sort.global() ? null : chain.column(order.child());
       if (column == null) {
         return null;
@@ -140,7 +137,12 @@ public final class Shortcuts extends Rule {
     return question;
   }
 
-  private static final class Shortened extends AbstractPartialFunction {
+  /** What is ordered by first; null of nothing. */
+  private static SortOrder order(Sort sort) {
+    return sort.order().isEmpty() ? null : (SortOrder) sort.order().head();
+  }
+
+  private final class Shortened extends AbstractPartialFunction {
     private final SmallSides small;
     private final Object taken;
 

@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.ScalarSubquery;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
+import org.apache.spark.sql.catalyst.optimizer.ConstantFolding$;
 import org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation$;
 import org.apache.spark.sql.catalyst.plans.ExistenceJoin;
 import org.apache.spark.sql.catalyst.plans.Inner$;
@@ -40,6 +41,7 @@ import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.types.AtomicType;
 import pruner.spark.indexes.Settleable;
@@ -73,6 +75,9 @@ final class SmallSides {
 
   /** Marks what was fetched, or was found to be too large: the rule runs until nothing changes. */
   private static final TreeNodeTag TRIED = new TreeNodeTag("pruner.tried");
+
+  /** Delta's index of one version of a table. */
+  private static final String PREPARED = "org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex";
 
   private final SparkSession session;
 
@@ -115,8 +120,8 @@ final class SmallSides {
     Chain chain = null;
     for (int k = 0; k < equal.size(); k++) {
       JoinKey key = JoinKey.of((EqualTo) equal.get(k), large, small);
-      Chain found = key == null ? null : Chain.within(large, key.column);
-      if (found != null && (chain == null || chain.top == found.top) && found.bytes() > bytes) {
+      Chain found = key == null ? null : Chain.within(large, key.column, session);
+      if (found != null && (chain == null || chain.top == found.top) && found.scanned.bytes() > bytes) {
         chain = found;
         keys.add(key);
       }
@@ -125,8 +130,8 @@ final class SmallSides {
       return null;
     }
     InternalRow[] rows = rows(small);
-    long most = Math.max(MOST_KEYS, KEYS_OF_A_FILE * chain.files());
-    long few = Math.max(FEW_ROWS, ROWS_OF_A_FILE * chain.files());
+    long most = Math.max(MOST_KEYS, KEYS_OF_A_FILE * chain.scanned.files());
+    long few = Math.max(FEW_ROWS, ROWS_OF_A_FILE * chain.scanned.files());
     boolean asked = rows != null && (bytes > 0L || rows.length <= few);
     List conditions = new ArrayList();
     for (int k = 0; asked && k < keys.size(); k++) {
@@ -139,7 +144,7 @@ final class SmallSides {
       small.setTagValue(TRIED, Boolean.TRUE);
       return null;
     }
-    if (conditions.isEmpty() ? small instanceof LocalRelation : chain.isSettledBy(conditions)) {
+    if (conditions.isEmpty() ? small instanceof LocalRelation : chain.isAmong(conditions)) {
       return null;
     }
     LogicalPlan local = Subqueries.local(small, rows);
@@ -147,7 +152,7 @@ final class SmallSides {
     Map replaced = new IdentityHashMap();
     replaced.put(small, local);
     if (!conditions.isEmpty()) {
-      replaced.put(chain.top, chain.over(chain.settled(null, conditions)));
+      replaced.put(chain.top, chain.among(conditions));
     }
     return (LogicalPlan) join.transformUp(new Replaced(replaced));
   }
@@ -209,7 +214,8 @@ final class SmallSides {
 
   /** A filter with the values of its cheap subqueries, if it is one over a pruned relation. */
   LogicalPlan filtered(Filter filter) throws Throwable {
-    if (!filter.condition().containsPattern(TreePattern.SCALAR_SUBQUERY()) || !readsPruned(filter.child())) {
+    if (!filter.condition().containsPattern(TreePattern.SCALAR_SUBQUERY())
+        || Chain.scanned(filter.child(), session) == null) {
       return filter;
     }
     Map values = new IdentityHashMap();
@@ -218,17 +224,9 @@ final class SmallSides {
       return filter;
     }
     Object condition = filter.condition().transformUp(new Replaced(values));
-    return (LogicalPlan) filter.makeCopy(new Object[] {condition, filter.child()});
-  }
-
-  private static boolean readsPruned(LogicalPlan plan) {
-    LogicalPlan each = plan;
-    while (each instanceof Project || each instanceof Filter) {
-      each = (LogicalPlan) each.children().head();
-    }
-    return each instanceof LogicalRelation
-        && ((LogicalRelation) each).relation() instanceof HadoopFsRelation
-        && isOpen(((HadoopFsRelation) ((LogicalRelation) each).relation()).location());
+    LogicalPlan known = (LogicalPlan) filter.makeCopy(new Object[] {condition, filter.child()});
+    // A value may be cast to the type of the column that it is compared with.
+    return ConstantFolding$.MODULE$.apply(known);
   }
 
   private void answer(Expression part, Map values) throws Throwable {
@@ -267,9 +265,8 @@ final class SmallSides {
     if (plan instanceof Union) {
       return cheapBytes(plan.children().iterator());
     }
-    if (plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
-      FileIndex index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
-      long bytes = isOfFiles(index) ? index.sizeInBytes() : MOST_BYTES + 1L;
+    if (plan instanceof LogicalRelation || plan instanceof DataSourceV2ScanRelation) {
+      long bytes = bytesOfFiles(plan);
       return bytes > MOST_BYTES ? -1L : bytes;
     }
     return known ? cheapBytes((LogicalPlan) plan.children().head()) : -1L;
@@ -287,14 +284,23 @@ final class SmallSides {
     return bytes;
   }
 
-  /** Whether an index lists files as they are: what a format does with its own is its own business. */
-  private static boolean isOfFiles(FileIndex index) {
-    return index instanceof InMemoryFileIndex || index instanceof CatalogFileIndex || isOpen(index);
+  /** The bytes of the files that a leaf reads, if they are the same whenever it is read; -1 else. */
+  private static long bytesOfFiles(LogicalPlan leaf) {
+    if (leaf instanceof DataSourceV2ScanRelation) {
+      return ScannedTasks.bytes((DataSourceV2ScanRelation) leaf);
+    }
+    Object relation = ((LogicalRelation) leaf).relation();
+    return relation instanceof HadoopFsRelation && isOfFiles(((HadoopFsRelation) relation).location())
+        ? ((HadoopFsRelation) relation).location().sizeInBytes()
+        : -1L;
   }
 
-  /** Whether it is a pruned index whose files may be settled. */
-  private static boolean isOpen(FileIndex index) {
-    return index instanceof Settleable;
+  /** Whether an index lists files as they are, or those of a version: what others do is their own business. */
+  private static boolean isOfFiles(FileIndex index) {
+    return index instanceof InMemoryFileIndex
+        || index instanceof CatalogFileIndex
+        || index instanceof Settleable
+        || index.getClass().getName().equals(PREPARED);
   }
 
   private static boolean isSteady(LogicalPlan plan) {

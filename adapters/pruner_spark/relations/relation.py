@@ -25,11 +25,13 @@ from pruner_spark.catalyst.decode import decode
 from pruner_spark.catalyst.source import ExpressionJson, Later
 from pruner_spark.relations.agreement import SparkColumn, differing, renumbered, schema_as_read
 from pruner_spark.relations.scans import LOGGER, Scan, ScanLog
-from pruner_spark.relations.shortcuts import may_gain, shortcut
+from pruner_spark.relations.shortcuts import may_gain, shortcut, threshold
 from pruner_spark.session import SessionState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
 
     from pruner import PinnedSnapshot, Plan, Table
     from pruner.expr.semantics import ScanMode
@@ -144,8 +146,10 @@ class PrunedRelation:
         self._lock = Lock()
         self._slices: OrderedDict[str, Any] = OrderedDict()
 
-    def prune(self, scan: Asked) -> Scan:
+    def prune(self, scan: Asked) -> Scan | None:
         """Plan a scan and have the files dropped that cannot hold a matching row.
+
+        None where Java only asks for what is known beforehand: the scan comes later.
 
         Raises:
             PrunerError, Py4JError: planning is not possible; nothing was dropped.
@@ -157,10 +161,12 @@ class PrunedRelation:
         state = SessionState.from_settings(asked)
         plan = partial(self.plan, predicate, state, told=told, ids=asked.get("ids"))
         first = plan(self._snapshot(asked.get("pinned")))
-        if "question" in asked and self.keys == TRUE and not switched_off():
-            answered = self._answer(
-                first, partial(self._beyond, state, java_scan), java_scan, asked["question"]
-            )
+        question = asked.get("question", {})
+        if "threshold" in question:
+            self._tell(first, java_scan, question, asked.get("ids"))
+            return None
+        if question and self.keys == TRUE and not switched_off():
+            answered = self._answer(first, partial(self._beyond, state, java_scan), java_scan, question)
             if answered is not None:
                 return answered
         pruned = self._apply(first, java_scan)
@@ -239,11 +245,7 @@ class PrunedRelation:
             if asked is None or asked.snapshot_id != plan.snapshot_id or not may_gain(question, asked):
                 return None
         slices = self._java_slices(plan.snapshot)
-        once = java_scan.listedOnce(slices)
-        if once is None:
-            raise TooLateError("the plan arrived after the timeout")
-        bits = np.frombuffer(bytes(once), np.uint8)
-        listed = np.unpackbits(bits, count=plan.total, bitorder="little").astype(np.bool_)
+        listed = self._listed_once(plan, java_scan, slices)
         answer = shortcut(question, asked.among(listed), self._is_as_indexed(plan))
         if answer is None:
             return None
@@ -255,9 +257,35 @@ class PrunedRelation:
         read = (0, 0) if nothing else (None, None)
         return Scan(self.name, plan, None, *counted, files_left=read[0], files_read=read[1], left=answer.left)
 
+    def _tell(
+        self, plan: Plan, java_scan: Any, question: Mapping[str, Any], ids: Mapping[str, int] | None
+    ) -> None:
+        """Tell what the first rows of the files that Spark lists are not behind of, and leave out no file."""
+        other = question["column"].lower() in renumbered(ids or {}, plan.schema)
+        if other or self.keys != TRUE or switched_off() or not plan.is_understood:
+            return
+        slices = self._java_slices(plan.snapshot)
+        listed = self._listed_once(plan, java_scan, slices)
+        told = threshold(question, plan.among(listed), self._is_as_indexed(plan))
+        if told is not None:
+            nothing = np.zeros((plan.total + 7) // 8, np.uint8).tobytes()
+            self._dropped(str(java_scan.drop(slices, nothing, told)))
+
+    def _listed_once(self, plan: Plan, java_scan: Any, slices: Any) -> NDArray[np.bool_]:
+        """The slices that Spark lists, and once.
+
+        Raises:
+            TooLateError: Spark no longer waits.
+        """
+        once = java_scan.listedOnce(slices)
+        if once is None:
+            raise TooLateError("the plan arrived after the timeout")
+        bits = np.frombuffer(bytes(once), np.uint8)
+        return np.unpackbits(bits, count=plan.total, bitorder="little").astype(np.bool_)
+
     def _is_as_indexed(self, plan: Plan) -> Callable[[str], bool]:
         """Tells of a column whether Spark reads it in all files as the indexes did."""
-        names = self._differing(plan.schema)
+        names = self._differing(schema_as_read(plan.schema, plan.semantics))
         filled = {column.name.lower() for column in self.shape.columns if column.filled_in}
         return lambda name: name.lower() not in names and name.lower() not in filled
 
@@ -385,6 +413,8 @@ class RelationPlanner:
             return  # Java has said already that it waited too long
         except BaseException as error:  # panics of Rust code are no Exceptions
             scan = Scan(relation.name, None, f"planning failed: {sentence(error)}")
+        if scan is None:
+            return
         seconds = time.perf_counter() - started
         finished = replace(scan, seconds=seconds, number=int(number), notes=relation.notes)
         self._log.add(relation.session, finished)

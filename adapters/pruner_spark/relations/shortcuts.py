@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pruner.errors import SchemaError
 from pruner.expr.types import is_written_one_way
 
 if TYPE_CHECKING:
@@ -54,6 +55,20 @@ def shortcut(
     shown = [name for name in (group, *(column for kind, column in calls if kind != "count")) if name]
     found = _proved(plan, group, calls) if all(_is_shown(plan, name) for name in shown) else None
     return found or _of_extremes(plan, group, calls)
+
+
+def threshold(question: Mapping[str, Any], plan: Plan, is_as_indexed: Callable[[str], bool]) -> str | None:
+    """As JSON a value that the first rows surely have or come before (java/ScannedTasks.java); None for nothing."""
+    column, rows = question["column"], int(question["rows"])
+    try:
+        if rows < 1 or not is_as_indexed(column) or not _is_shown(plan, column):
+            return None
+        found = plan.threshold(
+            quoted(column), rows, descending=question["descending"], nulls_first=question["nulls_first"]
+        )
+    except SchemaError:  # the scan is of a newer schema
+        return None
+    return None if found is None else json.dumps({"threshold": _texts(pa.array([found]))[0]})
 
 
 def _proved(plan: Plan, group: str | None, calls: Sequence[tuple[str, str | None]]) -> Shortcut | None:

@@ -46,7 +46,7 @@ from pruner.indexes.column_stats.load import (
     unrepeated,
 )
 from pruner.indexes.column_stats.record import RECORD_SCHEMA, record_column
-from pruner.indexes.columns.kinds import BoundsKind, kind_of
+from pruner.indexes.columns.kinds import BoundsKind, conversion, kind_of
 from pruner.indexes.columns.reading import partly_absent
 from pruner.indexes.columns.trust import require_in_files
 from pruner.indexes.optional import Aggregates
@@ -86,12 +86,22 @@ class ExactStatistics:
         self.null_counts = _placed(slices, usable & rows.nulls_known, rows.null_count, count)
         self.nan_free = self._marked(slices, usable & rows.nans_known & (rows.nan_count == 0))
         same = np.array([text == str(field.type) for text in rows.types] + [False])[rows.type_codes]
-        known = usable & same & bounds.low_known & bounds.high_known
+        # Files of another type, INT96 among them, have bounds in the table's type, and no values.
+        integers = kind_of(field.type) is BoundsKind.INTEGER and bounds.low.dtype == np.int64
+        other = [integers and conversion(text, field.type) is not None for text in rows.types]
+        rescaled = np.array([*other, False])[rows.type_codes] & ~same
+        known = usable & (same | rescaled) & bounds.low_known & bounds.high_known
+        self._rescaled = self._marked(slices, known & rescaled)
+        self._ends = {
+            end: _placed(slices, known & rescaled, keys, count) if rescaled.any() else None
+            for end, keys in (("min", bounds.low), ("max", bounds.high))
+        }
         self._at = np.full(count, -1, np.int64)
         self._at[slices[known]] = np.flatnonzero(known)
         self._records = records
         self._exact = [
-            self._marked(slices, known & flags(records, name)[0]) for name in ("min_exact", "max_exact")
+            self._marked(slices, known & same & flags(records, name)[0])
+            for name in ("min_exact", "max_exact")
         ]
 
     def possible(
@@ -135,7 +145,11 @@ class ExactStatistics:
         there = self._at >= 0
         if not there.any():
             return nulls(self.count, column.type)
-        return null_unless(truth_array(there), column.take(positions(np.where(there, self._at, 0))))
+        bounds = null_unless(truth_array(there), column.take(positions(np.where(there, self._at, 0))))
+        ends = self._ends[end]
+        if ends is None:
+            return bounds
+        return compute.if_else(truth_array(self._rescaled), number_array(ends, pa.int64()), bounds)
 
     def _is_value(self, bounds: pa.Array[Any], exact: Mask) -> Mask:
         if not is_written_one_way(self._type):

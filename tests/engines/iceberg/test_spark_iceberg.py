@@ -326,6 +326,9 @@ def test_renamed_and_exchanged_columns_and_new_specs(table: Ice) -> None:
     for place in (f"{name}.branch_late", f"{name} VERSION AS OF 'late'", name):
         query = f"SELECT * FROM {place} WHERE number = 33 AND third = 39"
         assert len(_same(pruner_spark.sql(spark, query), spark.sql(query)).rows) == 1
+        for order in ("number DESC", "third", "name DESC NULLS LAST, number", "third DESC, number"):
+            query = f"SELECT * FROM {place} ORDER BY {order} LIMIT 3"
+            assert rows_of(pruner_spark.sql(spark, query)) == rows_of(spark.sql(query)), (place, order)
 
 
 def test_what_is_no_scan_of_a_snapshot_is_left_as_it_is(table: Ice) -> None:

@@ -6,10 +6,13 @@ import os
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from pruner.expr.semantics import Semantics
 from pruner.planning.first_rows import Order
+from tests.support.parquet.footers import written_by
 from tests.support.parquet.tables import names, table_of, write_file
 
 
@@ -41,6 +44,54 @@ def test_the_latest_rows_are_in_the_last_files(tmp_path: Path) -> None:
         "part-099.parquet",
     }
     assert [Path(file).name for file in other.limited(60).files] == ["part-001.parquet", "part-008.parquet"]
+
+
+def test_instants_of_int96_are_first_rows_where_they_are_read_as_such(tmp_path: Path) -> None:
+    """Spark reads them as instants, without what is below microseconds; they are known to the microsecond only."""
+    for number in range(4):
+        moments = pa.array([number * 10_000 + 1_999, number * 10_000 + 7_001], pa.timestamp("ns"))
+        path = tmp_path / f"part-{number}.parquet"
+        pq.write_table(pa.table({"ts": moments}), path, use_deprecated_int96_timestamps=True)
+        written_by(path, "parquet-mr version 1.13.1 (build 0)")
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("stats", on="ts")
+    plan = table.plan("true", semantics=Semantics(engine="spark", version="3.5.6", zone="UTC"))
+    assert plan.top("ts", 2, descending=True).kept == 1
+    assert plan.top("ts", 3).kept == 2
+    assert plan.threshold("ts", 2, descending=True).value == 31
+    assert plan.threshold("ts", 2).value == 7
+    assert list(plan.min("ts").rest) == [0]
+    # DuckDB reads them as wall-clock times, whose order is the same.
+    assert table.plan("true").top("ts", 2, descending=True).kept == 1
+    assert table.plan("true", semantics=Semantics(engine="trino")).top("ts", 2, descending=True).kept == 4
+
+
+def test_files_of_other_units_and_widths_have_bounds_in_the_table_s_type(tmp_path: Path) -> None:
+    seconds = range(3)
+    for name, unit, type_, first in (
+        ("a", "us", pa.int64(), 10),
+        ("b", "ms", pa.int32(), 20),
+        ("c", "ms", pa.int32(), 0),
+    ):
+        write_file(
+            tmp_path / f"{name}.parquet",
+            ts=pa.array([first + each for each in seconds], pa.timestamp("s")).cast(pa.timestamp(unit)),
+            n=pa.array([first + each for each in seconds], type_),
+        )
+        os.utime(tmp_path / f"{name}.parquet", (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("stats", on="*")
+    plan = table.plan("true")
+    for column in ("ts", "n"):
+        kept = {
+            (rows, descending): [
+                Path(file).stem for file in plan.top(column, rows, descending=descending).files
+            ]
+            for rows in (1, 4)
+            for descending in (False, True)
+        }
+        assert kept == {(1, False): ["c"], (4, False): ["a", "c"], (1, True): ["b"], (4, True): ["a", "b"]}
 
 
 def test_nulls_do_not_hold_a_threshold_up(tmp_path: Path) -> None:

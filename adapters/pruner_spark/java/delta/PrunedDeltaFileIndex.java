@@ -1,30 +1,92 @@
 package pruner.spark.delta;
 
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.delta.Snapshot;
 import org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex;
 import org.apache.spark.sql.execution.datasources.FileIndex;
-import pruner.spark.indexes.Listed;
+import pruner.spark.executions.Listing;
+import pruner.spark.indexes.Settleable;
+import pruner.spark.indexes.Settled;
+import pruner.spark.scans.Predicates;
 import pruner.spark.scans.Pruning;
+import scala.collection.Iterator;
 
 /**
- * The index of a scan that Delta has prepared, pruned. It is one of Delta's own class, by which Delta finds its scans,
- * and equal to the one that it is over, so that Spark reuses exchanges. Delta itself answers from its log, and asks
- * again whether deletion vectors apply: nothing is settled before it.
+ * The index of a scan that Delta has prepared, pruned. It is one of Delta's own class, by which Delta finds its scans
+ * and asks for whole tables whether deletion vectors apply. Where its files are not settled it is equal to the one that
+ * it is over, so that Spark reuses exchanges.
  */
-public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implements Listed {
+public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implements Settleable {
+  private final PreparedDeltaFileIndex base;
   private final Pruning pruning;
+  private final Settled settled;
 
   public PrunedDeltaFileIndex(PreparedDeltaFileIndex base, Pruning pruning) {
+    this(base, pruning, null);
+  }
+
+  private PrunedDeltaFileIndex(PreparedDeltaFileIndex base, Pruning pruning, Settled settled) {
     super(base.spark(), base.deltaLog(), base.path(), base.preparedScan(), base.versionScanned());
+    this.base = base;
     this.pruning = pruning;
+    this.settled = settled;
   }
 
   public $SEQ$ listFiles($SEQ$ partitionFilters, $SEQ$ dataFilters) {
-    return pruning.prune(this, this, partitionFilters, dataFilters);
+    if (settled == null) {
+      return pruning.prune(this, this, partitionFilters, dataFilters);
+    }
+    pruning.listed(new Listing(settled.number(), this, partitionFilters, dataFilters));
+    return listed(partitionFilters, dataFilters);
   }
 
+  /**
+   * Delta asks its log once more for files if it has not prepared the scan for the very filters. Those that came later
+   * leave fewer files: what they say of partitions is seen to here, and the rest is the planner's.
+   */
   public $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters) {
-    return super.listFiles(partitionFilters, dataFilters);
+    if (settled != null) {
+      return settled.among(partitionFilters, partitionSchema());
+    }
+    List prepared = list(preparedScan().allFilters().iterator());
+    List partitions = list(partitionFilters.iterator());
+    List all = new ArrayList(partitions);
+    all.addAll(list(dataFilters.iterator()));
+    if (!Predicates.areAmong(prepared, all)) {
+      return super.listFiles(partitionFilters, dataFilters);
+    }
+    $SEQ$ folders = super.listFiles(PythonUtils.toSeq(new ArrayList()), PythonUtils.toSeq(prepared));
+    List later = new ArrayList();
+    for (int k = 0; k < partitions.size(); k++) {
+      Expression filter = (Expression) partitions.get(k);
+      if (!Predicates.isAmong(filter, preparedScan().allFilters().iterator())) {
+        later.add(filter);
+      }
+    }
+    return Settled.among(folders, later, partitionSchema());
+  }
+
+  private static List list(Iterator each) {
+    List found = new ArrayList();
+    while (each.hasNext()) {
+      found.add(each.next());
+    }
+    return found;
+  }
+
+  public Pruning pruning() {
+    return pruning;
+  }
+
+  public Settled settled() {
+    return settled;
+  }
+
+  public FileIndex with(Settled files) {
+    return new PrunedDeltaFileIndex(base, pruning, files);
   }
 
   public FileIndex index() {
@@ -35,5 +97,15 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
   public String pinned() {
     Snapshot snapshot = preparedScan().scannedSnapshot();
     return snapshot.metadata().id() + " " + snapshot.version();
+  }
+
+  public int hashCode() {
+    return super.hashCode();
+  }
+
+  /** Equal scans are run once. The options of their relations tell those whose files are settled from all others. */
+  public boolean equals(Object other) {
+    Settled others = other instanceof PrunedDeltaFileIndex ? ((PrunedDeltaFileIndex) other).settled : null;
+    return super.equals(other) && (settled == null ? others == null : settled.equals(others));
   }
 }

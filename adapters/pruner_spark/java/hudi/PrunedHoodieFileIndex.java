@@ -7,6 +7,8 @@ import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import pruner.spark.indexes.Settleable;
+import pruner.spark.indexes.Settled;
+import pruner.spark.indexes.SettledFileIndex;
 import pruner.spark.scans.Pruning;
 import scala.collection.immutable.Map;
 
@@ -41,6 +43,14 @@ public final class PrunedHoodieFileIndex extends HoodieFileIndex implements Sett
 
   public Pruning pruning() {
     return pruning;
+  }
+
+  public Settled settled() {
+    return null;
+  }
+
+  public FileIndex with(Settled files) {
+    return new SettledFileIndex(this, pruning, files);
   }
 
   public FileIndex index() {

@@ -72,11 +72,16 @@ public final class IcebergScans extends SparkStrategy {
       return;
     }
     DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) leaf;
-    String name = relation.relation().options().get(Prunings.OPTION);
-    Pruning pruning = name == null ? null : prunings.remembered(name);
+    Pruning pruning = pruning(relation);
     if (pruning != null) {
       IcebergTasks.prune(relation.scan(), known((scala.collection.Seq) ((Tuple3) found.get())._2()), pruning);
     }
+  }
+
+  /** What a scan is pruned by; null of a relation that does not say so, and of one that was forgotten. */
+  public Pruning pruning(DataSourceV2ScanRelation relation) {
+    String name = relation.relation().options().get(Prunings.OPTION);
+    return name == null ? null : prunings.remembered(name);
   }
 
   /** The filters that say something before the query runs. */

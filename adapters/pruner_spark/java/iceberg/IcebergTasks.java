@@ -61,6 +61,45 @@ public final class IcebergTasks implements Listed {
     }
   }
 
+  /** The files of a scan of a snapshot, none of one that metadata answers; null of others, and where that fails. */
+  public static IcebergTasks of(Object scan) {
+    try {
+      ClassLoader classes = scan.getClass().getClassLoader();
+      if (scan.getClass().getName().equals(ANSWERED)) {
+        return new IcebergTasks(classes, new ArrayList());
+      }
+      return scan.getClass().getName().equals(SCAN) ? new IcebergTasks(classes, (List) call(scan, "tasks")) : null;
+    } catch (Throwable error) {
+      return null;
+    }
+  }
+
+  public int count() {
+    return tasks.size();
+  }
+
+  /** The bytes that are read; -1 where that is not known. */
+  public long bytes() {
+    try {
+      Method length = classes.loadClass("org.apache.iceberg.ScanTask").getMethod("sizeBytes", new Class[0]);
+      long bytes = 0L;
+      for (int k = 0; k < tasks.size(); k++) {
+        bytes += ((Long) length.invoke(tasks.get(k), new Object[0])).longValue();
+      }
+      return bytes;
+    } catch (ReflectiveOperationException error) {
+      return -1L;
+    }
+  }
+
+  /** What the planner knows of the first rows, as JSON; null where it knows nothing, see Shortcuts. */
+  public String asked(Object scan, List filters, Map question, Pruning pruning) throws Throwable {
+    Map told = told(scan);
+    return told == null || ((Map) told.get("ids")).containsKey(DELETED)
+        ? null
+        : pruning.ask(this, filters, told, question);
+  }
+
   /** Leave out of a scan what cannot hold a row for which the filters are true. */
   public static void prune(Object scan, List filters, Pruning pruning) throws Throwable {
     if (scan.getClass().getName().equals(ANSWERED)) {

@@ -35,6 +35,14 @@ public final class PrunedCatalogFileIndex extends CatalogFileIndex implements Se
     return pruning;
   }
 
+  public Settled settled() {
+    return null;
+  }
+
+  public FileIndex with(Settled files) {
+    return new SettledFileIndex(this, pruning, files);
+  }
+
   public FileIndex index() {
     return this;
   }

@@ -45,6 +45,14 @@ public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements 
     return pruning;
   }
 
+  public Settled settled() {
+    return null;
+  }
+
+  public FileIndex with(Settled files) {
+    return new SettledFileIndex(this, pruning, files);
+  }
+
   public FileIndex index() {
     return this;
   }

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import scala.collection.Iterator;
+import scala.collection.JavaConverters;
 
 /** What all filters of a scan say together. */
 public final class Predicates {
@@ -37,6 +38,26 @@ public final class Predicates {
     }
     Expression left = conjunction(filters.subList(0, size / 2));
     return new And(left, conjunction(filters.subList(size / 2, size)));
+  }
+
+  /** Whether each of some conditions is among others. */
+  public static boolean areAmong(List conditions, List others) {
+    for (int k = 0; k < conditions.size(); k++) {
+      if (!isAmong((Expression) conditions.get(k), JavaConverters.asScalaIterator(others.iterator()))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Whether one of some conditions says the same. */
+  public static boolean isAmong(Expression condition, Iterator others) {
+    while (others.hasNext()) {
+      if (((Expression) others.next()).semanticEquals(condition)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /**

@@ -25,6 +25,7 @@ import org.slf4j.LoggerFactory;
 import pruner.spark.executions.Executions;
 import pruner.spark.executions.Listing;
 import pruner.spark.indexes.Listed;
+import pruner.spark.indexes.Settled;
 import pruner.spark.indexes.SliceKeys;
 
 /**
@@ -92,7 +93,7 @@ public final class Pruning {
       FileIndex index, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters, Asking asking) {
     Scan scan = scan(index, PythonUtils.toSeq(new ArrayList()), dataFilters, asking);
     $SEQ$ files = planned(scan, base, partitionFilters, dataFilters, null);
-    return new Settled(scan.number(), files, scan.answer());
+    return new Settled(scan.number(), files, partitionFilters, scan.answer());
   }
 
   /** Take note that a scan gets its files. */
@@ -108,6 +109,17 @@ public final class Pruning {
     boolean whole = isWhole(predicate, null);
     Scan scan = new Scan(table, SCANS.incrementAndGet(), reader, null, keys, predicate, null, told, whole);
     return planned(scan, base, none, all, null);
+  }
+
+  /** What the planner knows beforehand of files that no index has, all of which stay; as JSON, null for nothing. */
+  public String ask(Listed base, List filters, Map told, Map question) {
+    $SEQ$ none = PythonUtils.toSeq(new ArrayList());
+    $SEQ$ all = PythonUtils.toSeq(filters);
+    Expression predicate = predicate(none, all);
+    Asking asking = new Asking(question, predicate);
+    Scan scan = new Scan(table, SCANS.incrementAndGet(), reader, null, keys, predicate, asking, told, false);
+    planned(scan, base, none, all, null);
+    return scan.answer();
   }
 
   private Scan scan(FileIndex index, $SEQ$ partitionFilters, $SEQ$ dataFilters, Asking asking) {

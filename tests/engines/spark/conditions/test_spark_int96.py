@@ -16,7 +16,14 @@ import pruner_spark
 from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
 from pruner_spark.relations.agreement import schema_as_read
-from tests.engines.spark.spark_tables import everything_read, new_scans, rows_of, unordered
+from tests.engines.spark.spark_tables import (
+    everything_read,
+    files_scanned,
+    new_scans,
+    rows_of,
+    same,
+    unordered,
+)
 from tests.soundness.kinds import KINDS
 from tests.soundness.spark.spark_predicates import draw
 from tests.soundness.tables import write_table
@@ -106,6 +113,16 @@ def test_everyday_conditions_prune(spark: SparkSession, days: Path, zone: str) -
         found = _compare(spark, days, EVERYDAY)
     assert [kept for _, kept in found] == [matching for matching, _ in found]
     assert max(kept for _, kept in found) < DAYS
+
+
+@pytest.mark.parametrize(
+    ("order", "files"), [("ts DESC LIMIT 4", 2), ("ts DESC LIMIT 3", 1), ("ts LIMIT 5", 3)]
+)
+def test_the_latest_rows_are_in_few_files(spark: SparkSession, days: Path, order: str, files: int) -> None:
+    """NULL comes first where the least come first: the last file has one."""
+    found = pruner_spark.sql(spark, f"SELECT * FROM parquet.`{days}` ORDER BY {order}")
+    same(found, spark.sql(f"SELECT * FROM parquet.`{days}` ORDER BY {order}"), ordered=True)
+    assert files_scanned(found) == [files]
 
 
 def _edges(folder: Path) -> Path:

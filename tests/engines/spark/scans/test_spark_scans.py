@@ -133,7 +133,7 @@ def test_a_planner_that_takes_too_long_is_not_waited_for(
 ) -> None:
     plan = PrunedRelation.prune
 
-    def slow(self: PrunedRelation, scan: Any) -> pruner_spark.Scan:
+    def slow(self: PrunedRelation, scan: Any) -> pruner_spark.Scan | None:
         time.sleep(1.5)
         return plan(self, scan)
 

@@ -1,0 +1,140 @@
+package pruner.spark.indexes;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.InterpretedPredicate;
+import org.apache.spark.sql.catalyst.expressions.Predicate$;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.StructType;
+import pruner.spark.scans.Predicates;
+import scala.collection.Iterator;
+import scala.runtime.AbstractPartialFunction;
+
+/** The files that are left of a scan, which was planned while the query was optimized: no others are read. */
+public final class Settled {
+  private final long number;
+  private final $SEQ$ files;
+  private final $SEQ$ partitionFilters;
+  private final String answer;
+  private final List conditions = new ArrayList();
+
+  /** `answer` is what is proved of the rows of all other files, as JSON; null where nothing is. */
+  public Settled(long number, $SEQ$ files, $SEQ$ partitionFilters, String answer) {
+    this.number = number;
+    this.files = files;
+    this.partitionFilters = partitionFilters;
+    this.answer = answer;
+  }
+
+  /** The number of the scan. */
+  public long number() {
+    return number;
+  }
+
+  public String answer() {
+    return answer;
+  }
+
+  /** Takes note of conditions besides filters, and of those by which files were settled before; null for none. */
+  public void settledBy(List conditions, Settled before) {
+    if (before != null) {
+      this.conditions.addAll(before.conditions);
+    }
+    this.conditions.addAll(conditions);
+  }
+
+  public boolean isSettledBy(List asked) {
+    return Predicates.areAmong(asked, conditions);
+  }
+
+  /** How many files they are. */
+  public int count() {
+    int count = 0;
+    Iterator partitions = files.iterator();
+    while (partitions.hasNext()) {
+      count += ((PartitionDirectory) partitions.next()).files().size();
+    }
+    return count;
+  }
+
+  public boolean isEmpty() {
+    return files.isEmpty();
+  }
+
+  /** Spark trusts that filters on partitions have been seen to: those that came later are seen to here. */
+  public $SEQ$ among($SEQ$ filters, StructType partitions) {
+    List more = new ArrayList();
+    Iterator each = filters.iterator();
+    while (each.hasNext()) {
+      Expression filter = (Expression) each.next();
+      if (!Predicates.isAmong(filter, partitionFilters.iterator())) {
+        more.add(filter);
+      }
+    }
+    return among(files, more, partitions);
+  }
+
+  /** The folders whose values of partitions meet all of the filters. */
+  public static $SEQ$ among($SEQ$ folders, List filters, StructType partitions) {
+    if (filters.isEmpty()) {
+      return folders;
+    }
+    List found = new ArrayList();
+    Expression condition = Predicates.conjunction(filters);
+    InterpretedPredicate predicate =
+        Predicate$.MODULE$.createInterpreted((Expression) condition.transformUp(new Bound(partitions)));
+    Iterator each = folders.iterator();
+    while (each.hasNext()) {
+      PartitionDirectory partition = (PartitionDirectory) each.next();
+      if (predicate.eval(partition.values())) {
+        found.add(partition);
+      }
+    }
+    return PythonUtils.toSeq(found);
+  }
+
+  public int hashCode() {
+    return names().hashCode();
+  }
+
+  /** Whether they are the same files. */
+  public boolean equals(Object other) {
+    return other instanceof Settled && names().equals(((Settled) other).names());
+  }
+
+  private List names() {
+    List names = new ArrayList();
+    Iterator partitions = files.iterator();
+    while (partitions.hasNext()) {
+      Iterator each = ((PartitionDirectory) partitions.next()).files().iterator();
+      while (each.hasNext()) {
+        FileStatusWithMetadata file = (FileStatusWithMetadata) each.next();
+        names.add(file.getPath() + "\t" + file.getLen() + "\t" + file.getModificationTime());
+      }
+    }
+    return names;
+  }
+
+  /** Columns of partitions by their places in what a listing says of them. */
+  private static final class Bound extends AbstractPartialFunction {
+    private final StructType schema;
+
+    Bound(StructType schema) {
+      this.schema = schema;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return node instanceof Attribute;
+    }
+
+    public Object apply(Object node) {
+      Attribute attribute = (Attribute) node;
+      return new BoundReference(schema.fieldIndex(attribute.name()), attribute.dataType(), true);
+    }
+  }
+}
