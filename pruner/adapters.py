@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar, cast, o
 
 from pruner.limits import REMEMBERED_SLICES
 from pruner.planning.pinned import switched_off
-from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin, plugin_names
+from pruner.plugins import BrokenPluginError, Group, MissingPluginError, installing, load_plugin, plugin_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +43,7 @@ __all__ = [
     "adapter_names",
     "load_adapter",
     "switched_off",
+    "without_engine",
 ]
 
 
@@ -228,6 +229,11 @@ class Newest(deque[Record]):
     def __getitem__(self, key: SupportsIndex | slice, /) -> Record | list[Record]:
         """One scan, or those of a slice."""
         return list(self)[key] if isinstance(key, slice) else super().__getitem__(key)
+
+
+def without_engine(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
+    """The error of an adapter whose engine is not installed: the same, with the name of the extra that installs it."""
+    return ModuleNotFoundError(f"{error.name} is not installed: {installing(extra)}", name=error.name)
 
 
 class QueryConnection(Protocol):

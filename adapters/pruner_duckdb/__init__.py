@@ -1,5 +1,12 @@
 """DuckDB over pruned tables: plain SQL, each scan reduced to the files that can hold matching rows."""
 
+from pruner.adapters import without_engine
+
+try:
+    import duckdb as duckdb
+except ModuleNotFoundError as missing:
+    raise without_engine(missing, "duckdb") from None
+
 from pruner_duckdb.connection import Connection, ask_unknown_version, attach, connect
 from pruner_duckdb.connection import installed_version as installed_version
 from pruner_duckdb.connection import probe as probe

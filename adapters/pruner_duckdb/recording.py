@@ -8,10 +8,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+from sqlglot import exp
 
 from pruner import Table, open_table
 from pruner.maintenance.ordering import order_by
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _RUN = frozenset(["execute", "executemany", "sql", "query", "from_query"])
 """Methods whose first argument is a statement."""
@@ -43,18 +48,47 @@ class RecordingConnection:
     def _recorded(self, method: Any) -> Any:
         def call(query: Any, *arguments: Any, **named: Any) -> Any:
             if isinstance(query, str):
+                told = {"query": query, **_parameters(arguments, named)}
                 with self._path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"query": query}) + "\n")
+                    file.write(json.dumps(told) + "\n")
             result = method(query, *arguments, **named)
             return self if result is self._connection else result
 
         return call
 
 
+def _parameters(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a statement's parameters as literals of SQL; nothing where one has no such literal."""
+    given = named.get("parameters", named.get("params", arguments[0] if arguments else None))
+    try:
+        match given:
+            case dict():
+                values = cast("dict[str, Any]", given)
+                return {"parameters": {name: _literal(value) for name, value in values.items()}}
+            case list() | tuple() if given:
+                return {"parameters": [_literal(value) for value in cast("Sequence[Any]", given)]}
+            case _:
+                return {}
+    except ValueError:
+        return {}
+
+
+def _literal(value: Any) -> str:
+    """A value in DuckDB's SQL.
+
+    Raises:
+        ValueError: it is more than one.
+    """
+    if isinstance(value, (list, tuple, dict)):
+        raise ValueError
+    return exp.convert(value).sql("duckdb")
+
+
 def record(connection: Any, path: str | os.PathLike[str]) -> RecordingConnection:
     """Write each statement that runs through the returned connection to a file, as `pruner advise --log` reads it.
 
-    A line is a JSON object with the text as `query`. Values of parameters are not written down.
+    A line is a JSON object with the text as `query`, and the values of its parameters as `parameters`: literals of SQL
+    in their order, or by name. Lists and other values that are no literals are not written down.
 
     Args:
         connection: one of DuckDB's, or of `pruner_duckdb.connect`.

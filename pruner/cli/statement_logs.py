@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
 
 _STARTED = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
 _PLACE = re.compile(r"\[(?:file:)?([^\],]+)")
@@ -139,9 +143,9 @@ class LoggedQuery:
 def asked_in(log: str) -> Iterator[LoggedQuery]:
     """What a log asks.
 
-    Understood are one statement on each line; JSON objects on a line each, with the statement as `query` or (Trino's
-    event listeners) as `metadata.query`; a profile of DuckDB; an event log of Spark; and what clients asked of the
-    service's catalog (`GET /v1/asked`).
+    Understood are one statement on each line; JSON objects on a line each, with the statement as `query` (and, from
+    `pruner_duckdb.record`, literals for its parameters) or (Trino's event listeners) as `metadata.query`; a profile of
+    DuckDB; an event log of Spark; and what clients asked of the service's catalog (`GET /v1/asked`).
     """
     profile = _object(log)
     if profile is not None and "place" not in profile:
@@ -186,10 +190,44 @@ def _statement(record: Mapping[str, Any]) -> Iterator[LoggedQuery]:
     """The statement of a record: `query` of ours and Trino's, `query.sql` and `query_name` of DuckDB's profiles."""
     inner = record.get("query") or record.get("query_name") or record.get("metadata")
     if isinstance(inner, str):
-        yield LoggedQuery(inner)
+        yield LoggedQuery(_with_values(inner, record.get("parameters")))
     elif isinstance(inner, dict):
         told = cast("dict[str, Any]", inner)
         yield from _statement({"query": told.get("sql") or told.get("query")})
+
+
+def _with_values(statement: str, parameters: object) -> str:
+    """A statement with literals in the place of its parameters; itself where they do not fit."""
+    match parameters:
+        case dict():
+            values = cast("dict[str, Any]", parameters)
+        case list():
+            values = {str(place + 1): value for place, value in enumerate(cast("list[Any]", parameters))}
+        case _:
+            return statement
+    if not values or not all(isinstance(value, str) for value in values.values()):
+        return statement
+    try:
+        tokens = sqlglot.tokenize(statement, read="duckdb")
+        places = _parameters(tokens)
+        parts, end = list[str](), 0
+        for start, stop, name in places:
+            parts += [statement[end:start], values[name]]
+            end = stop
+        return "".join([*parts, statement[end:]])
+    except (SqlglotError, KeyError):
+        return statement
+
+
+def _parameters(tokens: Sequence[Token]) -> list[tuple[int, int, str]]:
+    """Where the parameters of a statement begin and end, and their names: `?` by its place, `$1`, `$name`."""
+    found: list[tuple[int, int, str]] = []
+    for number, token in enumerate(tokens):
+        if token.token_type is TokenType.PLACEHOLDER:
+            found.append((token.start, token.end + 1, str(len(found) + 1)))
+        elif token.token_type is TokenType.PARAMETER and number + 1 < len(tokens):
+            found.append((token.start, tokens[number + 1].end + 1, tokens[number + 1].text))
+    return found
 
 
 def with_name(statement: str, root: str, name: str) -> str:

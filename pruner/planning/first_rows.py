@@ -7,6 +7,7 @@ up to the last of them is told by the same evidence that drops files.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -136,13 +137,17 @@ def threshold(slices: KeptSlices, order: Order) -> Any:
         SchemaError: there is no such column.
     """
     about = slices.field(order.column)
-    if len(slices.at) < 2 or not _is_ordered_alike(slices, about) or not slices.is_shown(about):
+    decimal = pa.types.is_decimal128(about.type)
+    is_told = decimal or slices.is_shown(about)
+    if len(slices.at) < 2 or not _is_ordered_alike(slices, about) or not is_told:
         return None
     reached = _reached(slices, about, order)
     bounds = slices.bounds_of(about)
     if reached is None or bounds is None or _up_to(slices, reached, about, order)[0].all():
         return None
     low: Any = bounds.low
+    if decimal:
+        return pa.array([Decimal(f"{reached}E{-about.type.scale}")], about.type)[0]
     try:
         return from_storage(pa.array([reached], low.type), about.type)[0]
     except pa.ArrowInvalid:  # a bound that was cut inside a character

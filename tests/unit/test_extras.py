@@ -115,6 +115,21 @@ def test_what_is_missing_is_one_sentence(tmp_path: Path, extra: str, arguments: 
     assert len(ran.stderr.splitlines()) == 1
 
 
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("extra", "code"),
+    [
+        ("duckdb", "import pruner_duckdb"),
+        ("polars", "table.plan('a = 1').scan_polars()"),
+        ("datafusion", "table.plan('a = 1').scan_datafusion()"),
+    ],
+)
+def test_an_engine_that_is_missing_is_named_in_python(tmp_path: Path, extra: str, code: str) -> None:
+    ran = ran_without({extra}, PARQUET + code, tmp_path)
+    told = f"install the extra '{extra}' of lake-pruner (in a checkout: pip install '.[{extra}]')"
+    assert ran.stderr.splitlines()[-1].endswith(told), ran.stderr
+
+
 def test_the_wheel_asks_for_ranges_and_not_for_one_version() -> None:
     extras = PROJECT["optional-dependencies"].values()
     stated = [*PROJECT["dependencies"], *(each for extra in extras for each in extra)]

@@ -3,6 +3,7 @@ package pruner.spark;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
+import java.math.BigDecimal;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -36,6 +37,8 @@ import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal$;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegerType;
@@ -327,6 +330,9 @@ final class Aggregation {
       return Double.valueOf(text);
     } else if (type instanceof FloatType) {
       return Float.valueOf(text);
+    } else if (type instanceof DecimalType) {
+      DecimalType decimal = (DecimalType) type;
+      return Decimal$.MODULE$.apply(new scala.math.BigDecimal(new BigDecimal(text)), decimal.precision(), decimal.scale());
     }
     throw new IllegalArgumentException("values of the type " + type);
   }

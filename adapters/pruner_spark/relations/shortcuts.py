@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -61,7 +62,11 @@ def threshold(question: Mapping[str, Any], plan: Plan, is_as_indexed: Callable[[
     """As JSON a value that the first rows surely have or come before (java/ScannedTasks.java); None for nothing."""
     column, rows = question["column"], int(question["rows"])
     try:
-        if rows < 1 or not is_as_indexed(column) or not _is_shown(plan, column):
+        if (
+            rows < 1
+            or not is_as_indexed(column)
+            or not (_is_shown(plan, column) or _is_decimal(plan, column))
+        ):
             return None
         found = plan.threshold(
             quoted(column), rows, descending=question["descending"], nulls_first=question["nulls_first"]
@@ -104,6 +109,11 @@ def _is_shown(plan: Plan, name: str) -> bool:
     if pa.types.is_timestamp(about.type):
         return about.type.unit in ("us", "ms")
     return is_written_one_way(about.type) and not pa.types.is_time(about.type)
+
+
+def _is_decimal(plan: Plan, name: str) -> bool:
+    about = plan.schema.find((name,), case_sensitive=plan.semantics.case_sensitive)
+    return pa.types.is_decimal128(about.type)
 
 
 def _first_rows(
@@ -152,4 +162,6 @@ def _text(value: Any) -> str:
     # The shortest text of a float as a double is read as the very same float.
     if isinstance(value, float) and math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Decimal):
+        return format(value, "f")
     return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)

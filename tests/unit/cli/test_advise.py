@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 from pathlib import Path
@@ -250,6 +251,31 @@ def test_statements_that_a_connection_wrote_down(run: Run, lake: Path, tmp_path:
         assert con.sql(f"SELECT day FROM '{lake}/03.parquet' WHERE day < 601").fetchall() == [(600,)]
         assert con.execute("SELECT 1").fetchone() == (1,)
     assert list(asked(run, lake, "--log", tmp_path / "asked.jsonl").values()) == [2, 1]
+
+
+@pytest.mark.slow
+def test_values_of_parameters_are_written_down(run: Run, lake: Path, tmp_path: Path) -> None:
+    written = tmp_path / "asked.jsonl"
+    with pruner_duckdb.record(duckdb.connect(), written) as con:
+        con.execute(
+            f"SELECT '?' FROM '{lake}/*.parquet' WHERE account = ? AND day < ? -- ?\nLIMIT ?", [7, 601, 3]
+        )
+        con.execute(f"FROM '{lake}/*.parquet' WHERE account = $who AND day < $Day", {"who": 8, "Day": 601})
+        con.sql(f"FROM '{lake}/*.parquet' WHERE account = $1 OR account = $1", params=(9,)).fetchall()
+        con.execute("SELECT ?, ?", [datetime.date(2024, 1, 2), "it's"])
+        con.execute(f"SELECT count(*) FROM '{lake}/*.parquet' WHERE list_contains(?, account)", [[1, 2]])
+    lines = [json.loads(line) for line in written.read_text().splitlines()]
+    assert [line.get("parameters") for line in lines] == [
+        ["7", "601", "3"],
+        {"who": "8", "Day": "601"},
+        ["9"],
+        ["CAST('2024-01-02' AS DATE)", "'it''s'"],
+        None,
+    ]
+    found = asked(run, lake, "--log", written)
+    assert len(found) == 3
+    for value, text in zip(("7", "8", "9"), sorted(found), strict=True):
+        assert f"account = {value}" in text
 
 
 @pytest.mark.slow

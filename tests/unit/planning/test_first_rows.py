@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from decimal import Decimal, localcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -69,14 +70,14 @@ def test_instants_of_int96_are_first_rows_where_they_are_read_as_such(tmp_path: 
 
 def test_files_of_other_units_and_widths_have_bounds_in_the_table_s_type(tmp_path: Path) -> None:
     seconds = range(3)
-    for name, unit, type_, first in (
-        ("a", "us", pa.int64(), 10),
-        ("b", "ms", pa.int32(), 20),
-        ("c", "ms", pa.int32(), 0),
+    for name, moments, type_, first in (
+        ("a", pa.timestamp("us"), pa.int64(), 10),
+        ("b", pa.timestamp("ms"), pa.int32(), 20),
+        ("c", pa.timestamp("ms"), pa.int32(), 0),
     ):
         write_file(
             tmp_path / f"{name}.parquet",
-            ts=pa.array([first + each for each in seconds], pa.timestamp("s")).cast(pa.timestamp(unit)),
+            ts=pa.array([first + each for each in seconds], pa.timestamp("s")).cast(moments),
             n=pa.array([first + each for each in seconds], type_),
         )
         os.utime(tmp_path / f"{name}.parquet", (1_600_000_000, 1_600_000_000))
@@ -92,6 +93,23 @@ def test_files_of_other_units_and_widths_have_bounds_in_the_table_s_type(tmp_pat
             for descending in (False, True)
         }
         assert kept == {(1, False): ["c"], (4, False): ["a", "c"], (1, True): ["b"], (4, True): ["a", "b"]}
+
+
+def test_a_threshold_of_decimals_has_all_of_its_digits(tmp_path: Path) -> None:
+    least = Decimal("-1234567890123456789012345678.9012345678")
+    for number in range(3):
+        with localcontext(prec=40):
+            values = pa.array([least + number, least + number + Decimal("0.5")], pa.decimal128(38, 10))
+        path = write_file(tmp_path / f"part-{number}.parquet", d=values)
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("stats", on="d")
+    plan = table.plan("true")
+    assert plan.threshold("d", 2).as_py() == Decimal("-1234567890123456789012345678.4012345678")
+    assert plan.threshold("d", 3, descending=True).as_py() == Decimal(
+        "-1234567890123456789012345677.9012345678"
+    )
+    assert plan.top("d", 2).kept == 1
 
 
 def test_nulls_do_not_hold_a_threshold_up(tmp_path: Path) -> None:
