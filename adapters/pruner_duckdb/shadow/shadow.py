@@ -320,15 +320,20 @@ class NewestValues(Generic[_Key, _Kept]):
                 self._slices -= len(snapshot)
 
 
+def _mover(kept: Collection[str]) -> Instance:
+    """An instance with some optimizers alone."""
+    made = Instance()
+    made.keep_optimizers(kept)
+    return made
+
+
 class Shadow:
     """The private instances. One object per process serves every connection, from any thread."""
 
     def __init__(self) -> None:
         self._shipped = Instance()
-        self._moving = {True: Instance(), False: Instance()}
-        """Those that move predicates, by whether they keep the form of them."""
-        self._moving[True].keep_optimizers(KEPT_OPTIMIZERS - REWRITING)
-        self._moving[False].keep_optimizers(KEPT_OPTIMIZERS)
+        self._moving = {False: _mover(KEPT_OPTIMIZERS)}
+        """Those that move predicates, by whether they keep the form of them; that one is made when it is first asked."""
         self._lock = self._shipped.lock
         self._connection = self._shipped.connection
         known = self._connection.execute("SELECT lower(name) FROM duckdb_settings()").fetchall()
@@ -477,7 +482,7 @@ class Shadow:
         Raises:
             NotPlanned: DuckDB refuses the statement, or its plan is not readable (NaN).
         """
-        instance = self._moving[keep_form]
+        instance = self._moves(keep_form)
         question = "SELECT json_serialize_plan(?, optimize := true)"
         plan = self._ask(instance, question, text, zone, macros)
         if plan.startswith(_FAILED_INSIDE):
@@ -518,6 +523,16 @@ class Shadow:
         while len(self._tables) > max(keep, CACHE_ENTRIES):
             _, name = self._tables.popitem(last=False)
             self._everywhere(f"DROP TABLE {name}")
+
+    def _moves(self, keep_form: bool) -> Instance:
+        """The instance that moves predicates and keeps the form of them or not, with all tables."""
+        with self._tables_lock:
+            if keep_form not in self._moving:
+                made = _mover(KEPT_OPTIMIZERS - REWRITING)
+                for (relation, _), name in self._tables.items():
+                    made.connection.execute(f"CREATE TABLE {name} ({relation.definition()})")
+                self._moving[keep_form] = made
+            return self._moving[keep_form]
 
     def _everywhere(self, statement: str) -> None:
         for instance in self._moving.values():
