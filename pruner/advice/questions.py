@@ -105,8 +105,13 @@ def _of_column(name: str, values: pa.Array[Any]) -> Iterator[Expr]:
     width = max(int(count * RANGE), 1)
     if not _is_text(known.type) and count > width:
         start = (count - width) // 2
-        low, high = _literal(ordered[start]), _literal(ordered[start + width])
-        yield conjunction((Compare(Operator.GE, column, low), Compare(Operator.LT, column, high)))
+        low, high = ordered[start], ordered[start + width]
+        if high.equals(low):  # nothing would lie in the range
+            greater: Any = ordered.filter(compute.greater(ordered, low))
+            high = greater[0] if len(greater) else None
+        if high is not None:
+            parts = Compare(Operator.GE, column, _literal(low)), Compare(Operator.LT, column, _literal(high))
+            yield conjunction(parts)
 
 
 def is_askable(type_: pa.DataType) -> bool:
