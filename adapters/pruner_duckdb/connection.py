@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
@@ -25,7 +25,15 @@ from pruner_duckdb.native_scan.connecting import (
     why_not_attached,
 )
 from pruner_duckdb.native_scan.library import NoExtensionError
-from pruner_duckdb.relation import LazyRelation, read_by, with_condition
+from pruner_duckdb.relation import (
+    LazyRelation,
+    is_about_columns,
+    read_by,
+    shows_a_table,
+    with_condition,
+    with_limit,
+    with_order,
+)
 from pruner_duckdb.rewrite.rewrite import Rewriter
 from pruner_duckdb.rewrite.statement import Statement
 from pruner_duckdb.scans import LOGGER, Scan
@@ -43,6 +51,7 @@ from pruner_duckdb.shadow.predicates import Predicates
 from pruner_duckdb.shadow.selftest import TESTED_VERSIONS, find_problem, plan_format_problem
 from pruner_duckdb.shadow.shadow import Shadow
 from pruner_duckdb.sql.engine_faults import EXPRESSIONS_ARE_TEXT, SHOWS_WHAT_WAS_DONE
+from pruner_duckdb.sql.select import NotSelect
 from pruner_duckdb.statements import LearnedViews, StatementRunner
 from pruner_duckdb.types import quote
 
@@ -267,18 +276,44 @@ class Connection:
             # A mistake is to be reported here, as DuckDB does.
             runner.attempt(statement, record=False)
 
-        def filtered(condition: object) -> LazyRelation | None:
-            return self._filtered(statement, condition)
+        def composed(method: str, given: Sequence[object]) -> LazyRelation | None:
+            return self._composed(statement, method, given)
 
         def retry_in_full(error: duckdb.Error, use: Callable[[duckdb.DuckDBPyRelation], Any]) -> Any:
             return runner.retry_in_full(statement, error, use)
 
         return LazyRelation(
-            make, restated, runner.tables.look_again, filtered, runner.changes.handed_out, retry_in_full
+            make, restated, runner.tables.look_again, composed, runner.changes.handed_out, retry_in_full
         )
 
-    def _filtered(self, statement: Statement, condition: object) -> LazyRelation | None:
-        """A relation whose statement has a condition in it; None where DuckDB itself must take it or refuse it."""
+    def _composed(self, statement: Statement, method: str, given: Sequence[object]) -> LazyRelation | None:
+        """A relation whose statement has what a method asks; None where DuckDB itself must take it or refuse it."""
+        text = None
+        try:
+            if method == "filter" and len(given) == 1:
+                text = self._filtered(statement, given[0])
+            elif method == "order" and len(given) == 1:
+                text = self._ordered(statement, given[0])
+            elif method == "limit" and given:
+                limited = any("LIMIT" in modifier for modifier in _modifiers(self._tree(statement.text)))
+                text = None if limited else with_limit(statement.text, *given)
+        except NotSelect:
+            return None
+        whole = None if text is None else statement.with_text(text)
+        if whole is None or whole.form is None or not whole.form.lazy:
+            return None
+        try:
+            relation = self._relation(whole)
+        except (duckdb.Error, PrunerError, LearnedViews):
+            return None
+        return relation if isinstance(relation, LazyRelation) else None
+
+    def _filtered(self, statement: Statement, condition: object) -> str | None:
+        """A statement with a condition; None where it is no text, or reads what it does not mean.
+
+        Raises:
+            NotSelect: the statement is none.
+        """
         if EXPRESSIONS_ARE_TEXT and isinstance(condition, duckdb.Expression):
             condition = str(condition)  # as DuckDB does
         if not isinstance(condition, str):
@@ -289,15 +324,42 @@ class Connection:
             reference.path[-1] for reference in read if not tables.of(reference)
         ):
             return None
-        text = with_condition(statement.text, condition, statement.method.alias)
-        whole = None if text is None else statement.with_text(text)
-        if whole is None or whole.form is None or not whole.form.lazy:
+        tree = self._tree(statement.text)
+        beside = shows_a_table(tree) and not tree.get("where_clause") and not read
+        asked = self._runner.rewriter.parse(f"SELECT ({condition}\n)")
+        alias = None if beside and is_about_columns(asked) else statement.method.alias
+        return with_condition(statement.text, condition, alias)
+
+    def _ordered(self, statement: Statement, order: object) -> str | None:
+        """A statement with an order; None where it is no text, or more than an order of columns.
+
+        Raises:
+            NotSelect: one of them is none.
+        """
+        if not isinstance(order, str):
             return None
-        try:
-            relation = self._relation(whole)
-        except (duckdb.Error, PrunerError, LearnedViews):
-            return None
-        return relation if isinstance(relation, LazyRelation) else None
+        asked = self._runner.rewriter.parse(f"SELECT 1 ORDER BY {order}\n")
+        beside = shows_a_table(self._tree(statement.text)) and is_about_columns(asked)
+        text = with_order(statement.text, order, None if beside else statement.method.alias)
+        plain = text is not None and _modifiers(self._tree(text)) == ["ORDER_MODIFIER"]
+        return text if plain and not asked.references else None
+
+    def _tree(self, text: str) -> Mapping[str, Any]:
+        """A SELECT in DuckDB's parse tree.
+
+        Raises:
+            NotSelect: it is none, or one whose last part does not stand at the top.
+        """
+        rewriter = self._runner.rewriter
+        tree = rewriter.shadow.located_tree(rewriter.parse(text).text)
+        if tree["type"] not in ("SELECT_NODE", "SET_OPERATION_NODE"):
+            raise NotSelect(f"it is a {tree['type']}", syntax=False)
+        return tree
+
+
+def _modifiers(tree: Mapping[str, Any]) -> list[str]:
+    """What follows a SELECT in DuckDB's parse tree: ORDER_MODIFIER, LIMIT_MODIFIER and others."""
+    return [str(modifier["type"]) for modifier in tree["modifiers"]]
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:

@@ -4,12 +4,13 @@ DuckDB's own relation is lazy. One that held a list of files would lose every fi
 and the moment it runs. So this one holds the statement, makes DuckDB's relation anew for each run, and applies the
 same methods to it.
 
-Conditions that are put on a relation later, as part of its statement: then its scans are pruned by them, too.
+Conditions, orders and limits that are put on a relation later, as part of its statement: then its scans are pruned by
+them, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,16 +25,16 @@ from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
     from pruner_duckdb.sql.forms import Parse
-    from pruner_duckdb.sql.select import TableReference
+    from pruner_duckdb.sql.select import Select, TableReference
 
 _FREEZING = frozenset(["create_view", "to_view"])
 """Methods whose result outlives the run with the list of files that it had."""
 
-_FILTERS_BY = frozenset(["filter_expr"])
-"""What `filter` calls its argument."""
+_COMPOSED: Final = {"filter": ("filter_expr",), "order": ("order_expr",), "limit": ("n", "offset")}
+"""Methods that become a part of the statement, and what they call their arguments."""
 
-Filtered = Callable[[object], "LazyRelation | None"]
-"""Takes the condition of `filter`; None where DuckDB itself is to put it on its relation, or to refuse it."""
+Composed = Callable[[str, Sequence[object]], "LazyRelation | None"]
+"""Takes a method and its arguments; None where DuckDB itself is to apply it to its relation, or to refuse it."""
 
 
 RetryInFull = Callable[[duckdb.Error, Callable[[duckdb.DuckDBPyRelation], Any]], Any]
@@ -58,7 +59,7 @@ class LazyRelation:
         make: Callable[[], duckdb.DuckDBPyRelation],
         told: Callable[[duckdb.Error], Exception],
         look_again: Callable[[], None],
-        filtered: Filtered | None = None,
+        composed: Composed | None = None,
         handed_out: Callable[[], None] = _nothing,
         retry_in_full: RetryInFull | None = None,
     ) -> None:
@@ -68,7 +69,7 @@ class LazyRelation:
             make: makes DuckDB's relation.
             told: tells the cause of an error of that relation.
             look_again: lets `make` plan for the tables as they are then.
-            filtered: makes a condition part of the statement.
+            composed: makes a condition, an order or a limit part of the statement.
             handed_out: to be told before somebody may change the database by way of the relation.
             retry_in_full: uses DuckDB's relation over all files, after an error that a value made; raises it again
                 where that fails, too.
@@ -76,7 +77,7 @@ class LazyRelation:
         self._make = make
         self._told = told
         self._look_again = look_again
-        self._filtered = filtered
+        self._composed = composed
         self._handed_out = handed_out
         self._retry_in_full = retry_in_full
         self._rows: Iterator[tuple[Any, ...]] | None = None
@@ -143,16 +144,10 @@ class LazyRelation:
                     *plain, **{key: _native(argument) for key, argument in named.items()}
                 )
 
-            given = [*arguments, *named.values()]
-            if (
-                name == "filter"
-                and self._filtered is not None
-                and len(given) == 1
-                and named.keys() <= _FILTERS_BY
-            ):
-                one = self._filtered(given[0])
-                if one is not None:
-                    return one
+            given = _given(name, arguments, named)
+            one = None if given is None or self._composed is None else self._composed(name, given)
+            if one is not None:
+                return one
             result = self._on_native(use)
             if not isinstance(result, duckdb.DuckDBPyRelation):
                 return result
@@ -190,6 +185,15 @@ class LazyRelation:
 
     def __repr__(self) -> str:
         return repr(self._make())
+
+
+def _given(name: str, arguments: Sequence[object], named: Mapping[str, object]) -> list[object] | None:
+    """The arguments of a method in their order; None where it is not composed, or has others."""
+    known = _COMPOSED.get(name, ())[len(arguments) :]
+    later = known[: len(named)]
+    if name not in _COMPOSED or len(arguments) > len(_COMPOSED[name]) or set(later) != set(named):
+        return None
+    return [*arguments, *(named[each] for each in later)]
 
 
 def _native(value: Any) -> Any:
@@ -232,13 +236,14 @@ def read_by(condition: str, parse: Parse) -> tuple[TableReference, ...] | None:
         return None
 
 
-def with_condition(text: str, condition: str, alias: str) -> str | None:
+def with_condition(text: str, condition: str, alias: str | None) -> str | None:
     """Return a SELECT of the rows of another one that meet a condition, which is what DuckDB's `filter` makes.
 
     Args:
         text: one SELECT.
         condition: one expression.
-        alias: by which the condition may call the relation; "" where it has no name.
+        alias: by which the condition may call the relation; "" where it has no name, None where the condition may stand
+            behind the text itself.
 
     Returns:
         None where brackets do not surely hold all of the statement.
@@ -246,6 +251,8 @@ def with_condition(text: str, condition: str, alias: str) -> str | None:
     statement = text.strip().rstrip(";")
     if not _is_one_piece(statement, separators=";"):
         return None
+    if alias is None:
+        return f"{statement}\nWHERE ({condition}\n)"
     if not alias:
         # The same for the same texts, so that what was planned serves again; nothing in the condition means it.
         alias = _UNNAMED
@@ -253,6 +260,68 @@ def with_condition(text: str, condition: str, alias: str) -> str | None:
             alias += "_"
     # A comment may stand at the end of either.
     return f"SELECT * FROM ({statement}\n) AS {quote(alias)} WHERE ({condition}\n)"
+
+
+def with_order(text: str, order: str, alias: str | None) -> str | None:
+    """Return a SELECT of the rows of another one in an order, as DuckDB's `order` makes it.
+
+    Takes and returns what `with_condition` does, with what may follow ORDER BY as the order.
+    """
+    statement = text.strip().rstrip(";")
+    if (
+        not order.strip()
+        or not _is_one_piece(statement, separators=";")
+        or not _is_one_piece(order, separators=";")
+    ):
+        return None
+    if any(token.kind == "mark" for token in tokens(order.encode())):
+        return None
+    if alias is None:
+        return f"{statement}\nORDER BY {order}\n"
+    return f"SELECT * FROM ({statement}\n) AS {quote(alias or _UNNAMED)} ORDER BY {order}\n"
+
+
+_OF_FILES = frozenset(["rowid", "filename", "file_row_number", "file_index"])
+"""Columns that a table has, and no query over it."""
+
+
+def is_about_columns(select: Select) -> bool:
+    """Tell whether what is asked means the same beside a table as over its rows: columns by their bare names."""
+    return b"." not in select.text and not select.columns & _OF_FILES
+
+
+def shows_a_table(tree: Mapping[str, Any]) -> bool:
+    """Tell whether a SELECT in DuckDB's parse tree shows all columns of one table as they are, of all rows or some."""
+    shown: list[Mapping[str, Any]] = tree.get("select_list", [{}])
+    unchanged = (
+        "exclude_list",
+        "qualified_exclude_list",
+        "replace_list",
+        "rename_list",
+        "relation_name",
+        "expr",
+    )
+    others = ("group_expressions", "group_sets", "having", "sample", "qualify", "modifiers")
+    table: Mapping[str, Any] = tree.get("from_table") or {}
+    return (
+        tree["type"] == "SELECT_NODE"
+        and len(shown) == 1
+        and shown[0].get("type") == "STAR"
+        and not any(shown[0].get(each) for each in unchanged)
+        and not any(tree.get(each) for each in others)
+        and table.get("type") == "BASE_TABLE"
+        and not table.get("sample")
+        and not table.get("column_name_alias")
+    )
+
+
+def with_limit(text: str, rows: object, skipped: object = 0) -> str | None:
+    """Return a SELECT of some of the first rows of another one, which has no LIMIT; None as of `with_condition`."""
+    statement = text.strip().rstrip(";")
+    counts = [count for count in (rows, skipped) if type(count) is int and count >= 0]
+    if len(counts) < 2 or not _is_one_piece(statement, separators=";"):
+        return None
+    return f"{statement}\nLIMIT {counts[0]}" + (f" OFFSET {counts[1]}" if counts[1] else "")
 
 
 def _is_one_piece(text: str, *, separators: str) -> bool:

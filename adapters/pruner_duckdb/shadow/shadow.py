@@ -333,7 +333,7 @@ class Shadow:
     def __init__(self) -> None:
         self._shipped = Instance()
         self._moving = {False: _mover(KEPT_OPTIMIZERS)}
-        """Those that move predicates, by whether they keep the form of them; that one is made when it is first asked."""
+        """Those that move predicates, by whether they keep the form of them; one that does is made when it is asked."""
         self._lock = self._shipped.lock
         self._connection = self._shipped.connection
         known = self._connection.execute("SELECT lower(name) FROM duckdb_settings()").fetchall()
