@@ -132,7 +132,8 @@ class _Parser:
         elif first.is_word("SHOW"):
             statement = self._show()
         else:
-            raise self._tokens.error(first, "expected CREATE, DROP, REFRESH or SHOW")
+            queries = "; pruner query runs queries" if first.is_word("SELECT", "FROM", "WITH", "EXPLAIN") else ""
+            raise self._tokens.error(first, f"expected CREATE, DROP, REFRESH or SHOW{queries}")
         return statement
 
     def _create(self) -> CreateIndex:

@@ -103,6 +103,7 @@ def test_a_statement_is_understood(text: str, meant: object) -> None:
 
 REFUSED = {
     "": "line 1, column 1, where it ends: expected CREATE, DROP, REFRESH or SHOW",
+    "select 1": "line 1, column 1, at 'select': expected CREATE, DROP, REFRESH or SHOW; pruner query runs queries",
     "CREAT INDEX i ON t (c)": "line 1, column 1, at 'CREAT': expected CREATE, DROP, REFRESH or SHOW",
     "CREATE TABLE t (c)": "line 1, column 8, at 'TABLE': expected INDEX",
     "CREATE INDEX ON t (c)": "line 1, column 14, at 'ON': expected a name for the index",
