@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import pruner.spark.iceberg.IcebergScans;
 import pruner.spark.iceberg.IcebergTasks;
+import pruner.spark.indexes.Prunings;
 import pruner.spark.scans.Predicates;
 import pruner.spark.scans.Pruning;
 
@@ -42,7 +43,8 @@ final class ScannedTasks extends Scanned {
   }
 
   static ScannedTasks of(DataSourceV2ScanRelation relation, SparkSession session) {
-    Pruning pruning = IcebergScans.of(session).pruning(relation);
+    boolean named = relation.relation().options().get(Prunings.OPTION) != null;
+    Pruning pruning = named ? IcebergScans.of(session).pruning(relation) : null;
     IcebergTasks tasks = pruning == null ? null : IcebergTasks.of(relation.scan());
     return tasks == null ? null : new ScannedTasks(relation, pruning, tasks);
   }
