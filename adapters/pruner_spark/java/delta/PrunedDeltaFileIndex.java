@@ -1,8 +1,10 @@
 package pruner.spark.delta;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.delta.Snapshot;
 import org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex;
@@ -55,10 +57,6 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
     List partitions = list(partitionFilters.iterator());
     List all = new ArrayList(partitions);
     all.addAll(list(dataFilters.iterator()));
-    if (!Predicates.areAmong(prepared, all)) {
-      return super.listFiles(partitionFilters, dataFilters);
-    }
-    $SEQ$ folders = super.listFiles(PythonUtils.toSeq(new ArrayList()), PythonUtils.toSeq(prepared));
     List later = new ArrayList();
     for (int k = 0; k < partitions.size(); k++) {
       Expression filter = (Expression) partitions.get(k);
@@ -66,7 +64,25 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
         later.add(filter);
       }
     }
+    if (!Predicates.areAmong(prepared, all) || !areOfPartitions(later)) {
+      return super.listFiles(partitionFilters, dataFilters);
+    }
+    $SEQ$ folders = super.listFiles(PythonUtils.toSeq(new ArrayList()), PythonUtils.toSeq(prepared));
     return Settled.among(folders, later, partitionSchema());
+  }
+
+  /** Whether all columns of filters are those of partitions by their very names. */
+  private boolean areOfPartitions(List filters) {
+    List names = Arrays.asList(partitionSchema().fieldNames());
+    for (int k = 0; k < filters.size(); k++) {
+      Iterator each = ((Expression) filters.get(k)).references().iterator();
+      while (each.hasNext()) {
+        if (!names.contains(((Attribute) each.next()).name())) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   private static List list(Iterator each) {
