@@ -19,7 +19,13 @@ import pruner_spark
 from pruner.errors import TableError
 from pruner.tables.footers.file_schemas import FIELD_ID
 from pruner_spark.jvm import JavaSide
-from tests.engines.spark.spark_tables import files_scanned, new_scans, rows_of, unordered
+from tests.engines.spark.spark_tables import (
+    executed_scans,
+    files_scanned,
+    new_scans,
+    rows_of,
+    unordered,
+)
 from tests.support.delta.writer import DeltaWriter
 from tests.support.spark.catalyst import settings
 
@@ -107,6 +113,18 @@ def test_a_file_is_read_where_delta_s_statistics_leave_all(table: DeltaWriter, w
         0,
         7,
     )
+
+
+def test_a_scan_that_asks_for_more_than_was_prepared_gets_more(table: DeltaWriter) -> None:
+    """Delta prepares files for filters; what asks with fewer of them means other files."""
+    frame = WAYS["read"](table).where("id > 70")
+    assert len(rows_of(frame)) == 9
+    assert files_scanned(frame) == [1]
+    (scan,) = executed_scans(frame, "FileSourceScanExec")
+    nothing, index = scan.partitionFilters(), scan.relation().location()
+    assert nothing.isEmpty()
+    folders = index.listFiles(nothing, nothing)
+    assert sum(folders.apply(place).files().size() for place in range(folders.size())) == 8
 
 
 def test_names_of_the_catalog_and_of_views(table: DeltaWriter) -> None:

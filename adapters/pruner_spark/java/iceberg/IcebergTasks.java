@@ -43,15 +43,24 @@ public final class IcebergTasks implements Listed {
     this.tasks = tasks;
   }
 
-  /** Tasks that were planned for a predicate, and all those that there were. */
+  /** Tasks that were planned for a predicate, and all those that there were; or all, for two of them. */
   private static final class Planned extends ArrayList {
     private final List all;
     private final Expression predicate;
+    private final boolean shared;
 
     Planned(List kept, List all, Expression predicate) {
       super(kept);
       this.all = all;
       this.predicate = predicate;
+      shared = false;
+    }
+
+    Planned(List all) {
+      super(all);
+      this.all = all;
+      predicate = null;
+      shared = true;
     }
 
     boolean isFor(Expression other) {
@@ -121,8 +130,9 @@ public final class IcebergTasks implements Listed {
     Expression predicate = Predicates.all(PythonUtils.toSeq(new ArrayList()), PythonUtils.toSeq(filters));
     if (tasks instanceof Planned) {
       // Spark plans again while a query runs; and where two parts of a query share a scan, neither's filter counts.
-      if (!((Planned) tasks).isFor(predicate)) {
-        set(scan, ((Planned) tasks).all);
+      Planned before = (Planned) tasks;
+      if (!before.shared && !before.isFor(predicate)) {
+        set(scan, new Planned(before.all));
       }
       return;
     }

@@ -10,7 +10,7 @@ public final class Slices {
 
   /** One line for each slice in the order of the snapshot; an empty line is a slice that cannot be known. */
   public Slices(String lines, int count) {
-    String[] each = lines.split("\n", -1);
+    String[] each = count == 0 ? new String[0] : lines.split("\n", -1);
     if (each.length != count) {
       throw new IllegalArgumentException(count + " slices were announced and " + each.length + " came");
     }
