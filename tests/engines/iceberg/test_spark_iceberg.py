@@ -337,6 +337,7 @@ def test_first_rows_by_columns_that_exchanged_their_names(named: Callable[[str],
         "ALTER TABLE {t} RENAME COLUMN id TO other",
         "ALTER TABLE {t} RENAME COLUMN low TO id",
         "ALTER TABLE {t} RENAME COLUMN other TO low",
+        "INSERT INTO {t} (low, id) VALUES (1000, 1000)",
     )
     pruner.open_table(str(table.path)).create_index("stats", on="*")
     for place in (f"{table.name}.branch_late", f"{table.name} VERSION AS OF 'late'", table.name):

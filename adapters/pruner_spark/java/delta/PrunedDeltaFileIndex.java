@@ -46,21 +46,21 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
   }
 
   /**
-   * Delta asks its log once more for files if it has not prepared the scan for the very filters. Those that came later
-   * leave fewer files: what they say of partitions is seen to here, and the rest is the planner's.
+   * Delta asks its log once more for files if it has not prepared the scan for the very filters. Those that came later,
+   * or were not used, leave fewer files: what they say of partitions is seen to here, and the rest is the planner's.
    */
   public $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters) {
     if (settled != null) {
       return settled.among(partitionFilters, partitionSchema());
     }
-    List prepared = list(preparedScan().allFilters().iterator());
+    List prepared = list(preparedScan().filtersUsedForSkipping().iterator());
     List partitions = list(partitionFilters.iterator());
     List all = new ArrayList(partitions);
     all.addAll(list(dataFilters.iterator()));
     List later = new ArrayList();
     for (int k = 0; k < partitions.size(); k++) {
       Expression filter = (Expression) partitions.get(k);
-      if (!Predicates.isAmong(filter, preparedScan().allFilters().iterator())) {
+      if (!Predicates.areAmong(Arrays.asList(new Object[] {filter}), prepared)) {
         later.add(filter);
       }
     }
