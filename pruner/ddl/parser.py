@@ -132,7 +132,9 @@ class _Parser:
         elif first.is_word("SHOW"):
             statement = self._show()
         else:
-            queries = "; pruner query runs queries" if first.is_word("SELECT", "FROM", "WITH", "EXPLAIN") else ""
+            queries = (
+                "; pruner query runs queries" if first.is_word("SELECT", "FROM", "WITH", "EXPLAIN") else ""
+            )
             raise self._tokens.error(first, f"expected CREATE, DROP, REFRESH or SHOW{queries}")
         return statement
 
