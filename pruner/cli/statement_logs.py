@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import sqlglot
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 _STARTED = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
 _PLACE = re.compile(r"\[(?:file:)?([^\],]+)")

@@ -137,7 +137,8 @@ def threshold(slices: KeptSlices, order: Order) -> Any:
         SchemaError: there is no such column.
     """
     about = slices.field(order.column)
-    decimal = pa.types.is_decimal128(about.type)
+    type_: Any = about.type
+    decimal = pa.types.is_decimal128(type_)
     is_told = decimal or slices.is_shown(about)
     if len(slices.at) < 2 or not _is_ordered_alike(slices, about) or not is_told:
         return None
@@ -147,7 +148,7 @@ def threshold(slices: KeptSlices, order: Order) -> Any:
         return None
     low: Any = bounds.low
     if decimal:
-        return pa.array([Decimal(f"{reached}E{-about.type.scale}")], about.type)[0]
+        return pa.array([Decimal(f"{reached}E{-type_.scale}")], type_)[0]
     try:
         return from_storage(pa.array([reached], low.type), about.type)[0]
     except pa.ArrowInvalid:  # a bound that was cut inside a character
