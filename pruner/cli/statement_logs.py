@@ -12,11 +12,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import sqlglot
-from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import Token, TokenType
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
 
 _STARTED = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
 _PLACE = re.compile(r"\[(?:file:)?([^\],]+)")
@@ -207,6 +206,9 @@ def _with_values(statement: str, parameters: object) -> str:
             return statement
     if not values or not all(isinstance(value, str) for value in values.values()):
         return statement
+    import sqlglot  # slow, and --help does without
+    from sqlglot.errors import SqlglotError
+
     try:
         tokens = sqlglot.tokenize(statement, read="duckdb")
         places = _parameters(tokens)
@@ -221,6 +223,8 @@ def _with_values(statement: str, parameters: object) -> str:
 
 def _parameters(tokens: Sequence[Token]) -> list[tuple[int, int, str]]:
     """Where the parameters of a statement begin and end, and their names: `?` by its place, `$1`, `$name`."""
+    from sqlglot.tokenizer_core import TokenType
+
     found: list[tuple[int, int, str]] = []
     for number, token in enumerate(tokens):
         if token.token_type is TokenType.PLACEHOLDER:
