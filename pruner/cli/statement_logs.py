@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from pruner.expr.engines import SqlEngine
+
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
@@ -210,7 +212,7 @@ def _with_values(statement: str, parameters: object) -> str:
     from sqlglot.errors import SqlglotError
 
     try:
-        tokens = sqlglot.tokenize(statement, read="duckdb")
+        tokens = sqlglot.tokenize(statement, read=SqlEngine.DUCKDB.value)
         places = _parameters(tokens)
         parts, end = list[str](), 0
         for start, stop, name in places:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,8 @@ def _outcome(con: Any, chain: Chain) -> object:
         found = chain(con)
         return found.columns, [str(each) for each in found.types], found.fetchall()
     except duckdb.Error as error:
-        return type(error), str(error).splitlines()[0]
+        # Which of several values fails first is up to threads.
+        return type(error), re.sub(r"'x\d'", "'…'", str(error).splitlines()[0])
 
 
 @pytest.mark.parametrize(
