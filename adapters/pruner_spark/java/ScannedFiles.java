@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.AttributeSet$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -39,7 +40,7 @@ final class ScannedFiles extends Scanned {
   }
 
   long bytes() {
-    return ((org.apache.spark.sql.execution.datasources.FileIndex) index).sizeInBytes();
+    return ((FileIndex) index).sizeInBytes();
   }
 
   long files() {

@@ -61,19 +61,17 @@ def shortcut(
 def threshold(question: Mapping[str, Any], plan: Plan, is_as_indexed: Callable[[str], bool]) -> str | None:
     """As JSON a value that the first rows surely have or come before (java/ScannedTasks.java); None for nothing."""
     column, rows = question["column"], int(question["rows"])
+    if rows < 1 or not is_as_indexed(column):
+        return None
     try:
-        if (
-            rows < 1
-            or not is_as_indexed(column)
-            or not (_is_shown(plan, column) or _is_decimal(plan, column))
-        ):
-            return None
         found = plan.threshold(
             quoted(column), rows, descending=question["descending"], nulls_first=question["nulls_first"]
         )
     except SchemaError:  # the scan is of a newer schema
         return None
-    return None if found is None else json.dumps({"threshold": _texts(pa.array([found]))[0]})
+    if found is None or not (_has_constants(found.type) or pa.types.is_decimal128(found.type)):
+        return None
+    return json.dumps({"threshold": _texts(pa.array([found]))[0]})
 
 
 def _proved(plan: Plan, group: str | None, calls: Sequence[tuple[str, str | None]]) -> Shortcut | None:
@@ -105,15 +103,13 @@ def quoted(name: str) -> str:
 
 def _is_shown(plan: Plan, name: str) -> bool:
     """Tell whether values of a column are given out as constants of the very same type."""
-    about = plan.schema.find((name,), case_sensitive=plan.semantics.case_sensitive)
-    if pa.types.is_timestamp(about.type):
-        return about.type.unit in ("us", "ms")
-    return is_written_one_way(about.type) and not pa.types.is_time(about.type)
+    return _has_constants(plan.schema.find((name,), case_sensitive=plan.semantics.case_sensitive).type)
 
 
-def _is_decimal(plan: Plan, name: str) -> bool:
-    about = plan.schema.find((name,), case_sensitive=plan.semantics.case_sensitive)
-    return pa.types.is_decimal128(about.type)
+def _has_constants(type_: pa.DataType) -> bool:
+    if pa.types.is_timestamp(type_):
+        return type_.unit in ("us", "ms")
+    return is_written_one_way(type_) and not pa.types.is_time(type_)
 
 
 def _first_rows(

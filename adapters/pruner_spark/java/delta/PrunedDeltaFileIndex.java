@@ -54,16 +54,9 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
       return settled.among(partitionFilters, partitionSchema());
     }
     List prepared = list(preparedScan().filtersUsedForSkipping().iterator());
-    List partitions = list(partitionFilters.iterator());
-    List all = new ArrayList(partitions);
+    List all = list(partitionFilters.iterator());
     all.addAll(list(dataFilters.iterator()));
-    List later = new ArrayList();
-    for (int k = 0; k < partitions.size(); k++) {
-      Expression filter = (Expression) partitions.get(k);
-      if (!Predicates.areAmong(Arrays.asList(new Object[] {filter}), prepared)) {
-        later.add(filter);
-      }
-    }
+    List later = Predicates.without(partitionFilters.iterator(), prepared);
     if (!Predicates.areAmong(prepared, all) || !areOfPartitions(later)) {
       return super.listFiles(partitionFilters, dataFilters);
     }

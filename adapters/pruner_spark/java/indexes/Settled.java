@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.StructType;
 import pruner.spark.scans.Predicates;
 import scala.collection.Iterator;
+import scala.collection.JavaConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /** The files that are left of a scan, which was planned while the query was optimized: no others are read. */
@@ -68,15 +69,8 @@ public final class Settled {
 
   /** Spark trusts that filters on partitions have been seen to: those that came later are seen to here. */
   public $SEQ$ among($SEQ$ filters, StructType partitions) {
-    List more = new ArrayList();
-    Iterator each = filters.iterator();
-    while (each.hasNext()) {
-      Expression filter = (Expression) each.next();
-      if (!Predicates.isAmong(filter, partitionFilters.iterator())) {
-        more.add(filter);
-      }
-    }
-    return among(files, more, partitions);
+    List known = JavaConverters.seqAsJavaList(partitionFilters);
+    return among(files, Predicates.without(filters.iterator(), known), partitions);
   }
 
   /** The folders whose values of partitions meet all of the filters. */

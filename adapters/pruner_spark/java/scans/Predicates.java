@@ -42,16 +42,23 @@ public final class Predicates {
 
   /** Whether each of some conditions is among others. */
   public static boolean areAmong(List conditions, List others) {
-    for (int k = 0; k < conditions.size(); k++) {
-      if (!isAmong((Expression) conditions.get(k), JavaConverters.asScalaIterator(others.iterator()))) {
-        return false;
+    return without(JavaConverters.asScalaIterator(conditions.iterator()), others).isEmpty();
+  }
+
+  /** The conditions that are not among others. */
+  public static List without(Iterator conditions, List others) {
+    List found = new ArrayList();
+    while (conditions.hasNext()) {
+      Expression condition = (Expression) conditions.next();
+      if (!isAmong(condition, JavaConverters.asScalaIterator(others.iterator()))) {
+        found.add(condition);
       }
     }
-    return true;
+    return found;
   }
 
   /** Whether one of some conditions says the same. */
-  public static boolean isAmong(Expression condition, Iterator others) {
+  private static boolean isAmong(Expression condition, Iterator others) {
     while (others.hasNext()) {
       if (((Expression) others.next()).semanticEquals(condition)) {
         return true;

@@ -96,11 +96,6 @@ public final class Relations {
     return all;
   }
 
-  /** The same leaf over the files of another index. */
-  public static LogicalPlan with(LogicalRelation leaf, FileIndex index) {
-    return with(leaf, index, ((HadoopFsRelation) leaf.relation()).options());
-  }
-
   /** The same leaf over another index, with other options. */
   public static LogicalPlan with(LogicalRelation leaf, FileIndex index, scala.collection.immutable.Map options) {
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
