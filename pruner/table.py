@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pruner.errors import IndexDefinitionError
+from pruner.errors import IndexDefinitionError, PrunerError
 from pruner.formats.detect import open_table_source
 from pruner.limits import INDEX_MEMORY
 from pruner.metadata.last_snapshot import LastSnapshot
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pruner.metadata.cleanup import OutOfUse
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.table import MetadataTable
+    from pruner.pipeline.batches import BuildRunner
     from pruner.pipeline.requests import Progress
     from pruner.pipeline.runners import Run
     from pruner.planning.plan import Plan
@@ -198,14 +199,19 @@ class Table:
         """
         from pruner.maintenance.build import is_forced, what_stands
 
-        runner_for(run)  # what cannot run must not leave a definition behind
+        runner = runner_for(run)  # what cannot run must not leave a definition behind
         given = {key: str(value) for key, value in (options or {}).items()}
         force = is_forced(given) or force
         if dry_run:
             return self._indexing().estimate(name, on, using, given, where, dialect)
-        created = self._indexing().create(
-            name, on, using, given, if_not_exists=if_not_exists, where=where, dialect=dialect, force=force
-        )
+        self._share_listing(runner)
+        try:
+            created = self._indexing().create(
+                name, on, using, given, if_not_exists=if_not_exists, where=where, dialect=dialect, force=force
+            )
+        except PrunerError:
+            self._last_snapshot.forget_listed()
+            raise
         self._views.forget()
         if created is None or not build:
             return None
@@ -253,10 +259,10 @@ class Table:
         from pruner.maintenance.build import what_stands
 
         partitions = [partition] if isinstance(partition, str) else list(partition)
+        runner = runner_for(run)
+        self._share_listing(runner)
         with what_stands(self._metadata), telling(progress, "indexing") as told:
-            result = self._indexing().refresh(
-                index, partitions, runner_for(run), dry_run=dry_run, progress=told
-            )
+            result = self._indexing().refresh(index, partitions, runner, dry_run=dry_run, progress=told)
         if not dry_run:
             self._views.keep()
         self._views.forget()
@@ -451,6 +457,13 @@ class Table:
         deleted = self._metadata.uninstall()
         self._views.forget()
         return deleted > 0
+
+    def _share_listing(self, runner: BuildRunner) -> None:
+        """Have the machines that build list the table, where nobody has and it is worth it."""
+        from pruner.maintenance.shared_listing import share_listing
+
+        self._views.resume()
+        share_listing(self._source, self._metadata, self._last_snapshot, runner)
 
     def _indexing(self) -> Indexing:
         from pruner.maintenance.build import Indexing

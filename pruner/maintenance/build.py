@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from pruner.tables.source import TableSource
 
 
+JOB_SLICES = 1 << 20
+"""Slices that are given to a runner at once."""
+
+
 @contextmanager
 def what_stands(metadata: MetadataTable, created: IndexDefinition | None = None) -> Generator[None]:
     """Note what stands when a build is interrupted or fails.
@@ -384,7 +388,7 @@ class Indexing:
         built: list[Receipt] = []
         asked: list[NDArray[np.intp]] = []
         failures, done = list[Failure](), 0
-        for ordinals, lacking in _alike(targets):
+        for ordinals, lacking in _jobs(targets):
             job = BuildJob(
                 self._metadata,
                 identity,
@@ -451,6 +455,13 @@ def _alike(targets: list[_Target]) -> Iterator[tuple[NDArray[np.intp], tuple[Tar
     for number in range(len(patterns)):
         alike = ordinals[which.reshape(-1) == number]
         yield alike, tuple(t.target for t, lacks in zip(targets, missing[alike[0]], strict=True) if lacks)
+
+
+def _jobs(targets: list[_Target]) -> Iterator[tuple[NDArray[np.intp], tuple[Target, ...]]]:
+    """The same in runs of `JOB_SLICES`, so that no more slices than these are rows of a table at a time."""
+    for ordinals, lacking in _alike(targets):
+        for start in range(0, len(ordinals), JOB_SLICES):
+            yield ordinals[start : start + JOB_SLICES], lacking
 
 
 def _changed(snapshot: Snapshot, now: Snapshot, targets: list[_Target]) -> Iterator[Failure]:

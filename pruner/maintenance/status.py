@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pruner.metadata.state import SegmentEntry, State
     from pruner.metadata.table import MetadataTable
     from pruner.planning.pinned import View
-    from pruner.planning.usage import Usage
+    from pruner.planning.views import Usage
     from pruner.tables.snapshot import Snapshot
 
 NEW = "new"

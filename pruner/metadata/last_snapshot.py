@@ -24,10 +24,13 @@ from pruner.tables.source import (
     ChangesSource,
     ComparedLook,
     SavedLook,
+    SharedSource,
     StoredLook,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import pyarrow as pa
 
     from pruner.metadata.state import SegmentEntry, State
@@ -38,6 +41,9 @@ _log = logging.getLogger("pruner")
 
 CHANGES_FROM: Final = 16_384
 """Rows of a stored look from which on changes are stored beside it."""
+
+SEGMENT_ROWS: Final = 1 << 23
+"""Rows of a look in blocks that go into one segment: half of the bytes that a segment may have, or less."""
 
 LEAST_KEPT: Final = 64
 """Changes are stored as long as it has so many times more rows."""
@@ -60,6 +66,7 @@ class LastSnapshot:
         self._source = source
         self._metadata = metadata
         self._stored: _Stored | None = None
+        self._listed: SavedSnapshot | None = None
 
     def resume(self) -> State | None:
         """Let the source start from what a writer kept, if it can be read; return the state as it was read for that."""
@@ -76,7 +83,7 @@ class LastSnapshot:
     def _take_up(self, saved: SavedSnapshot) -> None:
         store = self._metadata.store
         if saved.segment.tail is not None and saved.changes is None and isinstance(self._source, BlockSource):
-            self._source.resume_blocks(saved.id, segments.saved_blocks(store, saved))
+            self._source.resume_blocks(saved.id, segments.saved_blocks(store, saved.segment, *saved.parts))
         else:
             self._source.resume(self._read(saved))
 
@@ -90,6 +97,40 @@ class LastSnapshot:
             # A pruner that does not know of changes vacuums them. The snapshot before them saves most of the reading.
             _log.debug("of %s an earlier snapshot is taken up: %s", self._source.root, error)
             return SavedLook(saved.id, segments.read_part(store, saved.segment))
+
+    def put_together(self, sent: bytes, parts: Sequence[SegmentEntry]) -> None:
+        """Let the source start from a listing that was shared out, if its parts fit.
+
+        Args:
+            sent: what those who listed the parts were sent.
+            parts: the segments that they wrote, in the order of the parts.
+
+        Raises:
+            FormatError: a part is damaged.
+            StorageError: one cannot be read, or the whole not be written.
+        """
+        store, source = self._metadata.store, self._source
+        used = False
+        try:
+            if not isinstance(source, SharedSource) or not isinstance(source, BlockSource):
+                return
+            look = source.joined(sent, [segments.saved_blocks(store, part) for part in parts])
+            if look is not None and look.table.num_rows:
+                source.resume(look)
+            elif look is not None:
+                segment = self._metadata.write_segment(FILES, look.table, layout=Blocks(()))
+                self._listed = SavedSnapshot(id=look.id, segment=segment, parts=tuple(parts))
+                source.resume_blocks(look.id, segments.saved_blocks(store, segment, *parts))
+                used = True
+        finally:
+            if not used:
+                store.delete(part.path for part in parts)
+
+    def forget_listed(self) -> None:
+        """Delete a listing that was shared out and is not committed: no index came of it."""
+        if self._listed is not None:
+            self._metadata.store.delete(entry.path for entry in self._listed.files())
+            self._listed = None
 
     def keep(self) -> None:
         """Save the source's last look in the metadata table, unless it is there already or there are no indexes.
@@ -114,14 +155,29 @@ class LastSnapshot:
         return self._written_changes(state.last_snapshot) or self._written_whole(state.last_snapshot)
 
     def _written_whole(self, before: SavedSnapshot | None) -> SavedSnapshot | None:
-        look = self._source.saved(None if before is None else before.last_id)
+        stored = None if before is None else before.last_id
+        listed = self._listed
+        if listed is not None and listed.id != stored:
+            look = self._source.saved(listed.id)
+            if look is None:
+                return listed  # it is the last look
+        else:
+            look = self._source.saved(stored)
         if look is None:
             return None
-        layout = Blocks(look.blocks) if look.blocks else None
-        segment = self._metadata.write_segment(FILES, look.table, layout=layout)
+        if look.blocks:
+            return self._written_blocks(look)
+        segment = self._metadata.write_segment(FILES, look.table)
         if isinstance(self._source, ChangesSource):
             self._stored = _Stored(segment.id, _stored_look(look.table))
         return SavedSnapshot(id=look.id, segment=segment)
+
+    def _written_blocks(self, look: SavedLook) -> SavedSnapshot:
+        """Write a look in blocks, as many segments as it takes."""
+        segment, *parts = [
+            self._metadata.write_segment(FILES, some, layout=Blocks(rows)) for some, rows in _cut(look)
+        ]
+        return SavedSnapshot(id=look.id, segment=segment, parts=tuple(parts))
 
     def _written_changes(self, before: SavedSnapshot | None) -> SavedSnapshot | None:
         """Write what the last look has otherwise than the one that is stored; None where that does not pay."""
@@ -148,6 +204,18 @@ class LastSnapshot:
                 return None
             held = self._stored = _Stored(segment.id, _stored_look(table))
         return held.look
+
+
+def _cut(look: SavedLook) -> Iterator[tuple[pa.Table, tuple[int, ...]]]:
+    """The rows of each segment of a look in blocks, and its blocks; the metadata of the whole is in the first."""
+    start, first, table = 0, 0, look.table
+    while first < len(look.blocks):
+        behind, rows = first + 1, look.blocks[first]
+        while behind < len(look.blocks) and rows + look.blocks[behind] <= SEGMENT_ROWS:
+            rows += look.blocks[behind]
+            behind += 1
+        yield table.slice(start, rows), look.blocks[first:behind]
+        start, first, table = start + rows, behind, table.replace_schema_metadata(None)
 
 
 def _stored_look(table: pa.Table) -> StoredLook:

@@ -7,6 +7,8 @@ log has the checksum of all from the footer on, the tail. So a reader that has t
 from __future__ import annotations
 
 import io
+from bisect import bisect_right
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -196,6 +198,42 @@ class RangedSegment:
     def _range(self, first: int, last: int) -> tuple[int, int]:
         start = first * PIECE_BYTES
         return start, min((last + 1) * PIECE_BYTES, self._body) - start
+
+
+class JoinedSegments:
+    """Segments that are read in parts, one behind the other: their row groups are numbered as those of one. Threads may
+    share it.
+
+    Attributes:
+        schema: which all of them have.
+        rows: of each row group.
+        described: the metadata of the first one's footer.
+
+    Raises:
+        FormatError: they have different columns.
+    """
+
+    def __init__(self, segments: Sequence[RangedSegment]) -> None:
+        """Join one segment or more."""
+        first = segments[0]
+        self._segments = tuple(segments)
+        self.schema, self.described = first.schema, first.described
+        if not all(segment.schema.equals(first.schema) for segment in segments):
+            raise FormatError("the segments of a saved snapshot have different columns")
+        self.rows = tuple(rows for segment in segments for rows in segment.rows)
+        self._starts = list(accumulate((len(segment.rows) for segment in segments), initial=0))
+
+    def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
+        """Return some columns of all rows, or of those of some row groups; raises as `RangedSegment.read` does."""
+        chosen = range(len(self.rows)) if groups is None else groups
+        tables = [
+            self._segments[number].read(names, [group - self._starts[number] for group in of_one])
+            for number, of_one in groupby(chosen, key=self._segment_of)
+        ]
+        return pa.concat_tables(tables or [self._segments[0].read(names, [])])
+
+    def _segment_of(self, group: int) -> int:
+        return bisect_right(self._starts, group) - 1
 
 
 def _tail(store: Store, entry: SegmentEntry, where: str, remedy: str) -> bytes:

@@ -295,6 +295,8 @@ def read_saved(store: Store, saved: SavedSnapshot) -> pa.Table:
         StorageError: it cannot be read.
     """
     table = read_part(store, saved.segment)
+    if saved.parts:
+        return arrow.concat_tables([table, *(read_part(store, part) for part in saved.parts)])
     if saved.changes is None:
         return table
     changes = read_part(store, saved.changes)
@@ -317,14 +319,14 @@ def changes_table(table: pa.Table, gone: NDArray[np.int64]) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), GONE: data})
 
 
-def saved_blocks(store: Store, saved: SavedSnapshot) -> ranged.RangedSegment:
-    """Return the blocks of the last snapshot, of which the directory alone was read and verified.
+def saved_blocks(store: Store, *entries: SegmentEntry) -> ranged.JoinedSegments:
+    """Return the blocks of the segments of a saved snapshot, of which the footers alone were read and verified.
 
     Raises:
-        FormatError: it has no blocks, or the directory is not what was committed.
-        StorageError: it cannot be read.
+        FormatError: they have no blocks, or a footer is not what was committed.
+        StorageError: one cannot be read.
     """
-    return ranged.RangedSegment(store, saved.segment, SAVED_REMEDY)
+    return ranged.JoinedSegments([ranged.RangedSegment(store, entry, SAVED_REMEDY) for entry in entries])
 
 
 def _gone(changes: pa.Table, table: pa.Table) -> NDArray[np.int64]:

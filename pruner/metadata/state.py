@@ -87,12 +87,15 @@ class SavedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     Where `changes` is there, these two are of an earlier snapshot, `changes` is what has come and gone since, and
     `changed_id` is the id of the last one. So what is left stays true when a pruner that knows neither commits.
+
+    A snapshot in blocks may be larger than one segment: the blocks of `segment` come first, then those of `parts`.
     """
 
     id: str
     segment: SegmentEntry
     changes: SegmentEntry | None = None
     changed_id: str | None = None
+    parts: tuple[SegmentEntry, ...] = ()
 
     @property
     def last_id(self) -> str:
@@ -101,7 +104,8 @@ class SavedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     def files(self) -> tuple[SegmentEntry, ...]:
         """What is stored of it."""
-        return (self.segment,) if self.changes is None else (self.segment, self.changes)
+        changes = () if self.changes is None else (self.changes,)
+        return (self.segment, *self.parts, *changes)
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):

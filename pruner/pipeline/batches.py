@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -101,6 +101,27 @@ class BuildRunner(Protocol):
 
         Raises:
             PrunerError: the run failed as a whole; what it had finished is left for the next one.
+        """
+        ...
+
+
+@runtime_checkable
+class SharingRunner(Protocol):
+    """A runner whose machines do other work, too, each parts of it."""
+
+    def parts(self) -> int:
+        """Into how many parts work is best cut."""
+        ...
+
+    def share(self, task: Callable[[int], Iterable[bytes]], count: int) -> list[tuple[int, bytes]]:
+        """Run a task for each number below `count`; return the numbers with their answers, in any order.
+
+        Args:
+            task: a function of a module, or one with its first arguments bound: it travels by its name.
+            count: the number of parts.
+
+        Raises:
+            Exception: whatever the machines raise.
         """
         ...
 

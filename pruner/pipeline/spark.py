@@ -29,7 +29,7 @@ from pruner.metadata.segments import read_segment
 from pruner.pipeline.batches import BATCH_SLICES
 from pruner.pipeline.requests import table_bytes
 from pruner.pipeline.slices import CHUNK_SLICES, cut, sizes_of
-from pruner.pipeline.spark_worker import RESULT_COLUMNS, SparkJob, run_parts
+from pruner.pipeline.spark_worker import RESULT_COLUMNS, SparkJob, build_part, run_tasks
 from pruner.plugins import DISTRIBUTION, SPARK_EXTRA, installing
 from pruner.storage.local import STAGING
 from pruner.version import __version__
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from pruner.pipeline.batches import BuildJob
     from pruner.pipeline.requests import Progress
+    from pruner.pipeline.spark_worker import Task
 
 # Checks with one small task whether Spark's executors have what the kernel needs, and says what is missing.
 #
@@ -250,10 +251,19 @@ class SparkRunner:
             before = total - remaining.num_rows
             job = job.of_slices(remaining)
 
-    def _collect(self, sent: bytes, count: int) -> list[Receipt]:
+    def parts(self) -> int:
+        """Into how many parts work is best cut."""
+        return self._cores() * PARTS_PER_CORE
+
+    def share(self, task: Task, count: int) -> list[tuple[int, bytes]]:
+        """Run a task for each number below `count` on the executors: see `pruner.pipeline.batches.SharingRunner`."""
         numbers = self._session.range(0, count, 1, count)
-        rows = numbers.mapInArrow(partial(run_parts, sent), RESULT_COLUMNS).collect()
-        return [msgspec.json.decode(bytes(row["receipt"]), type=Receipt) for row in rows]
+        rows = numbers.mapInArrow(partial(run_tasks, task), RESULT_COLUMNS).collect()
+        return [(row["part"], bytes(row["answer"])) for row in rows]
+
+    def _collect(self, sent: bytes, count: int) -> list[Receipt]:
+        answers = self.share(partial(build_part, sent), count)
+        return [msgspec.json.decode(answer, type=Receipt) for _, answer in answers]
 
     @contextmanager
     def _staged(self, job: BuildJob) -> Generator[tuple[str, ...]]:

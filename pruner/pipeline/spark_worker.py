@@ -1,4 +1,5 @@
-"""What a Spark executor does: it runs the kernel over one part of the slices and writes the segments.
+"""What a Spark executor does: tasks by their numbers, most of which run the kernel over one part of the slices and
+write the segments.
 
 Only plain data travels to it: a description of the job, and numbers of parts. The slices of a part stand in the
 metadata table, so that a task is small however many slices there are.
@@ -6,8 +7,9 @@ metadata table, so that a task is small however many slices there are.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 import pyarrow as pa
@@ -27,13 +29,16 @@ if TYPE_CHECKING:
 
     from pruner.pipeline.requests import ChunkResult
 
+Task: TypeAlias = Callable[[int], Iterable[bytes]]
+"""What is done for the part of a number: it yields answers. It travels by its name and what it is bound to."""
+
 PART_BYTES = 1 << 30
 """Largest description of a part that is read."""
 
-RESULT_SCHEMA = pa.schema([pa.field("part", pa.int64()), pa.field("receipt", pa.binary())])
-"""What a task returns: a row for each batch that it wrote."""
+RESULT_SCHEMA = pa.schema([pa.field("part", pa.int64()), pa.field("answer", pa.binary())])
+"""What tasks return: a row for each answer."""
 
-RESULT_COLUMNS = "part bigint, receipt binary"
+RESULT_COLUMNS = "part bigint, answer binary"
 """`RESULT_SCHEMA` as Spark writes it."""
 
 
@@ -87,23 +92,34 @@ class SparkJob(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def run_parts(sent: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Build the parts whose numbers come in; the function that `mapInArrow` calls.
+def run_tasks(task: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run a task for each number that comes in; the function that `mapInArrow` calls.
+
+    Args:
+        task: what is called with a number.
+        rows: numbers of parts in the first column.
+    """
+    for batch in rows:
+        for number in cast("list[int]", batch.column(0).to_pylist()):
+            for answer in task(number):
+                row: dict[str, list[Any]] = {"part": [number], "answer": [answer]}
+                yield pa.RecordBatch.from_pydict(row, schema=RESULT_SCHEMA)
+
+
+def build_part(sent: bytes, number: int) -> Iterator[bytes]:
+    """Build one part: yield a receipt (JSON) for each batch that was written.
 
     Args:
         sent: a `SparkJob` as JSON.
-        rows: numbers of parts in the first column.
+        number: of the part.
 
     Raises:
         PrunerError: the part cannot be read, or a segment not be written: Spark tries the task again.
     """
     job = msgspec.json.decode(sent, type=SparkJob)
-    for batch in rows:
-        for number in cast("list[int]", batch.column(0).to_pylist()):
-            part = job.part(number)
-            for receipt in write_batches(part, _results(part, isolated=job.isolated)):
-                row: dict[str, list[Any]] = {"part": [number], "receipt": [msgspec.json.encode(receipt)]}
-                yield pa.RecordBatch.from_pydict(row, schema=RESULT_SCHEMA)
+    part = job.part(number)
+    for receipt in write_batches(part, _results(part, isolated=job.isolated)):
+        yield msgspec.json.encode(receipt)
 
 
 def _results(part: BuildJob, *, isolated: bool) -> Iterator[ChunkResult]:

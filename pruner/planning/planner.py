@@ -47,7 +47,6 @@ from pruner.planning.report import FunnelStep, PlanFacts, megabytes
 from pruner.planning.row_level import RowLevel, entries_of
 from pruner.planning.rows import RowPositions
 from pruner.planning.survivors import Survivors
-from pruner.planning.usage import Usage
 from pruner.plugins import BrokenPluginError
 from pruner.showing.words import counted
 from pruner.verdict import Outcome, evaluate, possible
@@ -231,7 +230,7 @@ class Planner:
         snapshot: Snapshot,
         evidence: KnowsFields,
         storage_options: Mapping[str, str] | None = None,
-        usage: Usage | None = None,
+        saved: Callable[[Mapping[str, int]], None] = lambda _: None,
         cost: Callable[[str], IndexCost | None] = lambda _: None,
         implied: Implied = lambda _, __: (),
         filters: FileFilters | None = None,
@@ -243,7 +242,7 @@ class Planner:
             snapshot: the slices.
             evidence: what indexes know of them.
             storage_options: with which the files of the snapshot are opened; plans hand them on.
-            usage: counts what indexes save.
+            saved: called for each plan with the number of slices that each index dropped.
             cost: says what an index costs, for reports.
             implied: gives what else holds wherever a predicate is true, each with what knows of its field:
                 None stands for `evidence`.
@@ -253,7 +252,7 @@ class Planner:
         self._implied = implied
         self._filters = filters
         self._exact = facts
-        self._usage = usage or Usage()
+        self._saved = saved
         self.cost = cost
         self._snapshot = snapshot
         self._evidence = evidence
@@ -307,7 +306,7 @@ class Planner:
         if answered and rows.can_narrow and progress.survivors.left:
             self._apply_rows(predicate, rows, progress)
         self._apply_file_filters(predicate, evidence, semantics, progress)
-        count = partial(self._usage.add, progress.dropped)
+        count = partial(self._saved, progress.dropped)
         count()
         facts = PlanFacts(
             snapshot=self._snapshot,

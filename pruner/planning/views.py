@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
-from threading import RLock
-from typing import TYPE_CHECKING
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, NamedTuple
 
 from pruner.errors import FormatError, StorageError
 from pruner.evidence.exact import ExactFacts
@@ -18,12 +18,11 @@ from pruner.formats.guarded import own_indexes
 from pruner.metadata import log
 from pruner.planning.pinned import View
 from pruner.planning.planner import Planner
-from pruner.planning.usage import Usage
 from pruner.tables.snapshot import Watched
 from pruner.tables.source import WatchableSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pruner.evidence.sources import OwnIndexes
     from pruner.metadata.last_snapshot import LastSnapshot
@@ -34,6 +33,37 @@ if TYPE_CHECKING:
     from pruner.tables.source import TableSource
 
 _NEVER = float("-inf")
+
+
+class Saved(NamedTuple):
+    """Plans that asked an index, and slices that it dropped in them, together with indexes that it was asked with.
+
+    `idle` counts the newest of these plans, since the last one in which it dropped something.
+    """
+
+    plans: int = 0
+    dropped: int = 0
+    idle: int = 0
+
+
+class Usage:
+    """What indexes have saved in this process, by their names; it is stored nowhere. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._saved: dict[str, Saved] = {}
+        self._lock = Lock()
+
+    def add(self, dropped: Mapping[str, int]) -> None:
+        """Count one plan: the slices that each index which was asked dropped in it."""
+        with self._lock:
+            for name, count in dropped.items():
+                before = self.of(name)
+                idle = 0 if count else before.idle + 1
+                self._saved[name] = Saved(before.plans + 1, before.dropped + count, idle)
+
+    def of(self, name: str) -> Saved:
+        """What one index saved."""
+        return self._saved.get(name, Saved())
 
 
 class Views:
@@ -149,6 +179,11 @@ class Views:
         """Store the last look, so that other processes start from it."""
         self._last_snapshot.keep()
 
+    def resume(self) -> None:
+        """Start from what a writer kept, before the first look: a listing that stands need not be made."""
+        with self._lock:
+            self._resume()
+
     def _resume(self) -> State | None:
         """Start from what a writer kept, once; the state, where it was read for that."""
         if self._resumed:
@@ -184,7 +219,14 @@ class Views:
         filters = FileFilters(snapshot, options) if self._file_filters else None
         facts = ExactFacts(snapshot, evidence)
         planner = Planner(
-            snapshot, evidence, options, self.usage, evidence.cost, filters=filters, facts=facts, **implied
+            snapshot,
+            evidence,
+            options,
+            self.usage.add,
+            evidence.cost,
+            filters=filters,
+            facts=facts,
+            **implied,
         )
         definitions = () if state is None else state.definitions
         over = [

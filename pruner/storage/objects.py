@@ -22,7 +22,15 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
 from pruner.errors import StorageError
-from pruner.storage.store import LargerError, NotFoundError, ObjectInfo, RefusedError, Store, check_path
+from pruner.storage.store import (
+    LargerError,
+    Level,
+    NotFoundError,
+    ObjectInfo,
+    RefusedError,
+    Store,
+    check_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -224,6 +232,15 @@ class ObjectStore(Store):
     def some(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects page by page: see `Store.some`."""
         yield from self._listed(self._key(prefix) if prefix else self._prefix, None)
+
+    def level(self, prefix: str = "") -> Level:
+        """Return the names right below a folder: see `Store.level`."""
+        folder = self._key(prefix) if prefix else self._prefix
+        with self._doing("list", prefix):
+            found: Any = obstore.list_with_delimiter(self._store, folder or None)
+        start = len(folder) + 1 if folder else 0
+        folders = [path[start:].rstrip("/") for path in found["common_prefixes"]]
+        return Level(folders, [meta["path"][start:] for meta in found["objects"]])
 
     def _listed(self, folder: str, offset: str | None) -> Iterator[ObjectInfo]:
         with self._doing("list", folder.removeprefix(self._prefix).strip("/")):

@@ -45,6 +45,13 @@ class ObjectInfo(NamedTuple):
     etag: str | None
 
 
+class Level(NamedTuple):
+    """The names of the folders that are right in a folder, and of the objects, each in any order."""
+
+    folders: list[str]
+    objects: list[str]
+
+
 class Store(ABC):
     """The objects below one root. Paths are relative to it, with `/` between parts, and cannot leave it.
 
@@ -103,6 +110,13 @@ class Store(ABC):
         Whoever wants a few of many need not wait for all.
         """
         yield from self.list(prefix)
+
+    def level(self, prefix: str = "") -> Level:
+        """Return the names right below a folder; one that does not exist is an empty one."""
+        start = len(prefix) + 1 if prefix else 0
+        names = [info.path[start:].partition("/") for info in self.list(prefix)]
+        folders = dict.fromkeys(name for name, slash, _ in names if slash)
+        return Level([*folders], [name for name, slash, _ in names if not slash])
 
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:

@@ -117,6 +117,54 @@ class BlockSource(Protocol):
         ...
 
 
+class ListingParts(NamedTuple):
+    """A first listing that is shared out: what each of its workers is sent, and the number of parts."""
+
+    sent: bytes
+    number: int
+
+
+@runtime_checkable
+class SharedSource(Protocol):
+    """A source of which several machines can make the first listing, each a part of it."""
+
+    def parts(self, most: int) -> ListingParts | None:
+        """Cut the table into parts.
+
+        Args:
+            most: the number of parts that are wanted at most.
+
+        Returns:
+            None where there is a look to start from, or the table is soon listed, or cannot be cut.
+
+        Raises:
+            TableError, StorageError: the table cannot be read.
+        """
+        ...
+
+    def list_part(self, sent: bytes, number: int) -> SavedLook:
+        """List a part on any machine, in blocks.
+
+        Raises:
+            TableError: the part cannot be listed for sure, or the table is another one here.
+            StorageError: the store refuses.
+        """
+        ...
+
+    def joined(self, sent: bytes, parts: Sequence[SavedBlocks]) -> SavedLook | None:
+        """The look that all parts make, each as it was stored.
+
+        Returns:
+            Without rows where the blocks of the parts, one part after the other, are those of the look: its metadata is
+            that of the whole. Otherwise with all rows. None where the table has changed meanwhile, or the parts do not
+            fit together.
+
+        Raises:
+            FormatError, StorageError: a part cannot be read.
+        """
+        ...
+
+
 @runtime_checkable
 class WatchableSource(Protocol):
     """A source of which somebody else can tell that a look would find what the last one found."""

@@ -19,7 +19,7 @@ import xxhash
 
 from pruner.arrow import arrow, as_numpy, filled, nulls, number_array, truth_array
 from pruner.errors import FormatError, StorageError, TableError
-from pruner.tables.hudi.slice_columns import STORED_COLUMNS, HudiColumns
+from pruner.tables.hudi.slice_columns import STORED_COLUMNS, HudiColumns, sums
 from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ BLOCKS_FROM = 1 << 18
 
 HELD_BLOCKS: Final = 16
 """Blocks that are held when they have been read: some 4 MB each."""
+
+PASSED_SHARE: Final = 4
+"""Up to one in so many blocks is read for the rows of some slices alone, however many these are."""
 
 _AT_ONCE = 64
 """Blocks of which the keys are read together."""
@@ -207,8 +210,10 @@ class StoredSlices:
             if all(block.all_based for block in self._blocks):
                 return np.ones(len(self), np.bool_)
             name = "base_size"  # which is there with the file
-        elif self._all is None and name == "log_files" and not self.any_logs:
-            return np.zeros(len(self), np.bool_)
+        elif self._all is None and name == "log_files":
+            if not self.any_logs:
+                return np.zeros(len(self), np.bool_)
+            name = "log_size"  # likewise
         return as_numpy(self.column(name).is_valid())
 
     def rows(self, ordinals: Any, names: Sequence[str]) -> pa.Table:
@@ -217,7 +222,7 @@ class StoredSlices:
             at: NDArray[np.int64] = as_numpy(pa.array(ordinals, pa.int64()).drop_null())
             numbers = np.unique(np.searchsorted(self._starts, at, side="right") - 1)
             inside = not len(at) or (at.min() >= 0 and at.max() < len(self))
-            if inside and len(numbers) <= HELD_BLOCKS:
+            if inside and len(numbers) <= max(HELD_BLOCKS, len(self._blocks) // PASSED_SHARE):
                 blocks = [self._block(number) for number in numbers.tolist()]
                 if self._all is None:
                     return self._taken(blocks, numbers, ordinals, names)
@@ -276,21 +281,42 @@ class StoredSlices:
         if name in ("log_files", "log_size") and not self.any_logs:
             schema: Any = SLICE_COLUMNS
             return nulls(len(self), schema.field(name).type)
-        return self._base_sizes() if name == "base_size" and not self.any_logs else None
-
-    def _base_sizes(self) -> Any:
-        """The size of each base file, held against the directory; None where the table had to be listed."""
+        if name not in ("unsettled", "base_size", "log_size"):
+            return None
         try:
-            read: Any = self._stored.read(["base_size"]).column(0).combine_chunks()
-            sums = np.add.reduceat(as_numpy(filled(read, 0)), self._starts[:-1])
-            if len(read) != len(self) or sums.tolist() != [block.size for block in self._blocks]:
-                raise FormatError(
-                    f"the saved snapshot of {self.root} has other slices than its directory says"
-                )
+            return self._unsettled() if name == "unsettled" else self._sizes()[name]
         except (FormatError, StorageError) as error:
             self._mend(error)
             return None
+
+    def _unsettled(self) -> Any:
+        """Which slices are unsettled, held against the directory."""
+        read: Any = self._stored.read(["unsettled"]).column(0).combine_chunks()
+        settled = [block.all_settled for block in self._blocks]
+        if (
+            len(read) != len(self)
+            or (~np.logical_or.reduceat(as_numpy(read), self._starts[:-1])).tolist() != settled
+        ):
+            raise self._other_slices()
         return read
+
+    def _sizes(self) -> dict[str, Any]:
+        """The sizes of base files and of log files, held against the directory."""
+        names = ["base_size", "log_sizes"] if self.any_logs else ["base_size"]
+        read: Any = self._stored.read(names)
+        sizes = {"base_size": read.column("base_size").combine_chunks()}
+        data = as_numpy(filled(sizes["base_size"], 0))
+        if self.any_logs:
+            sizes["log_size"] = sums(read.column("log_sizes").combine_chunks())
+            data = data + as_numpy(filled(sizes["log_size"], 0))
+        if len(data) != len(self) or np.add.reduceat(data, self._starts[:-1]).tolist() != [
+            block.size for block in self._blocks
+        ]:
+            raise self._other_slices()
+        return sizes
+
+    def _other_slices(self) -> FormatError:
+        return FormatError(f"the saved snapshot of {self.root} has other slices than its directory says")
 
     def _partitions(self, first: int, behind: int) -> NDArray[np.int32]:
         """The partition of each slice of some neighbouring blocks."""
@@ -319,9 +345,7 @@ class StoredSlices:
         for number in range(first, behind):
             start, stop = (int(self._starts[at] - offset) for at in (number, number + 1))
             if _digest(keys, start, stop) != self._blocks[number].keys:
-                raise FormatError(
-                    f"the saved snapshot of {self.root} has other slices than its directory says"
-                )
+                raise self._other_slices()
 
     def _block(self, number: int) -> HudiColumns:
         """The slices of a block; where it cannot be read, those of the table are listed meanwhile."""
@@ -354,7 +378,7 @@ class StoredSlices:
         there = [self._ordinal_of.get(path, -1) for path in columns.paths]
         ordinals = np.array([*there, -1], np.int32)[as_numpy(columns.columns.column("partition"))]
         if not np.array_equal(ordinals, self._partitions(first, behind)):
-            raise FormatError(f"the saved snapshot of {self.root} has other slices than its directory says")
+            raise self._other_slices()
         self._check_keys(columns.keys, first, behind)
         return columns.with_partitions(self.paths, ordinals)
 

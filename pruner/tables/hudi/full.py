@@ -1,4 +1,5 @@
-"""A Hudi table listed in full: by pruner's own listing, and by hudi-rs where the files leave something open.
+"""A Hudi table listed in full: by pruner's own listing, and by hudi-rs where the files leave something open. Several
+machines can share out the first listing of a large one.
 
 hudi-rs takes 9.5 kB for each file group, and puts log files of archived writes behind those that were written later.
 Where our listing cannot tell which files count, hudi-rs decides, or says what is to be mended
@@ -8,10 +9,14 @@ Where our listing cannot tell which files count, hudi-rs decides, or says what i
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from pruner.errors import FormatError, TableError
 from pruner.storage.opening import open_store
+from pruner.tables.hudi import saved
 from pruner.tables.hudi.archived import CleanedError
 from pruner.tables.hudi.listing import HudiSlice, attach_logs, folders_of, marked, misread_by_hudi_rs
 from pruner.tables.hudi.merging.hudi_rs import hudi_rs
@@ -20,17 +25,19 @@ from pruner.tables.hudi.metadata.listing import FILES, METADATA_PATH
 from pruner.tables.hudi.metadata.whole import list_of_files, listed_files
 from pruner.tables.hudi.slice_columns import HudiColumns
 from pruner.tables.hudi.slices import any_named_by_write, listing_of, slices_among
-from pruner.tables.hudi.timeline import COMPLETION_TIMES, refusing
+from pruner.tables.hudi.timeline import COMPLETION_TIMES, read_timeline, refusing
+from pruner.tables.source import ListingParts, SavedLook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import hudi
 
     from pruner.storage.store import Store
-    from pruner.tables.hudi.listing import Listing
+    from pruner.tables.hudi.listing import Folders, Listing
     from pruner.tables.hudi.metadata.partition import FileGroup
     from pruner.tables.hudi.timeline import Timeline
+    from pruner.tables.source import SavedBlocks
 
 _log = logging.getLogger("pruner")
 
@@ -85,6 +92,34 @@ def list_table(
         except TableError as error:
             raise (reason if _TWO_BASE_FILES in str(error) else error) from None
         return HudiColumns.joined(store.uri, _checked(store.uri, listed, timeline))
+
+
+def list_folders(store: Store, timeline: Timeline, folders: Iterable[str]) -> HudiColumns:
+    """List the newest slices in some folders of a table, where these alone tell which files count.
+
+    Args:
+        store: the root of the table.
+        timeline: which instants have completed.
+        folders: their paths; what is below them is listed as well.
+
+    Raises:
+        TableError: the slices cannot be told for sure.
+        StorageError: the store refuses.
+    """
+    listing = listing_of(store, _below(store, folders), refuse_strange=True)
+    slices = slices_among(store, timeline, None, listing, shared=True, certain=True)
+    return HudiColumns.joined(store.uri, _checked(store.uri, slices, timeline))
+
+
+def _below(store: Store, under: Iterable[str]) -> Folders:
+    """The files in some folders and below them, each of which must be there."""
+    for path in under:
+        is_there = False
+        for folder, files in folders_of(store, path):
+            is_there = True
+            yield folder, files
+        if not is_there:
+            raise TableError(f"{store.uri} has no folder {path!r} any more")
 
 
 def _downgraded(store: Store, timeline: Timeline) -> bool:
@@ -150,3 +185,117 @@ def refuse_escape(root: str, entry: HudiSlice | None) -> None:
         raise TableError(
             f"the Hudi table {root} names files outside of itself, in partition {entry.partition!r}"
         )
+
+
+# A listing that is shared out, each machine listing some folders.
+#
+# Every machine has to see the very timeline that the listing is of, and what is listed is of one moment because the
+# timeline is still the same when all is listed. Whatever is in doubt is left to a listing of the whole, which knows
+# what to do about it.
+
+LIST_BYTES: Final = 1 << 22
+"""Bytes of the metadata table's list of files from which on a listing is shared out: some 100,000 files, which one
+process lists in two seconds.
+"""
+
+FOLDERS_FROM: Final = 1_000
+"""Folders from which on it is where the table has no such list."""
+
+_INTERNAL = METADATA_PATH.partition("/")[0]
+
+
+class _Sent(msgspec.Struct, frozen=True):
+    """The timeline as a stored look has it, and the folders of each part."""
+
+    look: bytes
+    parts: tuple[tuple[str, ...], ...]
+
+
+_SENT = msgspec.json.Decoder(_Sent)
+
+
+def parts_of(store: Store, most: int) -> ListingParts | None:
+    """Cut a table into parts by its folders: see `SharedSource`.
+
+    Args:
+        store: its root.
+        most: the number of parts that are wanted at most.
+
+    Raises:
+        TableError: the timeline cannot be read.
+        StorageError: the store refuses.
+    """
+    timeline = read_timeline(store)
+    listed = sum(info.size for info in store.list(f"{METADATA_PATH}/{FILES}"))
+    if 0 < listed < LIST_BYTES:
+        return None
+    folders = _folders(store, len(timeline.properties.partition_fields), most)
+    if len(folders) < 2 or (not listed and len(folders) < FOLDERS_FROM):
+        return None
+    parts = tuple(tuple(folders[start:stop]) for start, stop in pairwise(_cuts(folders, most)))
+    look = saved.described_look(timeline, {})
+    return ListingParts(msgspec.json.encode(_Sent(look, parts)), len(parts))
+
+
+def list_part(store: Store, sent: bytes, number: int) -> SavedLook:
+    """List the folders of one part: see `SharedSource`."""
+    timeline, parts = _received(sent)
+    if read_timeline(store) != timeline:
+        raise TableError(f"{store.uri} has another timeline here, or has changed")
+    return saved.save(timeline, list_folders(store, timeline, parts[number]), part=True)
+
+
+def join_parts(store: Store, sent: bytes, parts: Sequence[SavedBlocks]) -> SavedLook | None:
+    """The look that all parts make: see `SharedSource`."""
+    timeline, _ = _received(sent)
+    return saved.joined(timeline, store.uri, parts) if read_timeline(store) == timeline else None
+
+
+def _received(sent: bytes) -> tuple[Timeline, tuple[tuple[str, ...], ...]]:
+    shared = _SENT.decode(sent)
+    known = saved.look_described(shared.look)
+    if known is None:
+        raise TableError("another version of pruner shares out this listing")
+    return known[0], shared.parts
+
+
+def _folders(store: Store, depth: int, wanted: int) -> list[str]:
+    """Folders in and below which all data lies, sorted: the partitions, or folders above them where these are enough.
+
+    None where data lies beside folders, or the table has no partitions.
+    """
+    folders = [""] if depth else []
+    for _ in range(depth):
+        if len(folders) >= wanted:
+            break
+        below: list[str] = []
+        for folder in folders:
+            level = store.level(folder)
+            if not folder and level.objects:
+                return []
+            inside = [f"{folder}/{name}" if folder else name for name in level.folders]
+            # One that has files is a partition, and what is in it is not for us to take apart.
+            below += [folder] if level.objects or not inside else inside
+        folders = [folder for folder in below if folder != _INTERNAL]
+    return sorted(folders)
+
+
+def _cuts(folders: Sequence[str], most: int) -> list[int]:
+    """Where parts begin and end, so that all partitions of a part come before all of the next one.
+
+    `a-b` stands between the folder `a` and the folders in it, so these must be in one part.
+    """
+    known = frozenset(folders)
+    cuts, count = [0], min(most, len(folders))
+    for number in range(1, count):
+        at = max(len(folders) * number // count, cuts[-1] + 1)
+        while at < len(folders) and _is_between(folders[at], known):
+            at += 1
+        if at < len(folders):
+            cuts.append(at)
+    return [*cuts, len(folders)]
+
+
+def _is_between(folder: str, known: frozenset[str]) -> bool:
+    """Tell whether a folder stands between another one and the folders in that."""
+    return any(letter < "/" and folder[:at] in known for at, letter in enumerate(folder))

@@ -7,8 +7,9 @@ and another hudi-rs may list other files. A large table is stored in blocks, whi
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections import Counter
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -22,7 +23,7 @@ from pruner.tables.source import SAVED_METADATA, SavedLook
 from pruner.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pruner.tables.source import SavedBlocks
 
@@ -50,23 +51,67 @@ def _writer() -> str:
     return f"hudi pruner {__version__} hudi-rs {version('hudi')}"
 
 
-def save(timeline: Timeline, columns: HudiColumns) -> SavedLook:
-    """Return a look in the form that is stored."""
+def save(timeline: Timeline, columns: HudiColumns, *, part: bool = False) -> SavedLook:
+    """Return a look in the form that is stored; a `part` of one in blocks, however few slices it has."""
+    described = {SAVED_METADATA: described_look(timeline, columns.unsettled)}
+    rows: tuple[int, ...] = ()
+    if part or len(columns) >= blocks.BLOCKS_FROM:
+        parts = directory(columns)
+        described[BLOCKS_METADATA] = msgspec.json.encode(parts)
+        rows = tuple(block.rows for block in parts)
+    return SavedLook(timeline.id(), columns.stored().replace_schema_metadata(described), rows)
+
+
+def described_look(timeline: Timeline, unsettled: Mapping[str, int]) -> bytes:
+    """What is no column of a look, as `SAVED_METADATA` has it."""
     about = _About(
         _writer(),
         b64encode(timeline.properties.raw).decode(),
         timeline.names,
         timeline.history,
         timeline.schemas,
-        dict(columns.unsettled),
+        dict(unsettled),
     )
-    described = {SAVED_METADATA: msgspec.json.encode(about)}
-    rows: tuple[int, ...] = ()
-    if len(columns) >= blocks.BLOCKS_FROM:
-        parts = directory(columns)
-        described[BLOCKS_METADATA] = msgspec.json.encode(parts)
-        rows = tuple(part.rows for part in parts)
-    return SavedLook(timeline.id(), columns.stored().replace_schema_metadata(described), rows)
+    return msgspec.json.encode(about)
+
+
+def joined(timeline: Timeline, root: str, parts: Sequence[SavedBlocks]) -> SavedLook | None:
+    """The look that stored parts make: see `SharedSource`; None where they are not parts of one look at this timeline.
+
+    Args:
+        timeline: of the look.
+        root: where the table lies.
+        parts: in the order of their partitions.
+
+    Raises:
+        FormatError: what was read of one is not what was stored.
+        StorageError: one cannot be read.
+    """
+    directories: list[Block] = []
+    unsettled: Counter[str] = Counter()
+    last = ""
+    for part in parts:
+        known = _known(timeline.id(), part.schema, part.described)
+        part_blocks = _directory(part)
+        if known is None or part_blocks is None:
+            return None
+        paths = [path for block in part_blocks for path, _ in block.partitions]
+        if paths and directories and paths[0] <= last:
+            return None
+        last = paths[-1] if paths else last
+        directories += part_blocks
+        unsettled.update(known[1])
+    if not directories:
+        return None
+    if sum(block.rows for block in directories) < blocks.BLOCKS_FROM:
+        table: Any = pa.concat_tables([part.read(STORED_COLUMNS.names) for part in parts])
+        return save(timeline, HudiColumns.from_stored(root, table, unsettled))
+    described = {
+        SAVED_METADATA: described_look(timeline, unsettled),
+        BLOCKS_METADATA: msgspec.json.encode(directories),
+    }
+    empty: Any = STORED_COLUMNS
+    return SavedLook(timeline.id(), empty.empty_table().replace_schema_metadata(described))
 
 
 def load(saved: SavedLook, root: str) -> tuple[Timeline, HudiColumns] | None:
@@ -105,24 +150,38 @@ def load_blocks(
     if known is None:
         return None
     timeline, unsettled = known
-    try:
-        parts = _BLOCKS.decode(stored.described.get(BLOCKS_METADATA, b""))
-    except msgspec.MsgspecError:
+    parts = _directory(stored)
+    if parts is None:
         return None
     return timeline, StoredSlices(root, parts, stored, unsettled, lambda: listed(timeline))
+
+
+def _directory(stored: SavedBlocks) -> tuple[Block, ...] | None:
+    """What is known of each block; None where it is not ours."""
+    try:
+        return _BLOCKS.decode(stored.described.get(BLOCKS_METADATA, b""))
+    except msgspec.MsgspecError:
+        return None
 
 
 def _known(
     saved_id: str, schema: pa.Schema, described: Mapping[bytes, bytes]
 ) -> tuple[Timeline, Mapping[str, int]] | None:
     """The timeline of a stored look, and the number of unsettled slices by the reason; None where it is not ours."""
+    known = look_described(described.get(SAVED_METADATA, b""))
+    if known is None or known[0].id() != saved_id or not schema.equals(STORED_COLUMNS):
+        return None
+    return known
+
+
+def look_described(described: bytes) -> tuple[Timeline, Mapping[str, int]] | None:
+    """What `described_look` was given; None where another version wrote it."""
     try:
-        about = _ABOUT.decode(described.get(SAVED_METADATA, b""))
-        if about.written_by != _writer() or not schema.equals(STORED_COLUMNS):
+        about = _ABOUT.decode(described)
+        if about.written_by != _writer():
             return None
         raw = b64decode(about.properties, validate=True)
     except (msgspec.MsgspecError, ValueError):
         return None
     properties = HudiProperties(parse_properties(raw.decode("utf-8", "replace")), raw)
-    timeline = Timeline(properties, about.names, about.history, about.schemas)
-    return (timeline, about.unsettled) if timeline.id() == saved_id else None
+    return Timeline(properties, about.names, about.history, about.schemas), about.unsettled

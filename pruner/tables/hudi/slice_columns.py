@@ -281,7 +281,7 @@ class HudiColumns:
             "base_version": null_unless(base.is_valid(), table.column("base_instant")),
             "base_instant": table.column("base_instant"),
             "log_files": _each(logs, uris),
-            "log_size": _sums(sizes),
+            "log_size": sums(sizes),
             "unsettled": table.column("unsettled"),
         }
         return cls(
@@ -371,7 +371,7 @@ def _each(lists: Any, values: Any) -> Any:
     return _lists(values, lengths, lists.is_null())
 
 
-def _sums(lists: Any) -> pa.Array[Any]:
+def sums(lists: Any) -> pa.Array[Any]:
     """The sum of each list; null where there is none."""
     totals = np.zeros(len(lists), np.int64)
     np.add.at(totals, as_numpy(compute.list_parent_indices(lists)), as_numpy(lists.flatten()))

@@ -22,7 +22,7 @@ from pruner.storage.opening import open_store
 from pruner.tables.hudi.avro_schema import arrow_schema, converted_by_hudi_rs
 from pruner.tables.hudi.blocks import StoredSlices
 from pruner.tables.hudi.following import NotFollowedError, follow
-from pruner.tables.hudi.full import list_table, refuse_escape
+from pruner.tables.hudi.full import join_parts, list_part, list_table, parts_of, refuse_escape
 from pruner.tables.hudi.merging.hudi_rs import PlainRoot, hudi_rs
 from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi.properties import HudiProperties, read_properties
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from pruner.schema import Field, TableSchema
     from pruner.tables.hudi.slice_columns import HudiColumns
-    from pruner.tables.source import SavedBlocks
+    from pruner.tables.source import ListingParts, SavedBlocks
 
 # Partition values of Hudi tables: what a partition path says about the rows below it.
 #
@@ -204,6 +204,20 @@ class HudiSource(WriteOnceSource):
     def resume_blocks(self, saved_id: str, blocks: SavedBlocks) -> None:
         """Take up the timeline of another process, and slices that are read when they are asked for."""
         self._start_from(load_blocks(saved_id, blocks, self.root, self._listed))
+
+    def parts(self, most: int) -> ListingParts | None:
+        """Cut a table that nobody has listed into parts: see `SharedSource`."""
+        with self._lock:
+            begun = self._known is not None or self._last is not None
+        return None if begun else parts_of(self._store, most)
+
+    def list_part(self, sent: bytes, number: int) -> SavedLook:
+        """List some partitions: see `SharedSource`."""
+        return list_part(self._store, sent, number)
+
+    def joined(self, sent: bytes, parts: Sequence[SavedBlocks]) -> SavedLook | None:
+        """The look that parts make: see `SharedSource`."""
+        return join_parts(self._store, sent, parts)
 
     def _start_from(self, loaded: tuple[Timeline, HudiColumns | StoredSlices] | None) -> None:
         with self._lock:

@@ -121,6 +121,14 @@ class _Handler(BaseHTTPRequestHandler):
         prefix = query.get("prefix", [""])[0]
         after = query.get("continuation-token", query.get("start-after", [""]))[0]
         names = sorted(name for name in self.server.objects if name.startswith(prefix) and name > after)
+        folders: list[str] = []
+        if query.get("delimiter") == ["/"]:
+            below = [name for name in names if "/" in name[len(prefix) :]]
+            folders = sorted({prefix + name[len(prefix) :].partition("/")[0] for name in below})
+            names = [name for name in names if name not in below]
+        common = "".join(
+            f"<CommonPrefixes><Prefix>{escape(name)}/</Prefix></CommonPrefixes>" for name in folders
+        )
         contents = "".join(
             f"<Contents><Key>{escape(name)}</Key><Size>{len(self.server.objects[name])}</Size>"
             f"<LastModified>2025-01-01T00:00:00.000Z</LastModified>"
@@ -128,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             for name in names[:page]
         )
         more = f"<NextContinuationToken>{names[page - 1]}</NextContinuationToken>" if names[page:] else ""
-        body = f"<ListBucketResult>{contents}{more}</ListBucketResult>"
+        body = f"<ListBucketResult>{contents}{common}{more}</ListBucketResult>"
         self._answer(200, body.encode())
 
 

@@ -89,6 +89,24 @@ def test_listing(store: Store) -> None:
     assert (info.size, store.get("a/d%2F", 100)) == (6, b"a/d%2F")
 
 
+def test_what_is_right_below_a_folder(store: Store) -> None:
+    assert store.level() == ([], [])
+    for path in ("a/b/c", "a/b/d", "a/e", "a b/ü/x", "a%20b/x", "a-b/x", "z"):
+        store.put_new(path, b"")
+
+    def level(prefix: str = "") -> tuple[list[str], list[str]]:
+        folders, objects = store.level(prefix)
+        return sorted(folders), sorted(objects)
+
+    assert level() == (["a", "a b", "a%20b", "a-b"], ["z"])
+    assert level("a") == (["b"], ["e"])
+    assert level("a/b") == ([], ["c", "d"])
+    assert level("a b") == (["ü"], [])
+    assert level("nowhere") == ([], [])
+    for folder in ("", "a", "a b", "a b/ü"):
+        assert level(folder) == tuple(map(sorted, Store.level(store, folder)))
+
+
 def test_deleting(store: Store) -> None:
     for name in ("log/1", "log/2", "x/y/z"):
         store.put_new(name, b"")

@@ -23,6 +23,7 @@ import pruner
 from pruner.arrow import positions
 from pruner.errors import FormatError, TableError
 from pruner.expr.semantics import Semantics
+from pruner.metadata import last_snapshot
 from pruner.metadata.segments import saved_blocks
 from pruner.metadata.state import SegmentEntry
 from pruner.metadata.table import MetadataTable
@@ -85,6 +86,7 @@ PREDICATES: dict[str, Callable[[int, str], bool]] = {
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_SLICES", 3)
     monkeypatch.setattr(blocks, "BLOCKS_FROM", 1)
+    monkeypatch.setattr(last_snapshot, "SEGMENT_ROWS", 7)
     monkeypatch.setattr(snapshots, "RUNS_FROM", 1)
 
 
@@ -140,10 +142,16 @@ def assert_plans_alike(table: RowsTable, found: PinnedSnapshot, listed: PinnedSn
         assert table.matching(holds) <= kept, text
 
 
-def saved(root: Path) -> SegmentEntry:
+def segments(root: Path) -> tuple[SegmentEntry, ...]:
+    """The segments of the last snapshot: the first has the directory."""
     state = MetadataTable.open(open_store(f"{root}.pruner")).state()
     assert state.last_snapshot is not None
-    return state.last_snapshot.segment
+    return state.last_snapshot.files()
+
+
+def saved(root: Path, at: int = 0) -> SegmentEntry:
+    entries = segments(root)
+    return entries[at % len(entries)]
 
 
 def stored(root: Path, entry: SegmentEntry | None = None) -> Path:
@@ -169,7 +177,7 @@ def shorten(file: Path, rng: random.Random, entry: SegmentEntry) -> None:
 
 
 def remove(file: Path, rng: random.Random, entry: SegmentEntry) -> None:
-    file.unlink()
+    file.unlink(missing_ok=True)
 
 
 HARMS = {"flip": flip, "flip directory": flip_directory, "shorten": shorten, "remove": remove}
@@ -230,31 +238,38 @@ def test_no_damage_changes_a_plan(
     harm: Callable[[Path, random.Random, SegmentEntry], None], moment: str, tmp_path: Path
 ) -> None:
     table = made(tmp_path / "t")
-    whole = stored(table.root).read_bytes()
+    assert len(segments(table.root)) == 3
     rng = random.Random(5)
-    for _ in range(4):
+    for number in range(6):
+        entry = saved(table.root, number)
+        file = stored(table.root, entry)
+        whole = file.read_bytes()
         snapshot = opened(table.root)
         assert is_unread(snapshot)
-        harm(stored(table.root), rng, saved(table.root))
+        harm(file, rng, entry)
         if moment == "before it is opened":
             snapshot = opened(table.root)
         assert_plans_alike(table, snapshot)
-        stored(table.root).write_bytes(whole)
+        file.write_bytes(whole)
 
 
 @pytest.mark.slow
 def test_a_block_of_an_older_snapshot_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
-    older, file = stored(table.root).read_bytes(), stored(table.root)
+    older = [stored(table.root, entry).read_bytes() for entry in segments(table.root)]
     table.update(sorted(table.groups)[:4])
     pruner.open_table(str(table.root)).refresh()
-    assert stored(table.root) != file
-    snapshot = opened(table.root)
-    assert is_unread(snapshot)
-    stored(table.root).write_bytes(older)
-    assert_plans_alike(table, snapshot)
-    assert not is_unread(snapshot)
-    assert_plans_alike(table, opened(table.root))
+    for at, data in enumerate(older):
+        file = stored(table.root, saved(table.root, at))
+        new = file.read_bytes()
+        assert new != data
+        snapshot = opened(table.root)
+        assert is_unread(snapshot)
+        file.write_bytes(data)
+        assert_plans_alike(table, snapshot)
+        assert is_unread(snapshot) is (at > 0), "what is in later segments did not change"
+        assert_plans_alike(table, opened(table.root))
+        file.write_bytes(new)
 
 
 @pytest.mark.slow
@@ -328,7 +343,8 @@ def test_random_histories_are_planned_by_blocks_as_listed(
         act(table, action, rng)
         snapshot = opened(table.root)
         if harm is not None and rng.random() < 0.5:
-            HARMS[harm](stored(table.root), rng, saved(table.root))
+            entry = saved(table.root, rng.randrange(9))
+            HARMS[harm](stored(table.root, entry), rng, entry)
             stored_again = pruner.open_table(str(table.root))
             assert_plans_alike(table, stored_again.snapshot())
         assert_plans_alike(table, snapshot)
@@ -403,7 +419,7 @@ def mixed(root: Path, change: Callable[[pa.Table], pa.Table]) -> tuple[HudiSourc
     metadata = MetadataTable.open(open_store(f"{root}.pruner"))
     last = metadata.state().last_snapshot
     assert last is not None
-    found = Mixed(saved_blocks(metadata.store, last), change)
+    found = Mixed(saved_blocks(metadata.store, last.segment, *last.parts), change)
     source = HudiSource(str(root))
     source.resume_blocks(last.id, found)
     return source, found
@@ -440,11 +456,11 @@ def test_a_directory_of_other_slices_is_not_taken_up(tmp_path: Path) -> None:
     last = metadata.state().last_snapshot
     assert last is not None
     for change in (with_other_keys, lambda read: read.take(pa.array(range(read.num_rows)[::-1]))):
-        found = Mixed(saved_blocks(metadata.store, last), change)
+        found = Mixed(saved_blocks(metadata.store, last.segment, *last.parts), change)
         found.harms = True
         with pytest.raises(FormatError, match="has other slices than its directory says"):
             HudiSource(str(table.root)).resume_blocks(last.id, found)
-    found = Mixed(saved_blocks(metadata.store, last), lambda read: read)
+    found = Mixed(saved_blocks(metadata.store, last.segment, *last.parts), lambda read: read)
     found.rows = (*found.rows[:-1], found.rows[-1] + 1)
     with pytest.raises(FormatError, match="does not have the blocks of its directory"):
         HudiSource(str(table.root)).resume_blocks(last.id, found)
