@@ -284,9 +284,7 @@ def _opened(metadata: MetadataTable) -> tuple[Any, Snapshot]:
     if stored.segment.tail is None:
         columns = HudiColumns.from_stored(ROOT, read_saved(metadata.store, stored), {})
         return state, _snapshot(columns, columns.columns)
-    loaded = saved.load_blocks(
-        stored.id, saved_blocks(metadata.store, stored.segment, *stored.parts), ROOT, _never
-    )
+    loaded = saved.load_blocks(stored.id, saved_blocks(metadata.store, stored), ROOT, _never)
     assert loaded is not None
     return state, _snapshot(loaded[1], loaded[1])
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import msgspec
 
+from pruner.arrow import arrow
 from pruner.errors import FormatError, StorageError
 from pruner.metadata import segments
 from pruner.metadata.ranged import Blocks
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from pruner.metadata.ranged import RangedSegment
     from pruner.metadata.state import SegmentEntry, State
     from pruner.metadata.table import MetadataTable
-    from pruner.tables.source import TableSource
+    from pruner.tables.source import JoinedBlocks, Piece, TableSource
 
 _log = logging.getLogger("pruner")
 
@@ -59,6 +61,13 @@ class _Stored(NamedTuple):
     look: StoredLook
 
 
+class _Started(NamedTuple):
+    """The snapshot in blocks that the source reads, and its blocks."""
+
+    saved: SavedSnapshot
+    blocks: JoinedBlocks
+
+
 class LastSnapshot:
     """Saves the snapshot of one table in its metadata table, and loads it from there."""
 
@@ -67,6 +76,7 @@ class LastSnapshot:
         self._metadata = metadata
         self._stored: _Stored | None = None
         self._listed: SavedSnapshot | None = None
+        self._started_from: _Started | None = None
 
     def resume(self) -> State | None:
         """Let the source start from what a writer kept, if it can be read; return the state as it was read for that."""
@@ -83,7 +93,9 @@ class LastSnapshot:
     def _take_up(self, saved: SavedSnapshot) -> None:
         store = self._metadata.store
         if saved.segment.tail is not None and saved.changes is None and isinstance(self._source, BlockSource):
-            self._source.resume_blocks(saved.id, segments.saved_blocks(store, saved.segment, *saved.parts))
+            blocks = segments.saved_blocks(store, saved)
+            self._source.resume_blocks(saved.id, blocks)
+            self._started_from = _Started(saved, blocks)
         else:
             self._source.resume(self._read(saved))
 
@@ -114,13 +126,15 @@ class LastSnapshot:
         try:
             if not isinstance(source, SharedSource) or not isinstance(source, BlockSource):
                 return
-            look = source.joined(sent, [segments.saved_blocks(store, part) for part in parts])
+            look = source.joined(sent, [segments.block_segment(store, part) for part in parts])
             if look is not None and look.table.num_rows:
                 source.resume(look)
             elif look is not None:
                 segment = self._metadata.write_segment(FILES, look.table, layout=Blocks(()))
-                self._listed = SavedSnapshot(id=look.id, segment=segment, parts=tuple(parts))
-                source.resume_blocks(look.id, segments.saved_blocks(store, segment, *parts))
+                saved = SavedSnapshot(id=look.id, segment=segment, parts=tuple(parts))
+                blocks = segments.saved_blocks(store, saved)
+                source.resume_blocks(look.id, blocks)
+                self._listed, self._started_from = saved, _Started(saved, blocks)
                 used = True
         finally:
             if not used:
@@ -152,7 +166,72 @@ class LastSnapshot:
         Raises:
             StorageError: it cannot be written.
         """
-        return self._written_changes(state.last_snapshot) or self._written_whole(state.last_snapshot)
+        before = state.last_snapshot
+        return (
+            self._written_changes(before) or self._written_new_blocks(before) or self._written_whole(before)
+        )
+
+    def _written_new_blocks(self, before: SavedSnapshot | None) -> SavedSnapshot | None:
+        """Write the blocks that the last look does not share with the one that is stored; None where the source does
+        not tell, or started from another one.
+        """
+        source, stored = self._source, self._started_from
+        if stored is None or before is None or before.segment != stored.saved.segment:
+            return None
+        if not isinstance(source, BlockSource):
+            return None
+        look = source.saved_blocks(before.id, stored.blocks)
+        if look is None:
+            return None
+        saved = self._with_new_blocks(look, stored.blocks)
+        if saved is not None:
+            self._rest_on(saved)
+        return saved
+
+    def _rest_on(self, saved: SavedSnapshot) -> None:
+        """Let the source read from what was just stored, as another process would: it need not hold that itself."""
+        source, self._started_from = self._source, None
+        if isinstance(source, BlockSource):
+            try:
+                blocks = segments.saved_blocks(self._metadata.store, saved)
+                source.rest_on(saved.id, blocks)
+                self._started_from = _Started(saved, blocks)
+            except (FormatError, StorageError) as error:
+                _log.debug("the snapshot of %s stays in memory: %s", source.root, error)
+
+    def _with_new_blocks(self, look: SavedLook, stored: JoinedBlocks) -> SavedSnapshot | None:
+        """Write the new blocks of a look, and with them those of old segments that are no larger or mostly out of use:
+        so a look has few segments, and each block is written again a few times.
+
+        None where that is the whole look.
+        """
+        of_stored = [number for is_stored, number in look.order if is_stored]
+        live: dict[SegmentEntry, int] = {}
+        for number in of_stored:
+            entry = _entry_of(stored.pieces[number])
+            live[entry] = live.get(entry, 0) + stored.rows[number]
+        rows = sum(look.blocks)
+        taken: set[SegmentEntry] = set()
+        for entry in sorted(live, key=lambda entry: live[entry]):
+            if (entry.rows <= rows or 2 * live[entry] <= entry.rows) and rows + live[entry] <= SEGMENT_ROWS:
+                taken.add(entry)
+                rows += live[entry]
+        kept = [entry for entry in live if entry not in taken]
+        if not kept:
+            return None
+        moved = [number for number in of_stored if _entry_of(stored.pieces[number]) in taken]
+        table = arrow.concat_tables([look.table, stored.read(look.table.column_names, moved)])
+        place = {number: len(look.blocks) + at for at, number in enumerate(moved)}
+        order: list[tuple[int, int]] = []
+        for is_stored, number in look.order:
+            if not is_stored or number in place:
+                order.append((0, place[number] if is_stored else number))
+            else:
+                order.append((1 + kept.index(_entry_of(stored.pieces[number])), stored.pieces[number][1]))
+        layout = Blocks((*look.blocks, *(stored.rows[number] for number in moved)))
+        described = table.replace_schema_metadata(look.table.schema.metadata)
+        segment = self._metadata.write_segment(FILES, segments.in_order(described, order), layout=layout)
+        return SavedSnapshot(id=look.id, segment=segment, parts=tuple(kept))
 
     def _written_whole(self, before: SavedSnapshot | None) -> SavedSnapshot | None:
         stored = None if before is None else before.last_id
@@ -177,7 +256,9 @@ class LastSnapshot:
         segment, *parts = [
             self._metadata.write_segment(FILES, some, layout=Blocks(rows)) for some, rows in _cut(look)
         ]
-        return SavedSnapshot(id=look.id, segment=segment, parts=tuple(parts))
+        saved = SavedSnapshot(id=look.id, segment=segment, parts=tuple(parts))
+        self._rest_on(saved)
+        return saved
 
     def _written_changes(self, before: SavedSnapshot | None) -> SavedSnapshot | None:
         """Write what the last look has otherwise than the one that is stored; None where that does not pay."""
@@ -204,6 +285,10 @@ class LastSnapshot:
                 return None
             held = self._stored = _Stored(segment.id, _stored_look(table))
         return held.look
+
+
+def _entry_of(piece: Piece) -> SegmentEntry:
+    return cast("RangedSegment", piece[0]).entry
 
 
 def _cut(look: SavedLook) -> Iterator[tuple[pa.Table, tuple[int, ...]]]:

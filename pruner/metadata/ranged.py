@@ -7,8 +7,6 @@ log has the checksum of all from the footer on, the tail. So a reader that has t
 from __future__ import annotations
 
 import io
-from bisect import bisect_right
-from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -63,6 +61,7 @@ class RangedSegment:
     """A segment of which columns are read one by one, of all row groups or of some. Threads may share it.
 
     Attributes:
+        entry: what the log says of it.
         names: of its columns.
         rows: of each row group.
         described: the metadata of its footer.
@@ -75,7 +74,7 @@ class RangedSegment:
     def __init__(self, store: Store, entry: SegmentEntry, remedy: str = REMEDY) -> None:
         """Read the footer; `remedy` says what to do about damage."""
         self._store = store
-        self._entry = entry
+        self.entry = entry
         self._remedy = remedy
         self._where = f"{store.uri}/{entry.path}"
         tail = _tail(store, entry, self._where, remedy)
@@ -171,13 +170,13 @@ class RangedSegment:
         """Some ascending pieces, verified."""
         runs = np.split(np.array(numbers), np.flatnonzero(np.diff(numbers) > 1) + 1) if numbers else []
         ranges = [self._range(int(run[0]), int(run[-1])) for run in runs]
-        parts = self._store.get_ranges(self._entry.path, ranges)
+        parts = self._store.get_ranges(self.entry.path, ranges)
         for run, data in zip(runs, parts, strict=True):
             for position, number in enumerate(run.tolist()):
                 piece = data[position * PIECE_BYTES : (position + 1) * PIECE_BYTES]
                 if xxhash.xxh3_64_intdigest(piece) != int(self._checksums[number]):
                     raise FormatError(f"the segment {self._where} fails its checksum: {self._remedy}")
-        return PartialFile([start for start, _ in ranges], parts, self._entry.size)
+        return PartialFile([start for start, _ in ranges], parts, self.entry.size)
 
     def _bytes_of(self, name: str) -> tuple[int, int, bool]:
         """Where a column begins and ends, and whether its bytes are as they were before they were written."""
@@ -198,42 +197,6 @@ class RangedSegment:
     def _range(self, first: int, last: int) -> tuple[int, int]:
         start = first * PIECE_BYTES
         return start, min((last + 1) * PIECE_BYTES, self._body) - start
-
-
-class JoinedSegments:
-    """Segments that are read in parts, one behind the other: their row groups are numbered as those of one. Threads may
-    share it.
-
-    Attributes:
-        schema: which all of them have.
-        rows: of each row group.
-        described: the metadata of the first one's footer.
-
-    Raises:
-        FormatError: they have different columns.
-    """
-
-    def __init__(self, segments: Sequence[RangedSegment]) -> None:
-        """Join one segment or more."""
-        first = segments[0]
-        self._segments = tuple(segments)
-        self.schema, self.described = first.schema, first.described
-        if not all(segment.schema.equals(first.schema) for segment in segments):
-            raise FormatError("the segments of a saved snapshot have different columns")
-        self.rows = tuple(rows for segment in segments for rows in segment.rows)
-        self._starts = list(accumulate((len(segment.rows) for segment in segments), initial=0))
-
-    def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
-        """Return some columns of all rows, or of those of some row groups; raises as `RangedSegment.read` does."""
-        chosen = range(len(self.rows)) if groups is None else groups
-        tables = [
-            self._segments[number].read(names, [group - self._starts[number] for group in of_one])
-            for number, of_one in groupby(chosen, key=self._segment_of)
-        ]
-        return pa.concat_tables(tables or [self._segments[0].read(names, [])])
-
-    def _segment_of(self, group: int) -> int:
-        return bisect_right(self._starts, group) - 1
 
 
 def _tail(store: Store, entry: SegmentEntry, where: str, remedy: str) -> bytes:

@@ -20,9 +20,10 @@ from pruner.metadata.definitions import now
 from pruner.metadata.log import checksum_of
 from pruner.metadata.pages import PAGES, write_pages
 from pruner.metadata.ranged import RANGED_FROM, Blocks
-from pruner.metadata.state import FILES, FORMAT_VERSION, Run, SegmentEntry, Tail
+from pruner.metadata.state import FILES, FORMAT_VERSION, Count, Run, SegmentEntry, Tail
 from pruner.storage.store import LargerError
 from pruner.tables.slice_keys import digest_runs
+from pruner.tables.source import JoinedBlocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +51,9 @@ OWN_METADATA = b"pruner."
 ROW_GROUP_ROWS = 1 << 20
 """Rows of a row group: usually there is one."""
 
+# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+_RUNS = msgspec.json.Decoder(tuple[tuple[Count, Count, Count], ...])
+
 _PARTITION = re.compile(r"(?!(log|staging|finished)$)[a-z][a-z0-9_]{0,200}")
 
 BATCH_SCHEMA = pa.schema(
@@ -72,6 +76,11 @@ REMEDY = "drop the index and create it again"
 SAVED_REMEDY = "no answer depends on it, and it is rewritten when the table has changed"
 """What to do about a damaged segment, and about a damaged snapshot that was saved for the next look."""
 
+
+ORDER = b"pruner.order"
+"""Key of the metadata of a snapshot's first segment: the order of blocks, as runs of a segment's number, the first of
+its blocks, and the number of blocks.
+"""
 
 GONE = b"pruner.gone"
 """Key of the metadata of changes: which rows of the stored look are gone, ascending, 4 bytes each, in Base64."""
@@ -296,7 +305,10 @@ def read_saved(store: Store, saved: SavedSnapshot) -> pa.Table:
     """
     table = read_part(store, saved.segment)
     if saved.parts:
-        return arrow.concat_tables([table, *(read_part(store, part) for part in saved.parts)])
+        for part in saved.parts:
+            read_part(store, part)  # verified whole: blocks that are not in the order count, too
+        blocks = saved_blocks(store, saved)
+        return blocks.read(blocks.schema.names).replace_schema_metadata(table.schema.metadata)
     if saved.changes is None:
         return table
     changes = read_part(store, saved.changes)
@@ -319,14 +331,53 @@ def changes_table(table: pa.Table, gone: NDArray[np.int64]) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), GONE: data})
 
 
-def saved_blocks(store: Store, *entries: SegmentEntry) -> ranged.JoinedSegments:
-    """Return the blocks of the segments of a saved snapshot, of which the footers alone were read and verified.
+def in_order(table: pa.Table, order: Sequence[tuple[int, int]]) -> pa.Table:
+    """Return the first segment of a snapshot in blocks with the order of the blocks: for each the number of the segment
+    and of the block in it.
+    """
+    runs: list[list[int]] = []
+    for segment, block in order:
+        if runs and runs[-1][0] == segment and sum(runs[-1][1:]) == block:
+            runs[-1][2] += 1
+        else:
+            runs.append([segment, block, 1])
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), ORDER: msgspec.json.encode(runs)})
+
+
+def saved_blocks(store: Store, saved: SavedSnapshot) -> JoinedBlocks:
+    """Return the blocks of a saved snapshot, of which the footers of its segments alone were read and verified.
 
     Raises:
-        FormatError: they have no blocks, or a footer is not what was committed.
+        FormatError: it has no blocks, or a footer is not what was committed.
         StorageError: one cannot be read.
     """
-    return ranged.JoinedSegments([ranged.RangedSegment(store, entry, SAVED_REMEDY) for entry in entries])
+    first, *others = parts = [block_segment(store, entry) for entry in (saved.segment, *saved.parts)]
+    if not all(other.schema.equals(first.schema) for other in others):
+        raise FormatError(f"the segments of the saved snapshot of {store.uri} have different columns")
+    pieces = [(parts[segment], block) for segment, block in _order(first, [len(part.rows) for part in parts])]
+    return JoinedBlocks(first.schema, pieces, first.described)
+
+
+def block_segment(store: Store, entry: SegmentEntry) -> ranged.RangedSegment:
+    """Return one segment of a saved snapshot in blocks; raises as `saved_blocks` does."""
+    return ranged.RangedSegment(store, entry, SAVED_REMEDY)
+
+
+def _order(first: ranged.RangedSegment, counts: Sequence[int]) -> list[tuple[int, int]]:
+    """The segment of each block and its number there, in the order of the snapshot.
+
+    Raises:
+        FormatError: it is an order of other blocks.
+    """
+    try:
+        runs = _RUNS.decode(first.described[ORDER])
+    except KeyError:
+        return [(segment, block) for segment, count in enumerate(counts) for block in range(count)]
+    except msgspec.MsgspecError:
+        raise FormatError("the saved snapshot has its blocks in an order that is not understood") from None
+    if not all(segment < len(counts) and block + count <= counts[segment] for segment, block, count in runs):
+        raise FormatError("the saved snapshot has other blocks than its order says")
+    return [(segment, block + at) for segment, block, count in runs for at in range(count)]
 
 
 def _gone(changes: pa.Table, table: pa.Table) -> NDArray[np.int64]:

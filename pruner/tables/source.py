@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -20,12 +22,19 @@ SAVED_METADATA = b"pruner.snapshot"
 class SavedLook(NamedTuple):
     """A look at a table in a form that can be stored: the id of the snapshot, and what the format makes of it.
 
-    `blocks` are the rows of parts that readers may take one by one; none where the look is always read whole.
+    `blocks` are the rows of parts that readers may take one by one; none where the look is always read whole. Where
+    `order` is there, the look has blocks of the one that the source started from as well: for each block, in order,
+    whether it is one of those and its number there, or its number among `blocks`.
     """
 
     id: str
     table: pa.Table
     blocks: tuple[int, ...] = ()
+    order: tuple[tuple[bool, int], ...] = ()
+
+
+Piece: TypeAlias = "tuple[SavedBlocks, int]"
+"""A stored look, and the number of one of its blocks."""
 
 
 class SavedBlocks(Protocol):
@@ -49,6 +58,33 @@ class SavedBlocks(Protocol):
             StorageError: it cannot be read.
         """
         ...
+
+
+class JoinedBlocks:
+    """Blocks of several looks that were stored, in some order: see `SavedBlocks`. Threads may share it.
+
+    Attributes:
+        pieces: the look that each block is from, and its number there.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, pieces: Sequence[Piece], described: Mapping[bytes, bytes] | None = None
+    ) -> None:
+        """Join blocks of looks of one schema."""
+        self.schema = schema
+        self.described = described or {}
+        self.pieces = tuple(pieces)
+        self.rows = tuple(blocks.rows[number] for blocks, number in self.pieces)
+
+    def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
+        """Return some columns of some blocks: see `SavedBlocks`."""
+        chosen = self.pieces if groups is None else [self.pieces[group] for group in groups]
+        tables = [
+            blocks.read(names, [number for _, number in of_one])
+            for blocks, of_one in groupby(chosen, key=itemgetter(0))
+        ]
+        schema: Any = self.schema
+        return pa.concat_tables(tables or [schema.empty_table().select(list(names))])
 
 
 class StoredLook(NamedTuple):
@@ -114,6 +150,22 @@ class BlockSource(Protocol):
             FormatError: what was read of it is not what was stored.
             StorageError: it cannot be read.
         """
+        ...
+
+    def saved_blocks(self, stored_id: str, stored: SavedBlocks) -> SavedLook | None:
+        """Return of the last look the blocks that are not those of a look that is stored.
+
+        Args:
+            stored_id: id of that look, by which the last look is known again.
+            stored: its blocks, which the source was given.
+
+        Returns:
+            None where there was no look, or it is the stored one, or it was not made from that one.
+        """
+        ...
+
+    def rest_on(self, saved_id: str, blocks: SavedBlocks) -> None:
+        """Start from a look where it was stored, if it is the last one; raises as `resume_blocks` does."""
         ...
 
 

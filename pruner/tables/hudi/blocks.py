@@ -8,9 +8,10 @@ slices than the directory says, is noticed. Then the table is listed, and the sl
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from bisect import bisect_right
+from collections import Counter, OrderedDict
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,13 +22,17 @@ from pruner.arrow import arrow, as_numpy, filled, nulls, number_array, truth_arr
 from pruner.errors import FormatError, StorageError, TableError
 from pruner.tables.hudi.slice_columns import STORED_COLUMNS, HudiColumns, sums
 from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES
+from pruner.tables.source import JoinedBlocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pruner.tables.source import SavedBlocks
+    from pruner.tables.hudi.listing import HudiSlice
+    from pruner.tables.hudi.slice_columns import Changes, Group
+    from pruner.tables.hudi.timeline import Timeline
+    from pruner.tables.source import Piece, SavedBlocks
 
     Mask = NDArray[np.bool_]
 
@@ -112,6 +117,47 @@ def _digest(keys: pa.Array[Any], start: int, stop: int) -> str:
     return xxhash.xxh3_128_hexdigest(held)
 
 
+class _ChangedBlocks(JoinedBlocks):
+    """Blocks of a stored look and new ones."""
+
+
+class HeldBlock:
+    """A block in memory: see `SavedBlocks`."""
+
+    def __init__(self, table: pa.Table) -> None:
+        """`table` has `STORED_COLUMNS`."""
+        self.schema: pa.Schema = STORED_COLUMNS
+        self.described: Mapping[bytes, bytes] = {}
+        self.rows = (table.num_rows,)
+        self._table = table
+
+    def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
+        """Return some columns of the block, as often as it is asked for."""
+        times = 1 if groups is None else len(list(groups))
+        return pa.concat_tables([self._table.select(list(names))] * times)
+
+
+class _Blocks(NamedTuple):
+    """Blocks one after another: what is known of each, where it is from, and the keys of its slices."""
+
+    directory: list[Block]
+    pieces: list[Piece]
+    keys: list[pa.Array[Any]]
+
+    def add(self, blocks: Sequence[Block], pieces: Sequence[Piece], keys: pa.Array[Any]) -> None:
+        """Append blocks, and the keys of all their slices."""
+        self.directory.extend(blocks)
+        self.pieces.extend(pieces)
+        self.keys.append(keys)
+
+
+def _tables(columns: HudiColumns) -> Iterator[pa.Table]:
+    """The slices of each block of a directory as they are stored."""
+    table = columns.stored()
+    for start, stop in _cuts(as_numpy(columns.columns.column("partition"))):
+        yield table.slice(start, stop - start)
+
+
 class StoredSlices:
     """The slices of a stored look: directory and keys are there, blocks are read when they are asked for.
 
@@ -136,8 +182,9 @@ class StoredSlices:
         stored: SavedBlocks,
         unsettled: Mapping[str, int],
         listed: Callable[[], HudiColumns],
+        keys: pa.Array[Any] | None = None,
     ) -> None:
-        """`listed` lists the table as of the same moment."""
+        """`listed` lists the table as of the same moment; `keys` are not read where they are known."""
         self.root = root
         self.unsettled = unsettled
         self.lost = False
@@ -158,7 +205,7 @@ class StoredSlices:
         self._any_logs = any(block.any_logs for block in blocks)
         self._all_coverable = all(block.all_settled and block.all_based for block in blocks)
         self._first_runs = np.cumsum([0, *(len(block.partitions) for block in blocks)])
-        self.keys = self._read_keys()
+        self.keys = self._read_keys() if keys is None else keys
         self._lock = Lock()
         self._held: OrderedDict[int, HudiColumns] = OrderedDict()
         self._all: HudiColumns | None = None
@@ -227,6 +274,113 @@ class StoredSlices:
                 if self._all is None:
                     return self._taken(blocks, numbers, ordinals, names)
         return self.whole().columns.select(list(names)).take(ordinals)
+
+    @property
+    def directory(self) -> Sequence[Block]:
+        """What is known of each block."""
+        return self._blocks
+
+    def slice_of(self, group: Group) -> HudiSlice | None:
+        """Return the newest slice of a group by the names of its files; None when there is no such group.
+
+        Raises:
+            FormatError: its block is not what was stored.
+            StorageError: it cannot be read.
+        """
+        return self._read_block(self._block_for(group)).slice_of(group)
+
+    def _block_for(self, group: Group) -> int:
+        """The block that has the slice of a group, or in which it would stand."""
+        partition, file_id = group
+        runs, behind = self._runs[0], bisect_right(self.paths, partition)
+        # The runs of the partition, or without one the last run before it.
+        end = int(np.searchsorted(runs, behind, side="left"))
+        is_there = behind > 0 and self.paths[behind - 1] == partition
+        start = int(np.searchsorted(runs, behind - 1, side="left")) if is_there else max(end - 1, 0)
+        first, last = self._block_of_run(start), self._block_of_run(max(end - 1, 0))
+        # A partition of several blocks begins each but the first.
+        later = range(first + 1, last + 1)
+        return first + bisect_right(later, file_id, key=self._first_file_id)
+
+    def _block_of_run(self, run: int) -> int:
+        return int(np.searchsorted(self._first_runs, run, side="right")) - 1
+
+    def _first_file_id(self, number: int) -> str:
+        return self._read_block(number).columns.column("file_id")[0].as_py()
+
+    def changed(self, changes: Changes, before: Timeline, listed: Callable[[], HudiColumns]) -> StoredSlices:
+        """Return the slices with some replaced, new or gone: only their blocks are read and made anew.
+
+        Args:
+            changes: the newest slice of each group that changed, marked as settled or not.
+            before: the timeline by which these slices were made.
+            listed: lists the table as of the later moment.
+
+        Raises:
+            FormatError: a block is not what was stored, or no slice is left.
+            StorageError: one cannot be read.
+        """
+        by_block: dict[int, Changes] = {}
+        for group, entry in changes.items():
+            by_block.setdefault(self._block_for(group), {})[group] = entry
+        unsettled = Counter(self.unsettled)
+        made = _Blocks([], [], [])
+        pieces, start = self._pieces(), 0
+        for number in [*sorted(by_block), len(self._blocks)]:
+            first, behind = int(self._starts[start]), int(self._starts[number])
+            kept = self.keys.slice(first, behind - first)
+            made.add(self._blocks[start:number], pieces[start:number], kept)
+            if number in by_block:
+                new = self._read_block(number).changed(by_block[number], before)
+                unsettled.update(new.unsettled)  # what was taken away is negative there
+                made.add(directory(new), [(HeldBlock(table), 0) for table in _tables(new)], new.keys)
+            start = number + 1
+        if not made.directory:
+            raise FormatError(f"no slice of {self.root} is left")
+        counts = {reason: count for reason, count in unsettled.items() if count}
+        joined = _ChangedBlocks(STORED_COLUMNS, made.pieces)
+        after = StoredSlices(self.root, made.directory, joined, counts, listed, pa.concat_arrays(made.keys))
+        if after.paths == self.paths:
+            with self._lock:
+                held = self._held.copy()
+            after._take_over(held, pieces)
+        return after
+
+    def _take_over(self, held: Mapping[int, HudiColumns], pieces: Sequence[Piece]) -> None:
+        """Hold what was read of blocks that stayed; `pieces` says which these are."""
+        numbers = {piece: number for number, piece in enumerate(self._pieces())}
+        for before, block in held.items():
+            number = numbers.get(pieces[before])
+            if number is not None:
+                self._held[number] = block
+
+    def _pieces(self) -> Sequence[Piece]:
+        """The stored look that each block is from and its number there, or the block itself where it is new."""
+        stored = self._stored
+        if isinstance(stored, _ChangedBlocks):
+            return stored.pieces
+        return [(stored, number) for number in range(len(stored.rows))]
+
+    def since(self, stored: SavedBlocks) -> tuple[JoinedBlocks, tuple[tuple[bool, int], ...]] | None:
+        """The blocks that are new since a stored look, and the order of all: see `SavedLook`; None of another look."""
+        new: list[Piece] = []
+        order: list[tuple[bool, int]] = []
+        for piece in self._pieces():
+            if isinstance(piece[0], HeldBlock):
+                order.append((False, len(new)))
+                new.append(piece)
+            elif piece[0] is stored:
+                order.append((True, piece[1]))
+            else:
+                return None
+        return JoinedBlocks(STORED_COLUMNS, new), tuple(order)
+
+    def rest_on(self, stored: SavedBlocks) -> bool:
+        """Read blocks from where these very ones were stored since; False where they were cut otherwise."""
+        if stored.rows != self._stored.rows:
+            return False
+        self._stored = stored
+        return True
 
     def _taken(
         self, blocks: list[HudiColumns], numbers: NDArray[np.intp], ordinals: Any, names: Sequence[str]
@@ -349,16 +503,19 @@ class StoredSlices:
 
     def _block(self, number: int) -> HudiColumns:
         """The slices of a block; where it cannot be read, those of the table are listed meanwhile."""
+        try:
+            return self._read_block(number)
+        except (FormatError, StorageError) as error:
+            return self._mend(error)
+
+    def _read_block(self, number: int) -> HudiColumns:
         with self._lock:
             held = self._held.get(number)
             if held is not None:
                 self._held.move_to_end(number)
                 return held
-        try:
-            table = self._stored.read(STORED_COLUMNS.names, [number])
-            block = self._checked(table, number, number + 1, {})
-        except (FormatError, StorageError) as error:
-            return self._mend(error)
+        table = self._stored.read(STORED_COLUMNS.names, [number])
+        block = self._checked(table, number, number + 1, {})
         with self._lock:
             self._held[number] = block
             while len(self._held) > HELD_BLOCKS:

@@ -62,6 +62,20 @@ def save(timeline: Timeline, columns: HudiColumns, *, part: bool = False) -> Sav
     return SavedLook(timeline.id(), columns.stored().replace_schema_metadata(described), rows)
 
 
+def save_blocks(timeline: Timeline, slices: StoredSlices, stored: SavedBlocks) -> SavedLook | None:
+    """Return of a look the blocks that are not those of a stored one; None where it was not made from that."""
+    since = slices.since(stored)
+    if since is None:
+        return None
+    new, order = since
+    described = {
+        SAVED_METADATA: described_look(timeline, slices.unsettled),
+        BLOCKS_METADATA: msgspec.json.encode(slices.directory),
+    }
+    table = new.read(STORED_COLUMNS.names).replace_schema_metadata(described)
+    return SavedLook(timeline.id(), table, new.rows, order)
+
+
 def described_look(timeline: Timeline, unsettled: Mapping[str, int]) -> bytes:
     """What is no column of a look, as `SAVED_METADATA` has it."""
     about = _About(

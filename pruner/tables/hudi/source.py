@@ -10,6 +10,7 @@ import json
 import logging
 import re
 from dataclasses import dataclass
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from pruner.tables.hudi.full import join_parts, list_part, list_table, parts_of,
 from pruner.tables.hudi.merging.hudi_rs import PlainRoot, hudi_rs
 from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi.properties import HudiProperties, read_properties
-from pruner.tables.hudi.saved import load, load_blocks, save
+from pruner.tables.hudi.saved import load, load_blocks, save, save_blocks
 from pruner.tables.hudi.schema import SchemaHistory, as_it_was, checked_by_writes, table_schema
 from pruner.tables.hudi.timeline import Timeline, folders_read, newest_schema_file, read_timeline, refusing
 from pruner.tables.partitions import (
@@ -205,6 +206,26 @@ class HudiSource(WriteOnceSource):
         """Take up the timeline of another process, and slices that are read when they are asked for."""
         self._start_from(load_blocks(saved_id, blocks, self.root, self._listed))
 
+    def saved_blocks(self, stored_id: str, stored: SavedBlocks) -> SavedLook | None:
+        """Return what the last look has besides the blocks of a stored one: see `BlockSource`."""
+        with self._lock:
+            known = self._known
+        if known is None or known.timeline.id() == stored_id or not isinstance(known.columns, StoredSlices):
+            return None
+        return save_blocks(known.timeline, known.columns, stored)
+
+    def rest_on(self, saved_id: str, blocks: SavedBlocks) -> None:
+        """Start from the last look where it was stored: see `BlockSource`."""
+        with self._lock:
+            known = self._known
+            if known is None or known.timeline.id() != saved_id:
+                return
+            if isinstance(known.columns, StoredSlices) and known.columns.rest_on(blocks):
+                return
+            loaded = load_blocks(saved_id, blocks, self.root, self._listed)
+            if loaded is not None:
+                self._known = _Known(*loaded)
+
     def parts(self, most: int) -> ListingParts | None:
         """Cut a table that nobody has listed into parts: see `SharedSource`."""
         with self._lock:
@@ -334,10 +355,11 @@ class HudiSource(WriteOnceSource):
         if before == timeline:
             return columns
         try:
-            columns = columns.read_all() if isinstance(columns, StoredSlices) else columns
             changes = follow(self._store, before, timeline, columns.slice_of)
             for entry in changes.values():
                 refuse_escape(self.root, entry)
+            if isinstance(columns, StoredSlices):
+                return columns.changed(changes, before, partial(self._listed, timeline))
             return columns.changed(changes, before)
         except (NotFollowedError, FormatError, StorageError) as reason:
             _log.debug("%s is listed in full: %s", self.root, reason)

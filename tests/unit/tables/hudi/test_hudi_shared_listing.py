@@ -206,13 +206,16 @@ def test_the_listing_is_committed_with_the_first_index_and_opened_by_others(
     assert_same(reader.snapshot().data, HudiSource(str(table.root)).snapshot())
     [at] = reader.map(history=True).history[-1:]
     assert (at.slices, at.covered) == (20, {"stats": 20})
-    # A commit is followed from there, and stored in one piece.
+    # A commit is followed from there, and its blocks are stored beside those of the executors.
     table.update(sorted(table.groups)[:2])
     again = pruner.open_table(str(table.root))
     here.reset_mock()
     assert again.refresh(run=machines).indexed == 2
     assert (here.call_count, machines.shared) == (0, 1)
-    assert last(table.root).parts == ()
+    after = last(table.root)
+    assert 0 < after.segment.rows < 20
+    assert after.parts
+    assert set(after.parts) < set(saved.parts)
     assert_same(pruner.open_table(str(table.root)).snapshot().data, HudiSource(str(table.root)).snapshot())
     again.vacuum(grace_seconds=0)
     assert MetadataTable.open(open_store(f"{table.root}.pruner")).unreferenced() == []
