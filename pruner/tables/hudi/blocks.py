@@ -209,6 +209,7 @@ class StoredSlices:
         self._lock = Lock()
         self._held: OrderedDict[int, HudiColumns] = OrderedDict()
         self._all: HudiColumns | None = None
+        self._asked: set[int] = set()
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -283,11 +284,19 @@ class StoredSlices:
     def slice_of(self, group: Group) -> HudiSlice | None:
         """Return the newest slice of a group by the names of its files; None when there is no such group.
 
+        Where groups of many blocks are asked for, all slices are read.
+
         Raises:
             FormatError: its block is not what was stored.
             StorageError: it cannot be read.
         """
-        return self._read_block(self._block_for(group)).slice_of(group)
+        if self._all is None:
+            number = self._block_for(group)
+            self._asked.add(number)
+            if len(self._asked) <= max(1, len(self._blocks) // PASSED_SHARE):
+                return self._read_block(number).slice_of(group)
+            self._all = self.read_all()
+        return self._all.slice_of(group)
 
     def _block_for(self, group: Group) -> int:
         """The block that has the slice of a group, or in which it would stand."""
@@ -308,8 +317,11 @@ class StoredSlices:
     def _first_file_id(self, number: int) -> str:
         return self._read_block(number).columns.column("file_id")[0].as_py()
 
-    def changed(self, changes: Changes, before: Timeline, listed: Callable[[], HudiColumns]) -> StoredSlices:
-        """Return the slices with some replaced, new or gone: only their blocks are read and made anew.
+    def changed(
+        self, changes: Changes, before: Timeline, listed: Callable[[], HudiColumns]
+    ) -> StoredSlices | HudiColumns:
+        """Return the slices with some replaced, new or gone: only their blocks are read and made anew, where all are
+        not at hand.
 
         Args:
             changes: the newest slice of each group that changed, marked as settled or not.
@@ -320,6 +332,8 @@ class StoredSlices:
             FormatError: a block is not what was stored, or no slice is left.
             StorageError: one cannot be read.
         """
+        if self._all is not None:
+            return self._all.changed(changes, before)
         by_block: dict[int, Changes] = {}
         for group, entry in changes.items():
             by_block.setdefault(self._block_for(group), {})[group] = entry
