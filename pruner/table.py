@@ -412,7 +412,8 @@ class Table:
         return examine(self._source, self._metadata, self._views.fresh_snapshot, self.status)
 
     def compact(self) -> CompactResult:
-        """Merge the small segments that many refreshes leave, and leave out slices that are gone from the table.
+        """Merge the small segments that many refreshes leave, and leave out slices that are gone from the table. A
+        damaged snapshot that is stored for the next look is stored anew.
 
         Readers are not disturbed: what was merged stays until `vacuum` finds it out of use for long enough. Plans
         of past instants lose the evidence about slices that the newest snapshot does not have.
@@ -426,6 +427,7 @@ class Table:
 
         identity = self._source.identity()
         result = Compaction(self._metadata, self._segments, identity, self._views.fresh_snapshot).run()
+        self._last_snapshot.mend()
         self._views.forget()
         return result
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import msgspec
 
 from pruner.arrow import arrow
-from pruner.errors import FormatError, StorageError
+from pruner.errors import FormatError, StorageError, TableError
 from pruner.metadata import segments
 from pruner.metadata.ranged import Blocks
 from pruner.metadata.state import FILES, SavedSnapshot
@@ -160,16 +160,45 @@ class LastSnapshot:
             if saved is not None:
                 self._metadata.commit(lambda newest: with_snapshot(newest, saved))
 
+    def mend(self) -> None:
+        """Store the last look anew where the one that is stored is damaged: parts that stay may be for long.
+
+        Raises:
+            FormatError: the metadata table is damaged.
+            StorageError: it cannot be written.
+            ConflictError: other writers kept changing it.
+        """
+        stored = self._metadata.state().last_snapshot
+        if stored is None:
+            return
+        try:
+            segments.read_saved(self._metadata.store, stored)
+        except (FormatError, StorageError) as error:
+            _log.debug("the snapshot of %s is stored anew: %s", self._source.root, error)
+            saved = self._written_whole(None)
+            if saved is not None:
+                self._metadata.commit(
+                    lambda newest: newest.with_snapshot(saved) if newest.last_snapshot == stored else newest
+                )
+
     def written(self, state: State) -> SavedSnapshot | None:
-        """Write the source's last look for a commit to come; None where the state of this table has it.
+        """Write the source's last look for a commit to come.
+
+        None where the state of this table has it, or where what it rests on is gone: the next look lists the table.
 
         Raises:
             StorageError: it cannot be written.
         """
         before = state.last_snapshot
-        return (
-            self._written_changes(before) or self._written_new_blocks(before) or self._written_whole(before)
-        )
+        try:
+            return (
+                self._written_changes(before)
+                or self._written_new_blocks(before)
+                or self._written_whole(before)
+            )
+        except TableError as error:
+            _log.debug("the snapshot of %s is not stored: %s", self._source.root, error)
+            return None
 
     def _written_new_blocks(self, before: SavedSnapshot | None) -> SavedSnapshot | None:
         """Write the blocks that the last look does not share with the one that is stored; None where the source does
@@ -180,10 +209,12 @@ class LastSnapshot:
             return None
         if not isinstance(source, BlockSource):
             return None
-        look = source.saved_blocks(before.id, stored.blocks)
-        if look is None:
+        try:
+            look = source.saved_blocks(before.id, stored.blocks)
+            saved = None if look is None else self._with_new_blocks(look, stored.blocks)
+        except (FormatError, StorageError) as error:
+            _log.debug("the snapshot of %s is stored anew: %s", source.root, error)
             return None
-        saved = self._with_new_blocks(look, stored.blocks)
         if saved is not None:
             self._rest_on(saved)
         return saved

@@ -73,7 +73,7 @@ BATCH_SCHEMA = pa.schema(
 
 
 REMEDY = "drop the index and create it again"
-SAVED_REMEDY = "no answer depends on it, and it is rewritten when the table has changed"
+SAVED_REMEDY = "no answer depends on it, and compact stores it anew"
 """What to do about a damaged segment, and about a damaged snapshot that was saved for the next look."""
 
 

@@ -262,17 +262,15 @@ def _received(sent: bytes) -> tuple[Timeline, tuple[tuple[str, ...], ...]]:
 def _folders(store: Store, depth: int, wanted: int) -> list[str]:
     """Folders in and below which all data lies, sorted: the partitions, or folders above them where these are enough.
 
-    None where data lies beside folders, or the table has no partitions.
+    The table itself where data lies beside its folders, or it has no partitions.
     """
-    folders = [""] if depth else []
+    folders = [""]
     for _ in range(depth):
         if len(folders) >= wanted:
             break
         below: list[str] = []
         for folder in folders:
             level = store.level(folder)
-            if not folder and level.objects:
-                return []
             inside = [f"{folder}/{name}" if folder else name for name in level.folders]
             # One that has files is a partition, and what is in it is not for us to take apart.
             below += [folder] if level.objects or not inside else inside

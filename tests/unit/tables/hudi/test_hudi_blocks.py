@@ -513,14 +513,41 @@ def test_many_commits_leave_few_segments(tmp_path: Path, monkeypatch: pytest.Mon
         entries = segments(table.root)
         assert len(entries) <= 7
         assert sum(entry.rows for entry in entries) <= 3 * 120
-        written.append(entries[0].rows)
+        written.append(next(iter(entries)).rows)
     assert sum(written) < 24 * 120 / 2, "blocks are written again a few times, not with each commit"
     assert_plans_alike(table, opened(table.root))
     state = MetadataTable.open(open_store(f"{table.root}.pruner"))
     assert state.verify() == []
-    history = writer.map(history=True).history
+    history = list(writer.map(history=True).history)
     assert {at.slices for at in history} == {120}
     assert [at.covered for at in history][-1] == {"stats": 120}
+
+
+def test_slices_that_no_index_may_cover_are_counted_block_by_block(tmp_path: Path) -> None:
+    """Log files that code of the user's merges: their slices are unsettled, and a compaction settles them."""
+    table = RowsTable(tmp_path / "t", merge_on_read=True)
+    with (table.root / ".hoodie/hoodie.properties").open("a") as properties:
+        properties.write("hoodie.compaction.payload.class=com.example.OfOurOwn\n")
+    table.insert([*["city=a"] * 20, *["city=b"] * 20])
+    pruner.open_table(str(table.root)).create_index("stats", on="id")
+    keys = sorted(table.groups)
+    reader = pruner.open_table(str(table.root))
+    reader.snapshot()
+    for commit in (
+        lambda: table.log(keys[:3]),
+        lambda: table.log([keys[1], keys[20]]),
+        lambda: table.update([keys[0], keys[1]], "compaction"),
+        lambda: table.replace([keys[2]], []),
+    ):
+        commit()
+        found = reader.snapshot().data
+        assert isinstance(found.columns, StoredSlices)
+        expected = HudiSource(str(table.root)).snapshot()
+        assert found.unsettled_because == expected.unsettled_because
+        assert np.array_equal(found.coverable, expected.coverable)
+        pruner.open_table(str(table.root)).refresh()
+        assert opened(table.root).data.unsettled_because == expected.unsettled_because
+    assert sum(expected.unsettled_because.values()) > 0
 
 
 def test_blocks_of_another_writer_are_not_taken_for_ones_own(tmp_path: Path) -> None:
@@ -528,10 +555,16 @@ def test_blocks_of_another_writer_are_not_taken_for_ones_own(tmp_path: Path) -> 
     table = made(tmp_path / "t", files=30)
     slower, faster = pruner.open_table(str(table.root)), pruner.open_table(str(table.root))
     slower.snapshot()
-    table.update(sorted(table.groups)[:3])
+    some = sorted(table.groups)[:3]
+    table.update(some)
+    slower.snapshot()
     faster.refresh()
-    table.update(sorted(table.groups)[-3:])
+    faster.vacuum(grace_seconds=0)
+    table.update(some)
+    assert isinstance(slower.snapshot().data.columns, StoredSlices), "these blocks are in memory"
     slower.refresh()
+    assert MetadataTable.open(open_store(f"{table.root}.pruner")).verify() == []
+    assert is_unread(opened(table.root))
     assert_plans_alike(table, opened(table.root))
     table.insert(["city=b"])
     faster.refresh()
@@ -539,6 +572,32 @@ def test_blocks_of_another_writer_are_not_taken_for_ones_own(tmp_path: Path) -> 
     slower.vacuum(grace_seconds=0)
     assert_plans_alike(table, opened(table.root))
     assert MetadataTable.open(open_store(f"{table.root}.pruner")).verify() == []
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_a_writer_whose_blocks_are_damaged_loses_nothing_and_compact_mends_them(
+    harm: Callable[[Path, random.Random, SegmentEntry], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The blocks of a commit are in memory; those beside them are to be written again with them."""
+    monkeypatch.setattr(last_snapshot, "SEGMENT_ROWS", 1 << 23)
+    table = made(tmp_path / "t", files=30)
+    rng = random.Random(2)
+    for count in (3, 30):
+        writer = pruner.open_table(str(table.root))
+        writer.snapshot()
+        some = sorted(table.groups)[:count]
+        table.update(some)
+        writer.snapshot()
+        for entry in segments(table.root):
+            harm(stored(table.root, entry), rng, entry)
+        table.update(some)
+        assert writer.refresh().failures == ()
+        assert_plans_alike(table, opened(table.root))
+        # Blocks that no commit touched stay where they are, damaged or not.
+        pruner.open_table(str(table.root)).compact()
+        assert MetadataTable.open(open_store(f"{table.root}.pruner")).verify() == []
+        assert is_unread(opened(table.root))
+        assert_plans_alike(table, opened(table.root))
 
 
 def test_a_table_that_loses_all_slices_is_listed(tmp_path: Path) -> None:
