@@ -212,6 +212,7 @@ class Table:
         except PrunerError:
             self._last_snapshot.forget_listed()
             raise
+        self._last_snapshot.keep_listed()
         self._views.forget()
         if created is None or not build:
             return None
@@ -260,7 +261,9 @@ class Table:
 
         partitions = [partition] if isinstance(partition, str) else list(partition)
         runner = runner_for(run)
-        self._share_listing(runner)
+        if not dry_run and self.indexes():
+            self._share_listing(runner)
+            self._last_snapshot.keep_listed()
         with what_stands(self._metadata), telling(progress, "indexing") as told:
             result = self._indexing().refresh(index, partitions, runner, dry_run=dry_run, progress=told)
         if not dry_run:

@@ -140,6 +140,14 @@ class LastSnapshot:
             if not used:
                 store.delete(part.path for part in parts)
 
+    def keep_listed(self) -> None:
+        """Commit a listing that was shared out, so that a build that is interrupted need not make it again; raises as
+        `keep` does.
+        """
+        if self._listed is not None:
+            self.keep()
+            self._listed = None
+
     def forget_listed(self) -> None:
         """Delete a listing that was shared out and is not committed: no index came of it."""
         if self._listed is not None:

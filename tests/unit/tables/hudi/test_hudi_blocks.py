@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,11 @@ PARTITIONS = ("city=b", "city=a", "city=a b", "city=ä")
 ROWS = 4
 
 
+@dataclass
 class RowsTable(SyntheticTable):
     """A table whose files have rows of their own: ids that are near each other."""
+
+    _read: dict[Path, list[tuple[int, str]]] = field(default_factory=dict[Path, "list[tuple[int, str]]"])
 
     def _base(self, partition: str, file_id: str, instant: str) -> Group:
         self._source = None
@@ -62,12 +66,14 @@ class RowsTable(SyntheticTable):
         return self._stat(group, group.base, size, before)
 
     def matching(self, predicate: Callable[[int, str], bool]) -> set[str]:
-        """The base files with a matching row, by reading all of them."""
+        """The base files with a matching row, by reading all of them, each once: no name is used twice."""
         found: set[str] = set()
         for group in self.groups.values():
             path = self.root / group.partition / group.base
-            rows = pq.read_table(path, partitioning=None).to_pylist()
-            if any(predicate(row["id"], row["city"]) for row in rows):
+            if path not in self._read:
+                columns: Any = pq.read_table(path, partitioning=None, columns=["id", "city"]).columns
+                self._read[path] = list(zip(*(column.to_pylist() for column in columns), strict=True))
+            if any(predicate(id_, city) for id_, city in self._read[path]):
                 found.add(str(path))
         return found
 

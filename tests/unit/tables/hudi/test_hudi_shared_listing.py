@@ -221,6 +221,38 @@ def test_the_listing_is_committed_with_the_first_index_and_opened_by_others(
     assert MetadataTable.open(open_store(f"{table.root}.pruner")).unreferenced() == []
 
 
+class Interrupted(Machines):
+    def run(self, job: BuildJob, progress: Progress | None) -> Iterator[Receipt]:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_build_does_not_list_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path / "t")
+    first, again = Interrupted(), Machines()
+    with pytest.raises(KeyboardInterrupt):
+        pruner.open_table(str(table.root)).create_index("stats", on="id", run=first)
+    pruner.open_table(str(table.root)).create_index("stats", on="id", build=False, run=again)
+    saved = last(table.root)
+    assert len(saved.parts) == MACHINES
+    monkeypatch.setattr(hudi_source, "list_table", mock.Mock(side_effect=AssertionError))
+    assert pruner.open_table(str(table.root)).refresh(run=again).indexed == 20
+    assert (first.shared, again.shared) == (1, 0)
+    assert last(table.root) == saved
+    assert MetadataTable.open(open_store(f"{table.root}.pruner")).unreferenced() == []
+
+
+def test_what_builds_nothing_stores_no_listing(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    machines = Machines()
+    opened = pruner.open_table(str(table.root))
+    assert opened.refresh(run=machines).indexed == 0
+    assert stored(table.root) == []
+    opened.create_index("stats", on="id", build=False)
+    assert pruner.open_table(str(table.root)).refresh(run=machines, dry_run=True).files == 20
+    assert machines.shared == 0
+    assert stored(table.root) == []
+
+
 def test_a_small_table_is_stored_in_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path / "t")
     monkeypatch.setattr(blocks, "BLOCKS_FROM", 21)
