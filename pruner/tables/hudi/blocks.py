@@ -389,12 +389,14 @@ class StoredSlices:
                 return None
         return JoinedBlocks(STORED_COLUMNS, new), tuple(order)
 
-    def rest_on(self, stored: SavedBlocks) -> bool:
-        """Read blocks from where these very ones were stored since; False where they were cut otherwise."""
+    def resting_on(self, stored: SavedBlocks) -> StoredSlices | None:
+        """Return the same slices, read from where they were stored since; None where they were cut otherwise."""
         if stored.rows != self._stored.rows:
-            return False
-        self._stored = stored
-        return True
+            return None
+        rested = StoredSlices(self.root, self._blocks, stored, self.unsettled, self._listed, self.keys)
+        with self._lock:
+            rested._held = self._held.copy()
+        return rested
 
     def _taken(
         self, blocks: list[HudiColumns], numbers: NDArray[np.intp], ordinals: Any, names: Sequence[str]

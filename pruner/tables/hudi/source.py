@@ -218,9 +218,16 @@ class HudiSource(WriteOnceSource):
         """Start from the last look where it was stored: see `BlockSource`."""
         with self._lock:
             known = self._known
-            if known is None or known.timeline.id() != saved_id:
+            # What is in memory as a whole stays there: to read it again would take longer than it saves.
+            if (
+                known is None
+                or known.timeline.id() != saved_id
+                or not isinstance(known.columns, StoredSlices)
+            ):
                 return
-            if isinstance(known.columns, StoredSlices) and known.columns.rest_on(blocks):
+            rested = known.columns.resting_on(blocks)
+            if rested is not None:
+                self._known = _Known(known.timeline, rested)
                 return
             loaded = load_blocks(saved_id, blocks, self.root, self._listed)
             if loaded is not None:
