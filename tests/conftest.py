@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import re
+import sys
+import typing
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(profiles.seed())
 
+
+if sys.version_info < (3, 12):
+    # Python 3.11 gathers the members of a protocol for each question whether an object has them; 3.12 keeps them.
+    setattr(typing, "_get_protocol_attrs", cache(getattr(typing, "_get_protocol_attrs")))  # noqa: B009, B010
 
 OBJECTS_BEFORE_GARBAGE = 30_000
 """New objects after which Python looks for garbage; by itself it does so after 700."""
