@@ -103,11 +103,11 @@ def test_tables_that_are_archived_are_not_built(monkeypatch: pytest.MonkeyPatch)
 def test_a_delta_table_that_is_built_anew_has_the_same_rows(
     start_session: Callable[[], SparkSession], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = delta_states(tables(start_session), "vectors")
+    kept = delta_states(tables(start_session), "inline_vectors")
     monkeypatch.setenv("PRUNER_CACHE", str(tmp_path))
     monkeypatch.setattr(archives, "ARCHIVES", tmp_path / "none")
     assert cache_dir() == tmp_path
-    anew = delta_states(tables(start_session), "vectors")
+    anew = delta_states(tables(start_session), "inline_vectors")
     assert [_sorted(each.rows()) for each in anew] == [_sorted(each.rows()) for each in kept]
 
 
