@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.metadata.last_snapshot import LastSnapshot
+    from pruner.metadata.last_snapshot import LastSnapshot, Written
     from pruner.metadata.receipts import Receipt
     from pruner.metadata.segment_cache import SegmentCache
-    from pruner.metadata.state import SavedSnapshot, SegmentEntry, State
+    from pruner.metadata.state import SegmentEntry, State
     from pruner.metadata.table import MetadataTable
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
@@ -102,8 +102,8 @@ class Publisher:
         settled = built if now is snapshot else [self._settled(receipt, base, now) for receipt in built]
         disjoint = {entry.id for entry in base.segments}
         disjoint.update(entry.id for receipt in settled for entry in receipt.records)
-        saved = self._last_snapshot.written(self.of_this_table(self._metadata.state()))
-        state = self._commit(settled, snapshot, disjoint, saved)
+        written = self._last_snapshot.written(self.of_this_table(self._metadata.state()))
+        state = self._commit(settled, snapshot, disjoint, written)
         receipts.discard(self._metadata.store, built)
         alive = {definition.uuid for definition in state.definitions}
         return (
@@ -116,12 +116,12 @@ class Publisher:
         receipts: Sequence[Receipt],
         snapshot: Snapshot,
         disjoint: Set[str],
-        saved: SavedSnapshot | None = None,
+        written: Written | None = None,
     ) -> State:
         def add(newest: State) -> State:
             state = self.of_this_table(newest)
             entries = self._additions(state, receipts, snapshot, disjoint)
-            return with_snapshot(state.with_segments(entries), saved) if entries else newest
+            return with_snapshot(state.with_segments(entries), written) if entries else newest
 
         return self._metadata.commit(add)
 

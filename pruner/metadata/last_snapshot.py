@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import msgspec
 
 from pruner.arrow import arrow
-from pruner.errors import FormatError, StorageError, TableError
+from pruner.errors import ConflictError, FormatError, StorageError, TableError
 from pruner.metadata import segments
 from pruner.metadata.ranged import Blocks
 from pruner.metadata.state import FILES, SavedSnapshot
@@ -66,6 +66,15 @@ class _Started(NamedTuple):
 
     saved: SavedSnapshot
     blocks: JoinedBlocks
+
+
+class Written(NamedTuple):
+    """A snapshot that was written for a commit to come. It refers to segments of the snapshot whose first segment is
+    `rests_on`, where that is not None, and is of use only as long as that one is stored.
+    """
+
+    saved: SavedSnapshot
+    rests_on: str | None = None
 
 
 class LastSnapshot:
@@ -141,11 +150,17 @@ class LastSnapshot:
                 store.delete(part.path for part in parts)
 
     def keep_listed(self) -> None:
-        """Commit a listing that was shared out, so that a build that is interrupted need not make it again; raises as
-        `keep` does.
+        """Commit a listing that was shared out, so that a build that is interrupted need not make it again.
+
+        Raises:
+            FormatError: the metadata table is damaged.
+            StorageError: it cannot be written.
         """
         if self._listed is not None:
-            self.keep()
+            try:
+                self.keep()
+            except ConflictError as error:
+                _log.debug("the listing of %s is not stored: %s", self._source.root, error)
             self._listed = None
 
     def forget_listed(self) -> None:
@@ -164,9 +179,9 @@ class LastSnapshot:
         """
         state = self._metadata.state()
         if state.definitions and state.matches(self._source.identity()):
-            saved = self.written(state)
-            if saved is not None:
-                self._metadata.commit(lambda newest: with_snapshot(newest, saved))
+            written = self.written(state)
+            if written is not None:
+                self._metadata.commit(lambda newest: with_snapshot(newest, written))
 
     def mend(self) -> None:
         """Store the last look anew where the one that is stored is damaged: parts that stay may be for long.
@@ -183,13 +198,11 @@ class LastSnapshot:
             segments.read_saved(self._metadata.store, stored)
         except (FormatError, StorageError) as error:
             _log.debug("the snapshot of %s is stored anew: %s", self._source.root, error)
-            saved = self._written_whole(None)
-            if saved is not None:
-                self._metadata.commit(
-                    lambda newest: newest.with_snapshot(saved) if newest.last_snapshot == stored else newest
-                )
+            written = self._written_whole(None)
+            if written is not None:
+                self._metadata.commit(lambda newest: _in_place_of(stored, newest, written.saved))
 
-    def written(self, state: State) -> SavedSnapshot | None:
+    def written(self, state: State) -> Written | None:
         """Write the source's last look for a commit to come.
 
         None where the state of this table has it, or where what it rests on is gone: the next look lists the table.
@@ -208,7 +221,7 @@ class LastSnapshot:
             _log.debug("the snapshot of %s is not stored: %s", self._source.root, error)
             return None
 
-    def _written_new_blocks(self, before: SavedSnapshot | None) -> SavedSnapshot | None:
+    def _written_new_blocks(self, before: SavedSnapshot | None) -> Written | None:
         """Write the blocks that the last look does not share with the one that is stored; None where the source does
         not tell, or started from another one.
         """
@@ -223,9 +236,10 @@ class LastSnapshot:
         except (FormatError, StorageError) as error:
             _log.debug("the snapshot of %s is stored anew: %s", source.root, error)
             return None
-        if saved is not None:
-            self._rest_on(saved)
-        return saved
+        if saved is None:
+            return None
+        self._rest_on(saved)
+        return Written(saved, before.segment.id)
 
     def _rest_on(self, saved: SavedSnapshot) -> None:
         """Let the source read from what was just stored, as another process would: it need not hold that itself."""
@@ -272,23 +286,23 @@ class LastSnapshot:
         segment = self._metadata.write_segment(FILES, segments.in_order(described, order), layout=layout)
         return SavedSnapshot(id=look.id, segment=segment, parts=tuple(kept))
 
-    def _written_whole(self, before: SavedSnapshot | None) -> SavedSnapshot | None:
+    def _written_whole(self, before: SavedSnapshot | None) -> Written | None:
         stored = None if before is None else before.last_id
         listed = self._listed
         if listed is not None and listed.id != stored:
             look = self._source.saved(listed.id)
             if look is None:
-                return listed  # it is the last look
+                return Written(listed)  # it is the last look
         else:
             look = self._source.saved(stored)
         if look is None:
             return None
         if look.blocks:
-            return self._written_blocks(look)
+            return Written(self._written_blocks(look))
         segment = self._metadata.write_segment(FILES, look.table)
         if isinstance(self._source, ChangesSource):
             self._stored = _Stored(segment.id, _stored_look(look.table))
-        return SavedSnapshot(id=look.id, segment=segment)
+        return Written(SavedSnapshot(id=look.id, segment=segment))
 
     def _written_blocks(self, look: SavedLook) -> SavedSnapshot:
         """Write a look in blocks, as many segments as it takes."""
@@ -299,7 +313,7 @@ class LastSnapshot:
         self._rest_on(saved)
         return saved
 
-    def _written_changes(self, before: SavedSnapshot | None) -> SavedSnapshot | None:
+    def _written_changes(self, before: SavedSnapshot | None) -> Written | None:
         """Write what the last look has otherwise than the one that is stored; None where that does not pay."""
         source = self._source
         if before is None or before.segment.rows < CHANGES_FROM or not isinstance(source, ChangesSource):
@@ -313,7 +327,8 @@ class LastSnapshot:
         if changes is None:
             return None
         segment = self._metadata.write_segment(FILES, segments.changes_table(changes.table, changes.gone))
-        return msgspec.structs.replace(before, changes=segment, changed_id=changes.id)
+        saved = msgspec.structs.replace(before, changes=segment, changed_id=changes.id)
+        return Written(saved, before.segment.id)
 
     def _stored_by(self, segment: SegmentEntry) -> StoredLook | None:
         """What a segment holds, as it was written here, or is read; None of one without slice keys."""
@@ -346,13 +361,18 @@ def _stored_look(table: pa.Table) -> StoredLook:
     return StoredLook(segments.slice_keys(table), (table.schema.metadata or {}).get(SAVED_METADATA, b""))
 
 
-def with_snapshot(state: State, saved: SavedSnapshot | None) -> State:
+def with_snapshot(state: State, written: Written | None) -> State:
     """The state with the last snapshot, where there is one, it is new, and there are indexes to serve."""
-    if saved is None or not state.definitions:
+    if written is None or not state.definitions:
         return state
     last = state.last_snapshot
-    if last is not None and last.last_id == saved.last_id:
+    if last is not None and last.last_id == written.saved.last_id:
         return state
-    if saved.changes is not None and (last is None or last.segment.id != saved.segment.id):
-        return state  # another writer stored it anew meanwhile, and what the changes are about may be going
-    return state.with_snapshot(saved)
+    if written.rests_on is not None and (last is None or last.segment.id != written.rests_on):
+        return state  # another writer stored it anew meanwhile, and what this one refers to may be going
+    return state.with_snapshot(written.saved)
+
+
+def _in_place_of(stored: SavedSnapshot, state: State, saved: SavedSnapshot) -> State:
+    """The state with a snapshot in place of another one, if that is the last one still."""
+    return state.with_snapshot(saved) if state.last_snapshot == stored else state

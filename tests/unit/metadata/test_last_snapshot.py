@@ -280,7 +280,7 @@ def test_changes_of_a_snapshot_that_another_writer_stored_anew_are_left_out(root
     source.snapshot()
     changes = LastSnapshot(source, metadata).written(metadata.state())
     assert changes is not None
-    assert changes.changes is not None
+    assert changes.saved.changes is not None
     look = ParquetSource([str(root)])
     look.snapshot()
     saved = look.saved()
@@ -288,7 +288,7 @@ def test_changes_of_a_snapshot_that_another_writer_stored_anew_are_left_out(root
     other = SavedSnapshot(id="other", segment=metadata.write_segment(FILES, saved.table))
     newest = metadata.state().with_snapshot(other)
     assert with_snapshot(newest, changes) is newest
-    assert with_snapshot(metadata.state(), changes).last_snapshot == changes
+    assert with_snapshot(metadata.state(), changes).last_snapshot == changes.saved
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ from hypothesis import strategies as st
 
 import pruner
 from pruner.arrow import positions
-from pruner.errors import FormatError, TableError
+from pruner.errors import ConflictError, FormatError, TableError
 from pruner.expr.semantics import Semantics
 from pruner.metadata import last_snapshot
 from pruner.metadata.ranged import Blocks, RangedSegment
 from pruner.metadata.segments import saved_blocks
-from pruner.metadata.state import SavedSnapshot, SegmentEntry
+from pruner.metadata.state import SavedSnapshot, SegmentEntry, State
 from pruner.metadata.table import MetadataTable
 from pruner.planning.pinned import PinnedSnapshot
 from pruner.storage.opening import open_store
@@ -527,6 +527,38 @@ def test_many_commits_leave_few_segments(tmp_path: Path, monkeypatch: pytest.Mon
     history = list(writer.map(history=True).history)
     assert {at.slices for at in history} == {120}
     assert [at.covered for at in history][-1] == {"stats": 120}
+
+
+@pytest.mark.parametrize("vacuum", [False, True])
+def test_a_writer_that_loses_a_race_does_not_store_what_rests_on_the_snapshot_before(
+    vacuum: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between writing and committing, another writer stores all blocks anew, and deletes the old ones."""
+    table = made(tmp_path / "t", files=30)
+    slower, faster = pruner.open_table(str(table.root)), pruner.open_table(str(table.root))
+    table.update(sorted(table.groups)[:1])
+    commit, raced = MetadataTable.commit, list[bool]()
+
+    def after_another(self: MetadataTable, change: Callable[[State], State]) -> State:
+        if self is slower._metadata and not raced:
+            raced.append(True)
+            table.update(sorted(table.groups))
+            faster.refresh()
+            if vacuum:
+                faster.vacuum(grace_seconds=0)
+        return commit(self, change)
+
+    monkeypatch.setattr(MetadataTable, "commit", after_another)
+    if vacuum:
+        with pytest.raises(ConflictError, match="was removed before it was committed: refresh again"):
+            slower.refresh()
+    else:
+        slower.refresh()
+    assert raced
+    assert MetadataTable.open(open_store(f"{table.root}.pruner")).verify() == []
+    pruner.open_table(str(table.root)).refresh()
+    assert is_unread(opened(table.root))
+    assert_plans_alike(table, opened(table.root))
 
 
 def test_slices_that_no_index_may_cover_are_counted_block_by_block(tmp_path: Path) -> None:
