@@ -69,12 +69,12 @@ class _Started(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A snapshot that was written for a commit to come. It refers to segments of the snapshot whose first segment is
-    `rests_on`, where that is not None, and is of use only as long as that one is stored.
+    """A snapshot that was written for a commit to come. Where `rests_on` is not None, it refers to segments of the
+    snapshot that has these, and is of use only as long as that one is stored.
     """
 
     saved: SavedSnapshot
-    rests_on: str | None = None
+    rests_on: tuple[str, ...] | None = None
 
 
 class LastSnapshot:
@@ -130,8 +130,7 @@ class LastSnapshot:
             FormatError: a part is damaged.
             StorageError: one cannot be read, or the whole not be written.
         """
-        store, source = self._metadata.store, self._source
-        used = False
+        store, source, unused = self._metadata.store, self._source, list(parts)
         try:
             if not isinstance(source, SharedSource) or not isinstance(source, BlockSource):
                 return
@@ -140,14 +139,14 @@ class LastSnapshot:
                 source.resume(look)
             elif look is not None:
                 segment = self._metadata.write_segment(FILES, look.table, layout=Blocks(()))
+                unused.append(segment)
                 saved = SavedSnapshot(id=look.id, segment=segment, parts=tuple(parts))
                 blocks = segments.saved_blocks(store, saved)
                 source.resume_blocks(look.id, blocks)
                 self._listed, self._started_from = saved, _Started(saved, blocks)
-                used = True
+                unused.clear()
         finally:
-            if not used:
-                store.delete(part.path for part in parts)
+            store.delete(entry.path for entry in unused)
 
     def keep_listed(self) -> None:
         """Commit a listing that was shared out, so that a build that is interrupted need not make it again.
@@ -165,9 +164,12 @@ class LastSnapshot:
 
     def forget_listed(self) -> None:
         """Delete a listing that was shared out and is not committed: no index came of it."""
-        if self._listed is not None:
-            self._metadata.store.delete(entry.path for entry in self._listed.files())
-            self._listed = None
+        listed, self._listed = self._listed, None
+        if listed is not None:
+            try:
+                self._metadata.store.delete(entry.path for entry in listed.files())
+            except StorageError as error:
+                _log.debug("a vacuum is to delete the listing of %s: %s", self._source.root, error)
 
     def keep(self) -> None:
         """Save the source's last look in the metadata table, unless it is there already or there are no indexes.
@@ -226,7 +228,7 @@ class LastSnapshot:
         not tell, or started from another one.
         """
         source, stored = self._source, self._started_from
-        if stored is None or before is None or before.segment != stored.saved.segment:
+        if stored is None or before is None or _held_by(before) != _held_by(stored.saved):
             return None
         if not isinstance(source, BlockSource):
             return None
@@ -239,7 +241,7 @@ class LastSnapshot:
         if saved is None:
             return None
         self._rest_on(saved)
-        return Written(saved, before.segment.id)
+        return Written(saved, _held_by(before))
 
     def _rest_on(self, saved: SavedSnapshot) -> None:
         """Let the source read from what was just stored, as another process would: it need not hold that itself."""
@@ -328,7 +330,7 @@ class LastSnapshot:
             return None
         segment = self._metadata.write_segment(FILES, segments.changes_table(changes.table, changes.gone))
         saved = msgspec.structs.replace(before, changes=segment, changed_id=changes.id)
-        return Written(saved, before.segment.id)
+        return Written(saved, _held_by(before))
 
     def _stored_by(self, segment: SegmentEntry) -> StoredLook | None:
         """What a segment holds, as it was written here, or is read; None of one without slice keys."""
@@ -368,9 +370,14 @@ def with_snapshot(state: State, written: Written | None) -> State:
     last = state.last_snapshot
     if last is not None and last.last_id == written.saved.last_id:
         return state
-    if written.rests_on is not None and (last is None or last.segment.id != written.rests_on):
+    if written.rests_on is not None and (last is None or _held_by(last) != written.rests_on):
         return state  # another writer stored it anew meanwhile, and what this one refers to may be going
     return state.with_snapshot(written.saved)
+
+
+def _held_by(saved: SavedSnapshot) -> tuple[str, ...]:
+    """The segments of a snapshot without what changed since."""
+    return tuple(entry.id for entry in (saved.segment, *saved.parts))
 
 
 def _in_place_of(stored: SavedSnapshot, state: State, saved: SavedSnapshot) -> State:

@@ -55,11 +55,12 @@ _log = logging.getLogger("pruner")
 
 
 class Block(msgspec.Struct, frozen=True):
-    """What is known of a block: its partitions with the number of slices in each, a digest of the keys, bytes of data,
-    and whether all slices are settled, all have a base file, and some has log files.
+    """What is known of a block: its partitions with the number of slices in each, the file id of the first slice, a
+    digest of the keys, bytes of data, and whether all slices are settled, all have a base file, and some has log files.
     """
 
     partitions: tuple[tuple[str, int], ...]
+    first: str
     keys: str
     size: int
     all_settled: bool
@@ -88,6 +89,7 @@ def directory(columns: HudiColumns) -> list[Block]:
         blocks.append(
             Block(
                 partitions=tuple(zip(paths, counts.tolist(), strict=True)),
+                first=table.column("file_id")[start].as_py(),
                 keys=_digest(columns.keys, start, stop),
                 size=int(data[start:stop].sum()),
                 all_settled=not unsettled[start:stop].any(),
@@ -309,13 +311,10 @@ class StoredSlices:
         first, last = self._block_of_run(start), self._block_of_run(max(end - 1, 0))
         # A partition of several blocks begins each but the first.
         later = range(first + 1, last + 1)
-        return first + bisect_right(later, file_id, key=self._first_file_id)
+        return first + bisect_right(later, file_id, key=lambda number: self._blocks[number].first)
 
     def _block_of_run(self, run: int) -> int:
         return int(np.searchsorted(self._first_runs, run, side="right")) - 1
-
-    def _first_file_id(self, number: int) -> str:
-        return self._read_block(number).columns.column("file_id")[0].as_py()
 
     def changed(
         self, changes: Changes, before: Timeline, listed: Callable[[], HudiColumns]

@@ -132,11 +132,12 @@ def _apply(commit: Commit, instant: Finished, now: Timeline, state: _State) -> N
     replaced = commit.partition_to_replace_file_ids or {}
     if replaced and instant.action != "replacecommit":
         raise NotFollowedError(f"{instant.name} replaces file groups without being a replace commit")
-    for partition, stats in (commit.partition_to_write_stats or {}).items():
-        for stat in stats:
+    # In the order of the slices: where these are read in blocks, neighbours are in the same one.
+    for partition, stats in sorted((commit.partition_to_write_stats or {}).items()):
+        for stat in sorted(stats, key=lambda stat: stat.file_id or ""):
             _written(partition, stat, instant, now, state)
-    for partition, file_ids in replaced.items():
-        for file_id in file_ids:
+    for partition, file_ids in sorted(replaced.items()):
+        for file_id in sorted(file_ids):
             entry = state.slice_of((partition, file_id))
             if entry is not None and entry.instant == instant.requested:
                 raise NotFollowedError(f"{instant.name} replaces a file group that it wrote")

@@ -9,7 +9,8 @@ Where our listing cannot tell which files count, hudi-rs decides, or says what i
 from __future__ import annotations
 
 import logging
-from itertools import pairwise
+from bisect import bisect_right
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,7 +23,7 @@ from pruner.tables.hudi.listing import HudiSlice, attach_logs, folders_of, marke
 from pruner.tables.hudi.merging.hudi_rs import hudi_rs
 from pruner.tables.hudi.metadata.indexes import partitions_of
 from pruner.tables.hudi.metadata.listing import FILES, METADATA_PATH
-from pruner.tables.hudi.metadata.whole import list_of_files, listed_files
+from pruner.tables.hudi.metadata.whole import list_bytes, list_of_files, listed_files, partition_bytes
 from pruner.tables.hudi.slice_columns import HudiColumns
 from pruner.tables.hudi.slices import any_named_by_write, listing_of, slices_among
 from pruner.tables.hudi.timeline import COMPLETION_TIMES, read_timeline, refusing
@@ -65,7 +66,7 @@ def list_table(
         TableError: the slices cannot be told for sure.
         StorageError: the store refuses.
     """
-    has_list = timeline.properties.version >= COMPLETION_TIMES and FILES in partitions_of(timeline)
+    has_list = _has_list(timeline)
     whole = list_of_files(open_store(f"{store.uri}/{METADATA_PATH}", options), timeline) if has_list else None
     # hudi-rs lists by the metadata table without asking whether its list is whole (trap T18).
     decides = table if whole is not None or not has_list else None
@@ -94,32 +95,9 @@ def list_table(
         return HudiColumns.joined(store.uri, _checked(store.uri, listed, timeline))
 
 
-def list_folders(store: Store, timeline: Timeline, folders: Iterable[str]) -> HudiColumns:
-    """List the newest slices in some folders of a table, where these alone tell which files count.
-
-    Args:
-        store: the root of the table.
-        timeline: which instants have completed.
-        folders: their paths; what is below them is listed as well.
-
-    Raises:
-        TableError: the slices cannot be told for sure.
-        StorageError: the store refuses.
-    """
-    listing = listing_of(store, _below(store, folders), refuse_strange=True)
-    slices = slices_among(store, timeline, None, listing, shared=True, certain=True)
-    return HudiColumns.joined(store.uri, _checked(store.uri, slices, timeline))
-
-
-def _below(store: Store, under: Iterable[str]) -> Folders:
-    """The files in some folders and below them, each of which must be there."""
-    for path in under:
-        is_there = False
-        for folder, files in folders_of(store, path):
-            is_there = True
-            yield folder, files
-        if not is_there:
-            raise TableError(f"{store.uri} has no folder {path!r} any more")
+def _has_list(timeline: Timeline) -> bool:
+    """Tell whether the table has a list of its files that can be known to be whole."""
+    return timeline.properties.version >= COMPLETION_TIMES and FILES in partitions_of(timeline)
 
 
 def _downgraded(store: Store, timeline: Timeline) -> bool:
@@ -187,7 +165,11 @@ def refuse_escape(root: str, entry: HudiSlice | None) -> None:
         )
 
 
-# A listing that is shared out, each machine listing some folders.
+# A listing that is shared out among machines: each lists some partitions.
+#
+# What one process goes by is what the machines go by: the metadata table's list of files where there is one, so that
+# they need not list folders, which may hold other files; otherwise folders of an object store. Folders of a disk are
+# listed by one process, because those of other machines may hold less.
 #
 # Every machine has to see the very timeline that the listing is of, and what is listed is of one moment because the
 # timeline is still the same when all is listed. Whatever is in doubt is left to a listing of the whole, which knows
@@ -205,44 +187,87 @@ _INTERNAL = METADATA_PATH.partition("/")[0]
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """The timeline as a stored look has it, and the folders of each part."""
+    """The timeline as a stored look has it, whether there is a list of files, and the partitions of each part, or the
+    folders that have them.
+    """
 
     look: bytes
+    has_list: bool
     parts: tuple[tuple[str, ...], ...]
 
 
 _SENT = msgspec.json.Decoder(_Sent)
 
 
-def parts_of(store: Store, most: int) -> ListingParts | None:
-    """Cut a table into parts by its folders: see `SharedSource`.
+def parts_of(store: Store, options: Mapping[str, str], most: int) -> ListingParts | None:
+    """Cut a table into parts by its partitions: see `SharedSource`.
 
     Args:
         store: its root.
+        options: those by which the store was opened.
         most: the number of parts that are wanted at most.
 
     Raises:
         TableError: the timeline cannot be read.
+        FormatError: the list of files is damaged.
         StorageError: the store refuses.
     """
     timeline = read_timeline(store)
-    listed = sum(info.size for info in store.list(f"{METADATA_PATH}/{FILES}"))
-    if 0 < listed < LIST_BYTES:
+    has_list = _has_list(timeline)
+    if has_list:
+        whole = list_of_files(open_store(f"{store.uri}/{METADATA_PATH}", options), timeline)
+        if whole is None or list_bytes(whole) < LIST_BYTES:
+            return None
+        sizes = sorted(partition_bytes(whole).items())
+        folders = [path for path, _ in sizes]
+        cuts = _cuts_by_size([size for _, size in sizes], most)
+    else:
+        if not _is_seen_by_all(store):
+            return None
+        folders = _folders(store, len(timeline.properties.partition_fields), most)
+        if len(folders) < FOLDERS_FROM:
+            return None
+        cuts = _cuts_of_folders(folders, most)
+    if len(folders) < 2:
         return None
-    folders = _folders(store, len(timeline.properties.partition_fields), most)
-    if len(folders) < 2 or (not listed and len(folders) < FOLDERS_FROM):
-        return None
-    parts = tuple(tuple(folders[start:stop]) for start, stop in pairwise(_cuts(folders, most)))
-    look = saved.described_look(timeline, {})
-    return ListingParts(msgspec.json.encode(_Sent(look, parts)), len(parts))
+    parts = tuple(tuple(folders[start:stop]) for start, stop in pairwise(cuts))
+    sent = _Sent(saved.described_look(timeline, {}), has_list, parts)
+    return ListingParts(msgspec.json.encode(sent), len(parts))
 
 
-def list_part(store: Store, sent: bytes, number: int) -> SavedLook:
-    """List the folders of one part: see `SharedSource`."""
-    timeline, parts = _received(sent)
+def _is_seen_by_all(store: Store) -> bool:
+    """Tell whether other machines list what this one does."""
+    return not store.uri.startswith("/")
+
+
+def list_part(store: Store, options: Mapping[str, str], sent: bytes, number: int) -> SavedLook:
+    """List the partitions of one part: see `SharedSource`."""
+    timeline, shared = _received(sent)
     if read_timeline(store) != timeline:
         raise TableError(f"{store.uri} has another timeline here, or has changed")
-    return saved.save(timeline, list_folders(store, timeline, parts[number]), part=True)
+    paths = shared.parts[number]
+    if shared.has_list:
+        whole = list_of_files(open_store(f"{store.uri}/{METADATA_PATH}", options), timeline)
+        if whole is None:
+            raise TableError(f"the list of files of {store.uri} is not whole here")
+        folders, marked = listed_files(whole, paths), False
+    else:
+        folders, marked = _below(store, paths), True
+    listing = listing_of(store, folders, marked=marked, refuse_strange=True)
+    slices = slices_among(store, timeline, None, listing, shared=True, certain=True)
+    columns = HudiColumns.joined(store.uri, _checked(store.uri, slices, timeline))
+    return saved.save(timeline, columns, part=True)
+
+
+def _below(store: Store, under: Iterable[str]) -> Folders:
+    """The files in some folders and below them, each of which must be there."""
+    for path in under:
+        is_there = False
+        for folder, files in folders_of(store, path):
+            is_there = True
+            yield folder, files
+        if not is_there:
+            raise TableError(f"{store.uri} has no folder {path!r} any more")
 
 
 def join_parts(store: Store, sent: bytes, parts: Sequence[SavedBlocks]) -> SavedLook | None:
@@ -251,12 +276,12 @@ def join_parts(store: Store, sent: bytes, parts: Sequence[SavedBlocks]) -> Saved
     return saved.joined(timeline, store.uri, parts) if read_timeline(store) == timeline else None
 
 
-def _received(sent: bytes) -> tuple[Timeline, tuple[tuple[str, ...], ...]]:
+def _received(sent: bytes) -> tuple[Timeline, _Sent]:
     shared = _SENT.decode(sent)
     known = saved.look_described(shared.look)
     if known is None:
         raise TableError("another version of pruner shares out this listing")
-    return known[0], shared.parts
+    return known[0], shared
 
 
 def _folders(store: Store, depth: int, wanted: int) -> list[str]:
@@ -278,7 +303,16 @@ def _folders(store: Store, depth: int, wanted: int) -> list[str]:
     return sorted(folders)
 
 
-def _cuts(folders: Sequence[str], most: int) -> list[int]:
+def _cuts_by_size(sizes: Sequence[int], most: int) -> list[int]:
+    """Where parts of about one size begin and end."""
+    ends = list(accumulate(sizes))
+    cuts = (
+        {bisect_right(ends, ends[-1] * number // most) for number in range(1, most)} if ends else set[int]()
+    )
+    return sorted({0, *cuts, len(sizes)})
+
+
+def _cuts_of_folders(folders: Sequence[str], most: int) -> list[int]:
     """Where parts begin and end, so that all partitions of a part come before all of the next one.
 
     `a-b` stands between the folder `a` and the folders in it, so these must be in one part.

@@ -237,11 +237,11 @@ class HudiSource(WriteOnceSource):
         """Cut a table that nobody has listed into parts: see `SharedSource`."""
         with self._lock:
             begun = self._known is not None or self._last is not None
-        return None if begun else parts_of(self._store, most)
+        return None if begun else parts_of(self._store, self.storage_options, most)
 
     def list_part(self, sent: bytes, number: int) -> SavedLook:
         """List some partitions: see `SharedSource`."""
-        return list_part(self._store, sent, number)
+        return list_part(self._store, self.storage_options, sent, number)
 
     def joined(self, sent: bytes, parts: Sequence[SavedBlocks]) -> SavedLook | None:
         """The look that parts make: see `SharedSource`."""

@@ -58,18 +58,43 @@ def list_of_files(store: Store, table: Timeline) -> list[FileGroup] | None:
         return None
 
 
-def listed_files(groups: Sequence[FileGroup]) -> Folders:
-    """Yield the files of each partition by the list of files.
+def listed_files(groups: Sequence[FileGroup], partitions: Sequence[str] | None = None) -> Folders:
+    """Yield the files of each partition by the list of files, or of some partitions.
 
     Raises:
         FormatError: the list is damaged.
         StorageError: it cannot be read.
     """
+    keys = None if partitions is None else [(path or _NO_PARTITION).encode() for path in partitions]
     for group in groups:
-        for key, record in group.records_in_order():
+        for key, record in group.records_in_order() if keys is None else group.look_up(keys):
             files = body(record, payloads.FILES)
             if key != _ALL_PARTITIONS and files:
                 yield _partition(key), _present(files)
+
+
+def list_bytes(groups: Sequence[FileGroup]) -> int:
+    """How many bytes the list of files has as it is stored."""
+    layers = (hfile for group in groups for hfile, _ in group.layers())
+    return sum(hfile.size for hfile in layers if hfile is not None)
+
+
+def partition_bytes(groups: Sequence[FileGroup]) -> dict[str, int]:
+    """How many bytes the list of files has about each partition: about as many as the partition has files. A partition
+    may have none any more.
+
+    Raises:
+        FormatError: the list is damaged.
+        StorageError: it cannot be read.
+    """
+    counts: dict[str, int] = {}
+    for group in groups:
+        for hfile, _ in group.layers():
+            for key, value in () if hfile is None else hfile.scan(b""):
+                if key != _ALL_PARTITIONS:
+                    path = _partition(key)
+                    counts[path] = counts.get(path, 0) + len(value)
+    return counts
 
 
 def _partition(key: bytes) -> str:

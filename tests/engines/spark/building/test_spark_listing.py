@@ -17,6 +17,8 @@ from pruner.tables.hudi import blocks, full
 from pruner.tables.hudi import source as hudi_source
 from pruner.tables.hudi.blocks import StoredSlices
 from pruner.tables.hudi.source import HudiSource
+from tests.support.hudi.archived import all_tables
+from tests.support.kept.tables import AllTables
 from tests.support.spark.oracle import spark_snapshot
 
 if TYPE_CHECKING:
@@ -29,14 +31,28 @@ pytestmark = pytest.mark.spark
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(full, "LIST_BYTES", 0)
     monkeypatch.setattr(full, "FOLDERS_FROM", 0)
+    monkeypatch.setattr(full, "_is_seen_by_all", lambda _: True)  # the executors are on this machine
     monkeypatch.setattr(blocks, "BLOCKS_FROM", 1)
 
 
-@pytest.mark.parametrize("name", ["cow_two_partition_columns_v9", "mor_compacted_v9", "mor_v6"])
+@pytest.fixture(scope="module")
+def listed_tables(start_session: Callable[[], SparkSession]) -> AllTables:
+    """Tables with Hudi's metadata table; read-only."""
+    return all_tables(start_session)
+
+
+@pytest.mark.parametrize(
+    "name", ["cow_two_partition_columns_v9", "mor_compacted_v9", "mor_v6", "cow_archived_v9"]
+)
 def test_executors_list_what_one_process_lists(
-    name: str, spark: SparkSession, hudi_table: Callable[[str], Path], tmp_path: Path
+    name: str,
+    spark: SparkSession,
+    hudi_table: Callable[[str], Path],
+    listed_tables: AllTables,
+    tmp_path: Path,
 ) -> None:
-    root = hudi_table(name)
+    """The last of these has a list of its files, by which they go."""
+    root = listed_tables.path(name) if name == "cow_archived_v9" else hudi_table(name)
     local = pruner.open_table(str(root), index_uri=str(tmp_path / "local"))
     local.create_index("stats", on="*")
     here = mock.Mock(side_effect=hudi_source.list_table)

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import msgspec
@@ -32,15 +33,20 @@ from pruner.tables.hudi.blocks import StoredSlices
 from pruner.tables.hudi.source import HudiSource
 from pruner.tables.slice_keys import locate
 from pruner.tables.snapshot import SLICE_COLUMNS, Snapshot
+from tests.support.hudi.archived import ALL, all_tables
 from tests.support.hudi.made_up.files import SyntheticTable
 from tests.support.hudi.tables import table_names
-from tests.support.kept.tables import KeptTables
+from tests.support.kept.tables import AllTables, KeptTables
 from tests.support.running import profiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PARTITIONS = ("city=a", "city=a-b", "city=a b", "city=a.b", "city=ab", "city=ä", "city=b")
 MACHINES = 3
 
 Answers = list[tuple[int, bytes]]
+is_seen_by_all = full._is_seen_by_all
 
 
 class Machines(LocalRunner):
@@ -67,6 +73,7 @@ class Machines(LocalRunner):
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(full, "LIST_BYTES", 0)
     monkeypatch.setattr(full, "FOLDERS_FROM", 0)
+    monkeypatch.setattr(full, "_is_seen_by_all", lambda _: True)  # the machines are this one
     monkeypatch.setattr(blocks, "BLOCK_SLICES", 3)
     monkeypatch.setattr(blocks, "BLOCKS_FROM", 1)
     monkeypatch.setattr("pruner.table.runner_for", lambda run: run)
@@ -109,10 +116,22 @@ def shared_out(root: Path, machines: Machines, place: Path) -> Snapshot:
     return source.snapshot()
 
 
+@pytest.fixture(scope="module")
+def listed_tables(start_session: Callable[[], SparkSession]) -> AllTables:
+    """Tables with Hudi's metadata table; read-only."""
+    return all_tables(start_session)
+
+
+LISTED = [name for name in ALL if not name.endswith("_v6")]
+"""Tables that are listed by the metadata table's list of files; the others have none that is known to be whole."""
+
+
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("name", table_names())
-def test_real_tables_are_listed_as_by_one_process(name: str, hudi_tables: KeptTables, tmp_path: Path) -> None:
-    root = hudi_tables.path(name)
+@pytest.mark.parametrize("name", [*table_names(), *ALL])
+def test_real_tables_are_listed_as_by_one_process(
+    name: str, hudi_tables: KeptTables, listed_tables: AllTables, tmp_path: Path
+) -> None:
+    root = listed_tables.path(name) if name in ALL else hudi_tables.path(name)
     machines = Machines()
     snapshot = shared_out(root, machines, tmp_path)
     expected = HudiSource(str(root)).snapshot()
@@ -120,6 +139,69 @@ def test_real_tables_are_listed_as_by_one_process(name: str, hudi_tables: KeptTa
     assert machines.shared == by_folders
     assert isinstance(snapshot.columns, StoredSlices) is by_folders
     assert_same(snapshot, expected)
+
+
+def lose_a_file(root: Path) -> None:
+    files = HudiSource(str(root)).snapshot().column("base_file").drop_null().to_pylist()
+    Path(max(map(str, files))).unlink()
+
+
+def leave_a_file(root: Path) -> None:
+    """What a failed clean left of a write that was archived long ago."""
+    some = Path(HudiSource(str(root)).snapshot().column("base_file").drop_null()[0].as_py())
+    shutil.copy(
+        some, some.with_name(f"{'0' * 8}-0000-0000-0000-{'0' * 12}-0_0-1-1_20200101000000000.parquet")
+    )
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("change", [lose_a_file, leave_a_file])
+@pytest.mark.parametrize("name", LISTED)
+def test_what_the_folders_hold_is_no_matter_where_hudi_lists_the_files(
+    name: str, change: Callable[[Path], None], listed_tables: AllTables, tmp_path: Path
+) -> None:
+    """A machine that lacks a file would otherwise leave it out of the snapshot, or show an older one in its place."""
+    root = tmp_path / "t"
+    shutil.copytree(listed_tables.path(name), root)
+    expected = HudiSource(str(root)).snapshot()
+
+    class Elsewhere(Machines):
+        def share(self, task: Callable[[int], Iterable[bytes]], count: int) -> Answers:
+            kept = tmp_path / "kept"
+            shutil.copytree(root, kept)
+            change(root)
+            try:
+                return super().share(task, count)
+            finally:
+                shutil.rmtree(root)
+                kept.rename(root)
+
+    machines = Elsewhere()
+    snapshot = shared_out(root, machines, tmp_path / "place")
+    assert machines.shared == (len(expected.partitions) > 1)
+    assert isinstance(snapshot.columns, StoredSlices) == machines.shared
+    assert_same(snapshot, expected)
+
+
+def test_lists_of_files_decide_what_is_soon_listed(
+    listed_tables: AllTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = str(listed_tables.path("cow_v9"))
+    monkeypatch.setattr(full, "_is_seen_by_all", is_seen_by_all)
+    parts = HudiSource(root).parts(MACHINES)
+    assert parts is not None
+    assert 1 < parts.number <= MACHINES
+    monkeypatch.setattr(full, "LIST_BYTES", 1 << 20)
+    assert HudiSource(root).parts(MACHINES) is None
+
+
+@given(sizes=st.lists(st.integers(0, 100), max_size=12), most=st.integers(1, 6))
+def test_parts_have_about_one_size(sizes: list[int], most: int) -> None:
+    cuts = full._cuts_by_size(sizes, most)
+    assert cuts == sorted({*cuts, 0, len(sizes)})
+    parts = [sum(sizes[start:stop]) for start, stop in pairwise(cuts)]
+    assert len(parts) <= most
+    assert all(part < sum(sizes) / most + max(sizes) + 1 for part in parts)
 
 
 def act(table: SyntheticTable, rng: random.Random) -> None:
@@ -406,18 +488,12 @@ def test_what_is_soon_listed_is_not_shared_out(tmp_path: Path, monkeypatch: pyte
     assert HudiSource(str(table.root)).parts(MACHINES) is None
     monkeypatch.setattr(full, "FOLDERS_FROM", folders)
     assert HudiSource(str(table.root)).parts(MACHINES) is not None
-    # The size of the metadata table's list of files tells better.
-    files = table.root / ".hoodie/metadata/files"
-    files.mkdir(parents=True)
-    (files / "list").write_bytes(b"x" * 100)
-    monkeypatch.setattr(full, "LIST_BYTES", 101)
-    assert HudiSource(str(table.root)).parts(MACHINES) is None
-    monkeypatch.setattr(full, "LIST_BYTES", 100)
-    monkeypatch.setattr(full, "FOLDERS_FROM", 100)
-    assert HudiSource(str(table.root)).parts(MACHINES) is not None
     begun = HudiSource(str(table.root))
     begun.snapshot()
     assert begun.parts(MACHINES) is None
+    # The folders of a disk may hold less on another machine.
+    with mock.patch.object(full, "_is_seen_by_all", is_seen_by_all):
+        assert HudiSource(str(table.root)).parts(MACHINES) is None
     # Data beside the folders belongs to no part.
     (table.root / "stray.parquet").write_bytes(b"")
     assert HudiSource(str(table.root)).parts(MACHINES) is None
@@ -432,7 +508,7 @@ def test_all_partitions_of_a_part_come_before_those_of_the_next(names: set[str],
     """Partitions are sorted by their whole paths, and folders stand for all partitions in them."""
     folders = sorted({name.strip("/").replace("//", "/") for name in names} - {""})
     folders = [at for at in folders if not any(at.startswith(f"{other}/") for other in folders)]
-    cuts = full._cuts(folders, most)
+    cuts = full._cuts_of_folders(folders, most)
     assert cuts[0] == 0
     assert cuts[-1] == len(folders)
     assert cuts == sorted(set(cuts)) or not folders
