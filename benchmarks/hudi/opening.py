@@ -190,6 +190,7 @@ class _MadeUpBlocks:
         return [
             blocks.Block(
                 partitions=((f"city={start * self.partitions // self.count:05}", rows),),
+                first=f"{start:036}-0",
                 keys=_digest(start, start + rows),
                 size=rows << 24,
                 all_settled=True,
