@@ -283,22 +283,26 @@ class StoredSlices:
         """What is known of each block."""
         return self._blocks
 
+    def expect(self, groups: Sequence[Group]) -> None:
+        """Get ready to be asked for some file groups: where they are in many blocks, all slices are read at once.
+
+        Raises:
+            FormatError: what was read is not what was stored.
+            StorageError: it cannot be read.
+        """
+        self._asked.update(map(self._block_for, groups))
+        if self._all is None and len(self._asked) > max(1, len(self._blocks) // PASSED_SHARE):
+            self._all = self.read_all()
+
     def slice_of(self, group: Group) -> HudiSlice | None:
         """Return the newest slice of a group by the names of its files; None when there is no such group.
-
-        Where groups of many blocks are asked for, all slices are read.
 
         Raises:
             FormatError: its block is not what was stored.
             StorageError: it cannot be read.
         """
-        if self._all is None:
-            number = self._block_for(group)
-            self._asked.add(number)
-            if len(self._asked) <= max(1, len(self._blocks) // PASSED_SHARE):
-                return self._read_block(number).slice_of(group)
-            self._all = self.read_all()
-        return self._all.slice_of(group)
+        held = self._all
+        return (self._read_block(self._block_for(group)) if held is None else held).slice_of(group)
 
     def _block_for(self, group: Group) -> int:
         """The block that has the slice of a group, or in which it would stand."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pruner.tables.hudi.listing import HudiSlice, LogName, group_of, instant_of, log_name, mark_unsettled
 from pruner.tables.hudi.timeline import (
@@ -23,7 +23,7 @@ from pruner.tables.hudi.timeline import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from pruner.storage.store import Store
     from pruner.tables.hudi.slice_columns import Changes, Group
@@ -50,33 +50,47 @@ class NotFollowedError(Exception):
     """The change is not known to be what a listing would show; the text is a clause that says why."""
 
 
+class KnownSlices(Protocol):
+    """The newest slices of a table at some moment."""
+
+    def expect(self, groups: Sequence[Group]) -> None:
+        """Get ready to be asked for some file groups."""
+        ...
+
+    def slice_of(self, group: Group) -> HudiSlice | None:
+        """Return the newest slice of a group by the names of its files; None when there is no such group.
+
+        Raises:
+            FormatError, StorageError: it cannot be read.
+        """
+        ...
+
+
 @dataclass
 class _State:
     """The newest slices while commits are applied: what changed over what was there."""
 
-    found: Callable[[Group], HudiSlice | None]
+    known: KnownSlices
     changes: Changes
 
     def slice_of(self, group: Group) -> HudiSlice | None:
-        return self.changes[group] if group in self.changes else self.found(group)
+        return self.changes[group] if group in self.changes else self.known.slice_of(group)
 
 
-def follow(
-    store: Store, before: Timeline, now: Timeline, find: Callable[[Group], HudiSlice | None]
-) -> Changes:
+def follow(store: Store, before: Timeline, now: Timeline, known: KnownSlices) -> Changes:
     """Return the newest slice of each file group that changed between two looks at a table.
 
     Args:
         store: the table's root, to read commits and the sizes of new files.
         before: the timeline then.
         now: the timeline now.
-        find: the newest slice of a file group then.
+        known: the newest slices then.
 
     Raises:
         NotFollowedError: it cannot be told without listing the table.
         StorageError: the store refuses.
     """
-    state = _State(find, {})
+    state = _State(known, {})
     for instant in _one_after_the_other(before, now):
         data = _bytes(store, f"{now.properties.timeline_path}/{instant.name}")
         try:
@@ -132,8 +146,11 @@ def _apply(commit: Commit, instant: Finished, now: Timeline, state: _State) -> N
     replaced = commit.partition_to_replace_file_ids or {}
     if replaced and instant.action != "replacecommit":
         raise NotFollowedError(f"{instant.name} replaces file groups without being a replace commit")
+    written = (commit.partition_to_write_stats or {}).items()
+    groups = [(partition, stat.file_id or "") for partition, stats in written for stat in stats]
+    state.known.expect([*groups, *((partition, gone) for partition, of in replaced.items() for gone in of)])
     # In the order of the slices: where these are read in blocks, neighbours are in the same one.
-    for partition, stats in sorted((commit.partition_to_write_stats or {}).items()):
+    for partition, stats in sorted(written):
         for stat in sorted(stats, key=lambda stat: stat.file_id or ""):
             _written(partition, stat, instant, now, state)
     for partition, file_ids in sorted(replaced.items()):
@@ -216,8 +233,10 @@ def _clean(data: bytes, state: _State) -> None:
     clean = read_clean(data)
     if clean.bootstrap_partition_metadata:
         raise NotFollowedError("a cleaner deleted files of a bootstrap")
-    for partition, name in set(clean.deleted()):
-        group = group_of(name)
+    deleted = sorted(set(clean.deleted()))
+    of_groups = [(partition, group_of(name)) for partition, name in deleted]
+    state.known.expect([(partition, group) for partition, group in of_groups if group is not None])
+    for (partition, name), (_, group) in zip(deleted, of_groups, strict=True):
         entry = None if group is None else state.slice_of((partition, group))
         if group is None or (entry is not None and name in (entry.base, *entry.logs)):
             raise NotFollowedError(

@@ -171,6 +171,9 @@ class HudiColumns:
         position = bisect_left(range(high), file_id, low, high, key=lambda ordinal: ids[ordinal].as_py())
         return position, position < high and ids[position].as_py() == file_id
 
+    def expect(self, groups: Sequence[Group]) -> None:
+        """Nothing to do: all slices are here."""
+
     def slice_of(self, group: Group) -> HudiSlice | None:
         """Return the newest slice of a group by the names of its files; None when there is no such group."""
         ordinal, is_there = self.find(group)

@@ -362,7 +362,7 @@ class HudiSource(WriteOnceSource):
         if before == timeline:
             return columns
         try:
-            changes = follow(self._store, before, timeline, columns.slice_of)
+            changes = follow(self._store, before, timeline, columns)
             for entry in changes.values():
                 refuse_escape(self.root, entry)
             if isinstance(columns, StoredSlices):

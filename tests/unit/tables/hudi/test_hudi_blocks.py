@@ -453,15 +453,15 @@ def test_a_block_with_other_slices_than_the_directory_says_is_not_believed(
         assert snapshot.columns._all is not None
 
 
-def whole_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The blocks of which all columns are read, as this goes on."""
-    numbers: list[int] = []
+def whole_reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The blocks of which all columns are read, as this goes on: their segments, and their numbers there."""
+    numbers: list[tuple[str, int]] = []
     read = RangedSegment.read
 
     def counted(self: RangedSegment, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
         chosen = list(range(len(self.rows)) if groups is None else groups)
         if "file_id" in names:
-            numbers.extend(chosen)
+            numbers.extend((self.entry.id, number) for number in chosen)
         return read(self, names, chosen)
 
     monkeypatch.setattr(RangedSegment, "read", counted)
@@ -498,6 +498,33 @@ def test_a_commit_reads_and_stores_its_blocks_alone(tmp_path: Path, monkeypatch:
     reader.refresh()
     assert_plans_alike(table, opened(table.root))
     assert MetadataTable.open(open_store(f"{table.root}.pruner")).verify() == []
+
+
+def test_a_commit_anywhere_reads_each_block_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One partition of many blocks, more than are held: neither a search nor the order of a commit reads any again."""
+    monkeypatch.setattr(blocks, "HELD_BLOCKS", 2)
+    table = RowsTable(tmp_path / "t")
+    table.insert(["city=a"] * 90)
+    pruner.open_table(str(table.root)).create_index("stats", on="id")
+    keys = sorted(table.groups)
+    rng = random.Random(3)
+    for some in (keys[:6] + keys[40:43], rng.sample(keys, 6), rng.sample(keys, 60)):
+        reader = HudiSource(str(table.root))
+        metadata = MetadataTable.open(open_store(f"{table.root}.pruner"))
+        reader.resume_blocks(last_of(table.root).id, saved_blocks(metadata.store, last_of(table.root)))
+        reader.snapshot()
+        rng.shuffle(some)
+        table.update(some)
+        reads = whole_reads(monkeypatch)
+        snapshot = reader.snapshot()
+        assert len(reads) <= 2 * len(set(reads)), "to know the slices before, and to make the blocks anew"
+        assert len(reads) <= 30 or len(reads) == len(set(reads)), "of many blocks all are read once"
+        monkeypatch.undo()
+        monkeypatch.setattr(blocks, "BLOCK_SLICES", 3)
+        monkeypatch.setattr(blocks, "BLOCKS_FROM", 1)
+        monkeypatch.setattr(blocks, "HELD_BLOCKS", 2)
+        assert snapshot.keys.equals(HudiSource(str(table.root)).snapshot().keys)
+        pruner.open_table(str(table.root)).refresh()
 
 
 def last_of(root: Path) -> SavedSnapshot:
