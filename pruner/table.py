@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pruner.metadata.cleanup import OutOfUse
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.table import MetadataTable
-    from pruner.pipeline.batches import BuildRunner
+    from pruner.pipeline.batches import SharingRunner
     from pruner.pipeline.requests import Progress
     from pruner.pipeline.runners import Run
     from pruner.planning.plan import Plan
@@ -198,13 +198,15 @@ class Table:
             StorageError: the metadata table cannot be written.
         """
         from pruner.maintenance.build import is_forced, what_stands
+        from pruner.pipeline.batches import SharingRunner
 
         runner = runner_for(run)  # what cannot run must not leave a definition behind
         given = {key: str(value) for key, value in (options or {}).items()}
         force = is_forced(given) or force
         if dry_run:
             return self._indexing().estimate(name, on, using, given, where, dialect)
-        self._share_listing(runner)
+        if isinstance(runner, SharingRunner):
+            self._share_listing(runner)
         try:
             created = self._indexing().create(
                 name, on, using, given, if_not_exists=if_not_exists, where=where, dialect=dialect, force=force
@@ -258,10 +260,11 @@ class Table:
             PrunerError: Spark's executors lack something, or the Spark job failed.
         """
         from pruner.maintenance.build import what_stands
+        from pruner.pipeline.batches import SharingRunner
 
         partitions = [partition] if isinstance(partition, str) else list(partition)
         runner = runner_for(run)
-        if not dry_run and self.indexes():
+        if isinstance(runner, SharingRunner) and not dry_run and self.indexes():
             self._share_listing(runner)
             self._last_snapshot.keep_listed()
         with what_stands(self._metadata), telling(progress, "indexing") as told:
@@ -463,7 +466,7 @@ class Table:
         self._views.forget()
         return deleted > 0
 
-    def _share_listing(self, runner: BuildRunner) -> None:
+    def _share_listing(self, runner: SharingRunner) -> None:
         """Have the machines that build list the table, where nobody has and it is worth it."""
         from pruner.maintenance.shared_listing import share_listing
 

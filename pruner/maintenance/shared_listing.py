@@ -16,7 +16,6 @@ from pruner.formats.detect import open_table_source
 from pruner.metadata.ranged import Blocks
 from pruner.metadata.state import FILES, SegmentEntry
 from pruner.metadata.table import MetadataTable
-from pruner.pipeline.batches import SharingRunner
 from pruner.storage.opening import open_store
 from pruner.tables.source import SharedSource
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pruner.metadata.last_snapshot import LastSnapshot
-    from pruner.pipeline.batches import BuildRunner
+    from pruner.pipeline.batches import SharingRunner
     from pruner.tables.source import TableSource
 
 _log = logging.getLogger("pruner")
@@ -67,7 +66,7 @@ def list_part(listing: bytes, number: int) -> Iterator[bytes]:
 
 
 def share_listing(
-    source: TableSource, metadata: MetadataTable, last_snapshot: LastSnapshot, runner: BuildRunner
+    source: TableSource, metadata: MetadataTable, last_snapshot: LastSnapshot, runner: SharingRunner
 ) -> None:
     """Have a table listed that nobody has listed, where the runner's machines can do that and it takes long.
 
@@ -77,7 +76,7 @@ def share_listing(
         last_snapshot: the look that is kept there.
         runner: where indexes are built.
     """
-    if not isinstance(runner, SharingRunner) or not isinstance(source, SharedSource):
+    if not isinstance(source, SharedSource):
         return
     try:
         parts = source.parts(runner.parts())

@@ -132,7 +132,7 @@ class LastSnapshot:
         """
         store, source, unused = self._metadata.store, self._source, list(parts)
         try:
-            if not isinstance(source, SharedSource) or not isinstance(source, BlockSource):
+            if not isinstance(source, SharedSource):
                 return
             look = source.joined(sent, [segments.block_segment(store, part) for part in parts])
             if look is not None and look.table.num_rows:
@@ -155,12 +155,16 @@ class LastSnapshot:
             FormatError: the metadata table is damaged.
             StorageError: it cannot be written.
         """
-        if self._listed is not None:
-            try:
-                self.keep()
-            except ConflictError as error:
-                _log.debug("the listing of %s is not stored: %s", self._source.root, error)
-            self._listed = None
+        listed, self._listed = self._listed, None
+        if listed is None:
+            return
+        identity = self._source.identity()
+        try:
+            self._metadata.commit(
+                lambda newest: with_snapshot(newest, Written(listed)) if newest.matches(identity) else newest
+            )
+        except ConflictError as error:
+            _log.debug("the listing of %s is not stored: %s", self._source.root, error)
 
     def forget_listed(self) -> None:
         """Delete a listing that was shared out and is not committed: no index came of it."""
@@ -289,14 +293,7 @@ class LastSnapshot:
         return SavedSnapshot(id=look.id, segment=segment, parts=tuple(kept))
 
     def _written_whole(self, before: SavedSnapshot | None) -> Written | None:
-        stored = None if before is None else before.last_id
-        listed = self._listed
-        if listed is not None and listed.id != stored:
-            look = self._source.saved(listed.id)
-            if look is None:
-                return Written(listed)  # it is the last look
-        else:
-            look = self._source.saved(stored)
+        look = self._source.saved(None if before is None else before.last_id)
         if look is None:
             return None
         if look.blocks:

@@ -271,7 +271,7 @@ class SparkRunner:
         store = job.metadata.store
         parts: list[str] = []
         try:
-            for start, stop in _parts(job.slices, self._cores()):
+            for start, stop in _parts(job.slices, self.parts()):
                 parts.append(f"{STAGING}/{uuid.uuid4().hex}")
                 store.put_new(parts[-1], table_bytes(job.work.slice(start, stop - start)))
             yield tuple(parts)
@@ -286,9 +286,8 @@ class SparkRunner:
             return UNKNOWN_CORES
 
 
-def _parts(slices: pa.Table, cores: int) -> Iterator[tuple[int, int]]:
+def _parts(slices: pa.Table, share: int) -> Iterator[tuple[int, int]]:
     sizes = sizes_of(slices)
-    share = cores * PARTS_PER_CORE
     most = min(max(len(sizes) // share, CHUNK_SLICES), BATCH_SLICES)
     most_bytes = min(max(int(sizes.sum()) // share, LEAST_PART_BYTES), PART_BYTES)
     return cut(sizes, most, most_bytes)

@@ -15,15 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pruner.errors import ConflictError, StorageError
-from pruner.storage.store import (
-    LargerError,
-    Level,
-    NotFoundError,
-    ObjectInfo,
-    RefusedError,
-    Store,
-    check_path,
-)
+from pruner.storage.store import LargerError, NotFoundError, ObjectInfo, RefusedError, Store, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -122,21 +114,6 @@ class LocalStore(Store):
                 raise StorageError(f"cannot list {where}: {_NO_FOLDER}") from None
             raise StorageError(f"cannot list {where} completely: {error.strerror}") from None
         return sorted(infos)
-
-    def level(self, prefix: str = "") -> Level:
-        """Return the names right below a folder: see `Store.level`."""
-        folder = self._root / check_path(prefix) if prefix else self._root
-        level = Level([], [])
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    (level.folders if entry.is_dir() else level.objects).append(_name(entry.name))
-        except FileNotFoundError:
-            return level
-        except OSError as error:
-            where = f"{self.uri}/{prefix}" if prefix else self.uri
-            raise StorageError(f"cannot list {where} completely: {error.strerror}") from None
-        return level
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects: see `Store.delete`."""

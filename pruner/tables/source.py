@@ -177,7 +177,7 @@ class ListingParts(NamedTuple):
 
 
 @runtime_checkable
-class SharedSource(Protocol):
+class SharedSource(BlockSource, Protocol):
     """A source of which several machines can make the first listing, each a part of it."""
 
     def parts(self, most: int) -> ListingParts | None:

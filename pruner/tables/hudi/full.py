@@ -67,7 +67,7 @@ def list_table(
         StorageError: the store refuses.
     """
     has_list = _has_list(timeline)
-    whole = list_of_files(open_store(f"{store.uri}/{METADATA_PATH}", options), timeline) if has_list else None
+    whole = _list_of_files(store, options, timeline) if has_list else None
     # hudi-rs lists by the metadata table without asking whether its list is whole (trap T18).
     decides = table if whole is not None or not has_list else None
     try:
@@ -81,7 +81,7 @@ def list_table(
             shared=True,
             certain=certain,
         )
-        return HudiColumns.joined(store.uri, _checked(store.uri, slices, timeline))
+        return _joined(store.uri, slices, timeline)
     except TableError as reason:
         if decides is None:
             raise
@@ -92,12 +92,17 @@ def list_table(
             listed = _by_hudi_rs(store, decides, timeline, as_of)
         except TableError as error:
             raise (reason if _TWO_BASE_FILES in str(error) else error) from None
-        return HudiColumns.joined(store.uri, _checked(store.uri, listed, timeline))
+        return _joined(store.uri, listed, timeline)
 
 
 def _has_list(timeline: Timeline) -> bool:
     """Tell whether the table has a list of its files that can be known to be whole."""
     return timeline.properties.version >= COMPLETION_TIMES and FILES in partitions_of(timeline)
+
+
+def _list_of_files(store: Store, options: Mapping[str, str], timeline: Timeline) -> list[FileGroup] | None:
+    """The metadata table's list of files, where it is whole."""
+    return list_of_files(open_store(f"{store.uri}/{METADATA_PATH}", options), timeline)
 
 
 def _downgraded(store: Store, timeline: Timeline) -> bool:
@@ -129,6 +134,11 @@ def _by_hudi_rs(
         partitions = sorted({entry.partition for entry in slices})
         slices = attach_logs(slices, [info for path in partitions for info in store.list(path)])
     return sorted(slices, key=lambda entry: (entry.partition, entry.file_id))
+
+
+def _joined(root: str, slices: Iterable[HudiSlice], timeline: Timeline) -> HudiColumns:
+    """The columns of slices, which are checked and marked on the way."""
+    return HudiColumns.joined(root, _checked(root, slices, timeline))
 
 
 def _checked(root: str, slices: Iterable[HudiSlice], timeline: Timeline) -> Iterator[HudiSlice]:
@@ -215,7 +225,7 @@ def parts_of(store: Store, options: Mapping[str, str], most: int) -> ListingPart
     timeline = read_timeline(store)
     has_list = _has_list(timeline)
     if has_list:
-        whole = list_of_files(open_store(f"{store.uri}/{METADATA_PATH}", options), timeline)
+        whole = _list_of_files(store, options, timeline)
         if whole is None or list_bytes(whole) < LIST_BYTES:
             return None
         sizes = sorted(partition_bytes(whole).items())
@@ -247,16 +257,22 @@ def list_part(store: Store, options: Mapping[str, str], sent: bytes, number: int
         raise TableError(f"{store.uri} has another timeline here, or has changed")
     paths = shared.parts[number]
     if shared.has_list:
-        whole = list_of_files(open_store(f"{store.uri}/{METADATA_PATH}", options), timeline)
+        whole = _list_of_files(store, options, timeline)
         if whole is None:
             raise TableError(f"the list of files of {store.uri} is not whole here")
         folders, marked = listed_files(whole, paths), False
     else:
         folders, marked = _below(store, paths), True
-    listing = listing_of(store, folders, marked=marked, refuse_strange=True)
-    slices = slices_among(store, timeline, None, listing, shared=True, certain=True)
-    columns = HudiColumns.joined(store.uri, _checked(store.uri, slices, timeline))
-    return saved.save(timeline, columns, part=True)
+    # Nothing else holds the files here, either.
+    slices = slices_among(
+        store,
+        timeline,
+        None,
+        listing_of(store, folders, marked=marked, refuse_strange=True),
+        shared=True,
+        certain=True,
+    )
+    return saved.save(timeline, _joined(store.uri, slices, timeline), part=True)
 
 
 def _below(store: Store, under: Iterable[str]) -> Folders:

@@ -53,12 +53,10 @@ def _writer() -> str:
 
 def save(timeline: Timeline, columns: HudiColumns, *, part: bool = False) -> SavedLook:
     """Return a look in the form that is stored; a `part` of one in blocks, however few slices it has."""
-    described = {SAVED_METADATA: described_look(timeline, columns.unsettled)}
-    rows: tuple[int, ...] = ()
-    if part or len(columns) >= blocks.BLOCKS_FROM:
-        parts = directory(columns)
-        described[BLOCKS_METADATA] = msgspec.json.encode(parts)
-        rows = tuple(block.rows for block in parts)
+    in_blocks = part or len(columns) >= blocks.BLOCKS_FROM
+    parts = directory(columns) if in_blocks else None
+    described = _described(timeline, columns.unsettled, parts)
+    rows = tuple(block.rows for block in parts or ())
     return SavedLook(timeline.id(), columns.stored().replace_schema_metadata(described), rows)
 
 
@@ -68,12 +66,17 @@ def save_blocks(timeline: Timeline, slices: StoredSlices, stored: SavedBlocks) -
     if since is None:
         return None
     new, order = since
-    described = {
-        SAVED_METADATA: described_look(timeline, slices.unsettled),
-        BLOCKS_METADATA: msgspec.json.encode(slices.directory),
-    }
+    described = _described(timeline, slices.unsettled, slices.directory)
     table = new.read(STORED_COLUMNS.names).replace_schema_metadata(described)
     return SavedLook(timeline.id(), table, new.rows, order)
+
+
+def _described(
+    timeline: Timeline, unsettled: Mapping[str, int], parts: Sequence[Block] | None
+) -> dict[bytes, bytes]:
+    """The metadata of a stored look, with the directory of its blocks where it has any."""
+    described = {SAVED_METADATA: described_look(timeline, unsettled)}
+    return described if parts is None else {**described, BLOCKS_METADATA: msgspec.json.encode(parts)}
 
 
 def described_look(timeline: Timeline, unsettled: Mapping[str, int]) -> bytes:
@@ -120,10 +123,7 @@ def joined(timeline: Timeline, root: str, parts: Sequence[SavedBlocks]) -> Saved
     if sum(block.rows for block in directories) < blocks.BLOCKS_FROM:
         table: Any = pa.concat_tables([part.read(STORED_COLUMNS.names) for part in parts])
         return save(timeline, HudiColumns.from_stored(root, table, unsettled))
-    described = {
-        SAVED_METADATA: described_look(timeline, unsettled),
-        BLOCKS_METADATA: msgspec.json.encode(directories),
-    }
+    described = _described(timeline, unsettled, directories)
     empty: Any = STORED_COLUMNS
     return SavedLook(timeline.id(), empty.empty_table().replace_schema_metadata(described))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
 
 import pruner
+from pruner.maintenance import shared_listing
 from pruner.metadata import MetadataTable
 from pruner.storage.opening import open_store
 from pruner.tables.hudi import blocks, full
@@ -85,16 +86,14 @@ def test_a_table_that_executors_do_not_see_is_listed_here(
     table = pruner.open_table(str(root), index_uri=str(tmp_path / "index"))
     share = hudi_source.parts_of
 
-    def of_another_place(*args: object) -> object:
+    def of_another_place(*args: Any) -> object:
         """The executors find nothing where the table was a moment ago."""
-        found = share(*args)  # type: ignore[arg-type]
+        found = share(*args)
         shutil.move(root, root.with_name("elsewhere"))
         return found
 
     monkeypatch.setattr(hudi_source, "parts_of", of_another_place)
     listing = mock.Mock(side_effect=lambda *args: shutil.move(root.with_name("elsewhere"), root))
-    from pruner.maintenance import shared_listing
-
     listed = shared_listing._listed
     monkeypatch.setattr(shared_listing, "_listed", lambda *args: (listed(*args), listing())[0])
     built = table.create_index("stats", on="id", run=spark)

@@ -11,7 +11,7 @@ import json
 import os
 import random
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,25 @@ class SyntheticTable:
         made = [self._base(partition, self._file_id(), instant) for partition in partitions]
         stats = [self._base_stat(group, None) for group in made]
         self._commit(instant, "replacecommit", stats, "INSERT_OVERWRITE", {"partitionToReplaceFileIds": gone})
+
+    def act(self, action: str, rng: random.Random, partitions: Sequence[str], most: int = 5) -> None:
+        """Do something by its name to one to three groups, or write up to `most` new ones in some of the partitions."""
+        keys = sorted(self.groups)
+        some = rng.sample(keys, min(len(keys), rng.randint(1, 3)))
+        if action == "insert" or not keys:
+            self.insert(rng.choices(partitions, k=rng.randint(1, most)))
+        elif action == "update":
+            self.update([key for key in some if not self.groups[key].logs])
+        elif action == "log" and self.merge_on_read:
+            self.log(some)
+        elif action == "start" and self.merge_on_read:
+            self.start_log(some)
+        elif action == "compact" and self.merge_on_read:
+            self.update(some, "compaction")
+        elif action == "replace":
+            self.replace(some, rng.choices(partitions, k=rng.randint(0, 2)))
+        elif action == "drop partition":
+            self.replace([key for key in keys if key[0] == some[0][0]], ())
 
     @property
     def _write_action(self) -> str:

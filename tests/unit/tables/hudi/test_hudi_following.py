@@ -21,23 +21,6 @@ ACTIONS = ("insert", "update", "log", "compact", "replace", "drop partition", "l
 PARTITIONS = ("city=b", "city=a", "city=a b", "city=ä", "city=c/x=1")
 
 
-def act(table: SyntheticTable, action: str, rng: random.Random) -> None:
-    keys = sorted(table.groups)
-    some = rng.sample(keys, min(len(keys), rng.randint(1, 3)))
-    if action == "insert" or not keys:
-        table.insert(rng.choices(PARTITIONS, k=rng.randint(1, 3)))
-    elif action == "update":
-        table.update([key for key in some if not table.groups[key].logs])
-    elif action == "log" and table.merge_on_read:
-        table.log(some)
-    elif action == "compact" and table.merge_on_read:
-        table.update(some, "compaction")
-    elif action == "replace":
-        table.replace(some, rng.choices(PARTITIONS, k=rng.randint(0, 2)))
-    elif action == "drop partition":
-        table.replace([key for key in keys if key[0] == some[0][0]], ())
-
-
 @given(
     merge_on_read=st.booleans(),
     actions=st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=12),
@@ -66,7 +49,7 @@ def test_random_histories_are_followed_exactly(
             source = HudiSource(str(table.root))
             source.resume(saved)
         else:
-            act(table, action, rng)
+            table.act(action, rng, PARTITIONS, most=3)
     listed = HudiSource(str(table.root)).snapshot()
     assert_same(source.snapshot(), listed)
     assert {(entry.partition_path, entry.file_id) for entry in listed.slices} == set(table.groups)

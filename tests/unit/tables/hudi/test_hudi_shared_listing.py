@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTITIONS = ("city=a", "city=a-b", "city=a b", "city=a.b", "city=ab", "city=ä", "city=b")
+ACTIONS = ("insert", "update", "log", "start", "replace", "drop partition")
 MACHINES = 3
 
 Answers = list[tuple[int, bytes]]
@@ -204,24 +205,6 @@ def test_parts_have_about_one_size(sizes: list[int], most: int) -> None:
     assert all(part < sum(sizes) / most + max(sizes) + 1 for part in parts)
 
 
-def act(table: SyntheticTable, rng: random.Random) -> None:
-    keys = sorted(table.groups)
-    some = rng.sample(keys, min(len(keys), rng.randint(1, 3)))
-    action = rng.choice(("insert", "update", "log", "start", "replace", "drop partition"))
-    if action == "insert" or not keys:
-        table.insert(rng.choices(PARTITIONS, k=rng.randint(1, 5)))
-    elif action == "update":
-        table.update([key for key in some if not table.groups[key].logs])
-    elif action == "log" and table.merge_on_read:
-        table.log(some)
-    elif action == "start" and table.merge_on_read:
-        table.start_log(some)
-    elif action == "replace":
-        table.replace(some, rng.choices(PARTITIONS, k=rng.randint(0, 2)))
-    elif action == "drop partition":
-        table.replace([key for key in keys if key[0] == some[0][0]], ())
-
-
 @pytest.mark.slow
 @settings(
     max_examples=profiles.examples(40),
@@ -247,7 +230,7 @@ def test_random_histories_are_listed_as_by_one_process(
     folder = tmp_path_factory.mktemp("shared")
     table = made(folder / "t", merge_on_read=merge_on_read, files=files, seed=number)
     for _ in range(actions):
-        act(table, rng)
+        table.act(rng.choice(ACTIONS), rng, PARTITIONS)
     machines = Machines()
     with mock.patch.object(blocks, "BLOCKS_FROM", 1_000 if whole else 1):
         snapshot = shared_out(table.root, machines, folder / "place")

@@ -23,7 +23,7 @@ from pruner.tables.hudi.slices import list_slices
 from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hudi.made_up.files import SCHEMA, SyntheticTable
 from tests.support.running import profiles
-from tests.unit.tables.hudi.test_hudi_following import ACTIONS, PARTITIONS, act
+from tests.unit.tables.hudi.test_hudi_following import ACTIONS, PARTITIONS
 
 WALL_CLOCK = {"type": "long", "logicalType": "local-timestamp-micros"}
 
@@ -75,7 +75,7 @@ def test_random_histories_are_listed_as_hudi_rs_lists_them(
     table = SyntheticTable(tmp_path_factory.mktemp("history") / "table", merge_on_read)
     table.insert(rng.choices(PARTITIONS, k=3))
     for action in actions:
-        act(table, action, rng)
+        table.act(action, rng, PARTITIONS, most=3)
     assert listed(table.root) == listed_by_hudi_rs(table.root)
     for instant in read_timeline(open_store(str(table.root), {})).completed:
         assert listed(table.root, instant) == listed_by_hudi_rs(table.root, instant), instant
