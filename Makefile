@@ -11,8 +11,7 @@ WORKERS ?= 2
 QUICK_WORKERS ?= $(shell expr $(WORKERS) + 1)
 # One worker owns the tests that need Trino, one most that need Spark (tests/support/running/scheduling.py): a JVM costs much.
 # Compiled modules are kept, whatever the environment says: each process compiled 356 modules of tests anew (6 s).
-COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/bytecode
-PYTEST := $(COMPILED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # Fuzzing: what is fuzzed, examples per property, and how long a soak repeats it.
 FUZZED := tests/soundness tests/engines/duckdb/random/test_duckdb_random.py tests/engines/duckdb/random/test_duckdb_sqlancer.py \
 	tests/engines/duckdb/native_scan/test_duckdb_native_random.py \
