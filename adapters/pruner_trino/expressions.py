@@ -31,13 +31,13 @@ from pruner.expr.nodes import (
 from pruner_trino import functions
 from pruner_trino.comparing import TypedExpr, compare, equals_any, text_like
 from pruner_trino.messages import (
-    CallNode,
-    ColumnNode,
-    ConstantNode,
-    FieldNode,
-    Node,
-    OpaqueNode,
     ScanColumn,
+    TrinoCall,
+    TrinoColumn,
+    TrinoConstant,
+    TrinoField,
+    TrinoNode,
+    TrinoOpaque,
     survey,
 )
 from pruner_trino.values import BIGINT, BOOLEAN, NotUnderstood, TrinoType, literal, trino_type
@@ -68,7 +68,7 @@ class Expressions:
     def __init__(self, columns: Mapping[str, ScanColumn]) -> None:
         self._columns = columns
 
-    def predicate(self, node: Node) -> Expr:
+    def predicate(self, node: TrinoNode) -> Expr:
         """Return a truth value of Trino's as a predicate; what is not understood is `Opaque`."""
         columns, count = survey(node)
         if count > LARGEST:
@@ -114,7 +114,7 @@ class Expressions:
         read = BIGINT if partition and kind.name in ("tinyint", "smallint", "integer") else kind
         return TypedExpr(Call("read_as", (column,), read.arrow), kind, stored=True)
 
-    def _part(self, node: Node, depth: int) -> TypedExpr:
+    def _part(self, node: TrinoNode, depth: int) -> TypedExpr:
         try:
             if depth > DEEPEST:
                 raise NotUnderstood(f"it is nested more than {DEEPEST} deep")
@@ -123,28 +123,28 @@ class Expressions:
             kind = trino_type(node.type)
             return TypedExpr(self.opaque(survey(node)[0], _summary(node, self._columns), str(reason)), kind)
 
-    def _understand(self, node: Node, depth: int) -> TypedExpr:
+    def _understand(self, node: TrinoNode, depth: int) -> TypedExpr:
         match node:
-            case ColumnNode(name):
+            case TrinoColumn(name):
                 return self.column(name)
-            case ConstantNode(type_name, value):
+            case TrinoConstant(type_name, value):
                 kind = trino_type(type_name)
                 if kind is None:
                     raise NotUnderstood(f"a constant of type {type_name[:60]}")
                 return TypedExpr(literal(value, kind), kind)
-            case FieldNode(target, _, name, type_name):
+            case TrinoField(target, _, name, type_name):
                 parent = self._part(target, depth + 1)
                 if not isinstance(parent.expr, Column) or not name:
                     raise NotUnderstood("a field without a name, or of something that is not a column")
                 return self._stored(Column((*parent.expr.path, name)), trino_type(type_name))
-            case CallNode(schema=str()):
+            case TrinoCall(schema=str()):
                 raise NotUnderstood(f"the function {node.function[:60]} is not built in")
-            case CallNode():
+            case TrinoCall():
                 return self._call(node, depth)
-            case OpaqueNode():
+            case TrinoOpaque():
                 raise NotUnderstood("the plugin has no form for it")
 
-    def _call(self, node: CallNode, depth: int) -> TypedExpr:
+    def _call(self, node: TrinoCall, depth: int) -> TypedExpr:
         name = node.function
         if name in ("$in", "contains"):
             return TypedExpr(self._one_of(node, depth), BOOLEAN)
@@ -175,14 +175,17 @@ class Expressions:
             case _:
                 raise NotUnderstood(f"{name[:60]} of {len(parts)} arguments is not understood")
 
-    def _one_of(self, node: CallNode, depth: int) -> Expr:
+    def _one_of(self, node: TrinoCall, depth: int) -> Expr:
         """IN, and `contains` of an array of constants, which is the same: NULL of NULL, and NULL where nothing is
         equal and a NULL is listed.
         """
         match node.function, node.arguments:
-            case "$in", [operand, CallNode(function="$array", arguments=[_, *_] as listed, schema=None)]:
+            case "$in", [operand, TrinoCall(function="$array", arguments=[_, *_] as listed, schema=None)]:
                 pass
-            case "contains", [CallNode(function="$array", arguments=[_, *_] as listed, schema=None), operand]:
+            case "contains", [
+                TrinoCall(function="$array", arguments=[_, *_] as listed, schema=None),
+                operand,
+            ]:
                 pass
             case _:
                 raise NotUnderstood(f"{node.function} without a list")
@@ -298,17 +301,17 @@ def _cast(function: str, operand: TypedExpr, target: TrinoType | None) -> TypedE
     return TypedExpr(Call(function, (operand.expr,), target.arrow), target)
 
 
-def _summary(node: Node, columns: Mapping[str, ScanColumn]) -> str:
+def _summary(node: TrinoNode, columns: Mapping[str, ScanColumn]) -> str:
     """A short text of an expression, for reports."""
     match node:
-        case ColumnNode(name):
+        case TrinoColumn(name):
             return ".".join(columns[name].path)
-        case ConstantNode(type_, _):
+        case TrinoConstant(type_, _):
             return f"a {type_}"
-        case FieldNode(_, index, name, _):
+        case TrinoField(_, index, name, _):
             return f"field {name or index}"
-        case OpaqueNode(_, text, _):
+        case TrinoOpaque(_, text, _):
             return text
-        case CallNode(function):
+        case TrinoCall(function):
             below = ", ".join(".".join(columns[name].path) for name in survey(node)[0][:_COLUMNS_NAMED])
             return f"{function}({below})"

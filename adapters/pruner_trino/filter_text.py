@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from pruner.expr.exact.clock import DAY, parse_iso
-from pruner_trino.messages import CallNode, ColumnNode, ConstantNode, Node, OpaqueNode
+from pruner_trino.messages import TrinoCall, TrinoColumn, TrinoConstant, TrinoNode, TrinoOpaque
 
 _DEEPEST = 60
 _TEXT = 200
@@ -67,7 +67,7 @@ class _Token(NamedTuple):
     end: int
 
 
-def read_filter(text: str, types: Mapping[str, str]) -> Node:
+def read_filter(text: str, types: Mapping[str, str]) -> TrinoNode:
     """Return the node of a filter's text.
 
     Args:
@@ -84,7 +84,7 @@ class _Reader:
         self._tokens = list(_tokens(text))
         self._position = 0
 
-    def whole(self) -> Node:
+    def whole(self) -> TrinoNode:
         read = self._tokens[-1].end if self._tokens else 0
         try:
             if read < len(self._text.rstrip()):
@@ -94,10 +94,10 @@ class _Reader:
                 raise _UnreadableError
         except _UnreadableError:
             columns = self._opaque(0, len(self._tokens)).columns
-            return OpaqueNode("boolean", self._text[:_TEXT], columns)
+            return TrinoOpaque("boolean", self._text[:_TEXT], columns)
         return node
 
-    def _expression(self, depth: int) -> Node:
+    def _expression(self, depth: int) -> TrinoNode:
         token = self._next()
         if depth > _DEEPEST:
             raise _UnreadableError
@@ -105,17 +105,17 @@ class _Reader:
             case "type":
                 return _constant(token)
             case "null":
-                return ConstantNode(token.text.removeprefix("null::"), None)
+                return TrinoConstant(token.text.removeprefix("null::"), None)
             case "sign" if token.text == "(":
                 return self._group(depth)
             case "name" if self._sees("("):
                 return self._call(token, depth)
             case "name" if token.text in self._types:
-                return ColumnNode(token.text, self._types[token.text])
+                return TrinoColumn(token.text, self._types[token.text])
             case _:
                 raise _UnreadableError
 
-    def _group(self, depth: int) -> Node:
+    def _group(self, depth: int) -> TrinoNode:
         """What stands in parentheses, behind the first."""
         start = self._position
         try:
@@ -125,7 +125,7 @@ class _Reader:
             return self._skipped(start)
         return node
 
-    def _joined(self, depth: int) -> Node:
+    def _joined(self, depth: int) -> TrinoNode:
         left = self._expression(depth + 1)
         if self._sees(")"):
             return left
@@ -149,24 +149,24 @@ class _Reader:
             case "IN":
                 self._take("(")
                 options = self._list(depth)
-                return self._function("$in", left, CallNode("$array", "array", options))
+                return self._function("$in", left, TrinoCall("$array", "array", options))
             case _:
                 raise _UnreadableError
 
-    def _call(self, name: _Token, depth: int) -> Node:
+    def _call(self, name: _Token, depth: int) -> TrinoNode:
         self._take("(")
         start = self._position
         try:
             if name.text in ("CAST", "TRY_CAST"):
                 operand = self._expression(depth + 1)
-                return CallNode(f"${name.text.lower()}", self._cast_type(), [operand])
+                return TrinoCall(f"${name.text.lower()}", self._cast_type(), [operand])
             arguments = self._list(depth)
         except _UnreadableError:
             return self._skipped(start)
         if name.text == "$like":
             return _like(arguments)
         function = _ARITHMETIC.get(name.text, name.text)
-        return CallNode(function, _result_type(function, arguments), arguments)
+        return TrinoCall(function, _result_type(function, arguments), arguments)
 
     def _cast_type(self) -> str:
         self._take("AS")
@@ -178,9 +178,9 @@ class _Reader:
         self._take(")")
         return match[0]
 
-    def _list(self, depth: int) -> list[Node]:
+    def _list(self, depth: int) -> list[TrinoNode]:
         """Expressions up to the closing parenthesis."""
-        nodes: list[Node] = []
+        nodes: list[TrinoNode] = []
         while not self._sees(")"):
             if nodes:
                 self._take(",")
@@ -188,7 +188,7 @@ class _Reader:
         self._take(")")
         return nodes
 
-    def _skipped(self, start: int) -> Node:
+    def _skipped(self, start: int) -> TrinoNode:
         """Whatever stands up to the parenthesis that closes the one before `start`."""
         open_ = 1
         self._position = start
@@ -197,11 +197,11 @@ class _Reader:
             open_ += (token.text == "(") - (token.text == ")") if token.kind == "sign" else 0
         return self._opaque(start, self._position - 1)
 
-    def _opaque(self, start: int, end: int) -> OpaqueNode:
+    def _opaque(self, start: int, end: int) -> TrinoOpaque:
         tokens = self._tokens[start:end]
         columns = dict.fromkeys(token.text for token in tokens if token.text in self._types)
         text = self._text[tokens[0].start : tokens[-1].end] if tokens else self._text
-        return OpaqueNode("boolean", text[:_TEXT].strip(), list(columns))
+        return TrinoOpaque("boolean", text[:_TEXT].strip(), list(columns))
 
     @property
     def _left(self) -> bool:
@@ -225,8 +225,8 @@ class _Reader:
         return self._tokens[self._position - 1]
 
     @staticmethod
-    def _function(name: str, *arguments: Node) -> CallNode:
-        return CallNode(name, "boolean", list(arguments))
+    def _function(name: str, *arguments: TrinoNode) -> TrinoCall:
+        return TrinoCall(name, "boolean", list(arguments))
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -240,11 +240,11 @@ def _tokens(text: str) -> list[_Token]:
     return words
 
 
-def _constant(token: _Token) -> Node:
+def _constant(token: _Token) -> TrinoNode:
     value = value_of_text(token.text, token.value)
     if value is None:
-        return OpaqueNode(token.text, f"{token.text} '{token.value[:_TEXT]}'", [])
-    return ConstantNode(token.text, value)
+        return TrinoOpaque(token.text, f"{token.text} '{token.value[:_TEXT]}'", [])
+    return TrinoConstant(token.text, value)
 
 
 def value_of_text(type_: str, text: str) -> Any:
@@ -267,7 +267,7 @@ def value_of_text(type_: str, text: str) -> Any:
             return None
 
 
-def _result_type(function: str, arguments: list[Node]) -> str:
+def _result_type(function: str, arguments: list[TrinoNode]) -> str:
     """The type of a function's result, which the text does not have."""
     if function in _RESULTS:
         return _RESULTS[function]
@@ -276,14 +276,14 @@ def _result_type(function: str, arguments: list[Node]) -> str:
     return _UNKNOWN_TYPE
 
 
-def _like(arguments: list[Node]) -> Node:
+def _like(arguments: list[TrinoNode]) -> TrinoNode:
     """`$like(value, LikePattern '[pattern][escape]')`."""
     match arguments:
-        case [value, OpaqueNode(text=shown)] if shown.startswith("LikePattern '"):
+        case [value, TrinoOpaque(text=shown)] if shown.startswith("LikePattern '"):
             pattern = _PATTERN.fullmatch(shown.removeprefix("LikePattern '").removesuffix("'"))
         case _:
             pattern, value = None, None
     if pattern is None or value is None:
-        return CallNode("$like", "boolean", arguments)
-    texts: list[Node] = [ConstantNode("varchar", text) for text in pattern.groups() if text is not None]
-    return CallNode("$like", "boolean", [value, *texts])
+        return TrinoCall("$like", "boolean", arguments)
+    texts: list[TrinoNode] = [TrinoConstant("varchar", text) for text in pattern.groups() if text is not None]
+    return TrinoCall("$like", "boolean", [value, *texts])

@@ -85,39 +85,39 @@ class TupleDomain(msgspec.Struct, forbid_unknown_fields=True):
     columns: list[ColumnDomain]
 
 
-class ColumnNode(msgspec.Struct, tag_field="node", tag="column", forbid_unknown_fields=True):
+class TrinoColumn(msgspec.Struct, tag_field="node", tag="column", forbid_unknown_fields=True):
     """A column by its id."""
 
     column: str
     type: str
 
 
-class ConstantNode(msgspec.Struct, tag_field="node", tag="constant", forbid_unknown_fields=True):
+class TrinoConstant(msgspec.Struct, tag_field="node", tag="constant", forbid_unknown_fields=True):
     """A constant; None is NULL."""
 
     type: str
     value: Any
 
 
-class CallNode(msgspec.Struct, tag_field="node", tag="call", forbid_unknown_fields=True):
+class TrinoCall(msgspec.Struct, tag_field="node", tag="call", forbid_unknown_fields=True):
     """A function; one with a `schema` is not built in."""
 
     function: str
     type: str
-    arguments: list[Node]
+    arguments: list[TrinoNode]
     schema: str | None = None
 
 
-class FieldNode(msgspec.Struct, tag_field="node", tag="field", forbid_unknown_fields=True):
+class TrinoField(msgspec.Struct, tag_field="node", tag="field", forbid_unknown_fields=True):
     """A field of a struct."""
 
-    target: Node
+    target: TrinoNode
     index: int
     name: str | None
     type: str
 
 
-class OpaqueNode(msgspec.Struct, tag_field="node", tag="opaque", forbid_unknown_fields=True):
+class TrinoOpaque(msgspec.Struct, tag_field="node", tag="opaque", forbid_unknown_fields=True):
     """What has no form on the wire."""
 
     type: str
@@ -125,7 +125,7 @@ class OpaqueNode(msgspec.Struct, tag_field="node", tag="opaque", forbid_unknown_
     columns: list[str]
 
 
-Node: TypeAlias = ColumnNode | ConstantNode | CallNode | FieldNode | OpaqueNode
+TrinoNode: TypeAlias = TrinoColumn | TrinoConstant | TrinoCall | TrinoField | TrinoOpaque
 
 
 class Content(msgspec.Struct, forbid_unknown_fields=True):
@@ -135,7 +135,7 @@ class Content(msgspec.Struct, forbid_unknown_fields=True):
     connector: Literal["hive", "hudi", "iceberg"]
     columns: dict[str, ScanColumn]
     domains: list[TupleDomain]
-    expression: Node | None = None
+    expression: TrinoNode | None = None
 
 
 # Made when this module is imported, by one thread: two that make the first of a type at once can crash the process.
@@ -162,22 +162,22 @@ def read_content(data: bytes) -> Content:
         raise PredicateError("the predicate is nested too deep: simplify it") from None
 
 
-def survey(node: Node) -> tuple[list[str], int]:
+def survey(node: TrinoNode) -> tuple[list[str], int]:
     """Return the ids of the columns in a tree, each once, in order, and the number of its nodes."""
     messages: dict[str, None] = {}
-    pending: list[Node] = [node]
+    pending: list[TrinoNode] = [node]
     count = 0
     while pending:
         count += 1
         match pending.pop():
-            case ColumnNode(column):
+            case TrinoColumn(column):
                 messages[column] = None
-            case CallNode(arguments=arguments):
+            case TrinoCall(arguments=arguments):
                 pending.extend(reversed(arguments))
-            case FieldNode(target):
+            case TrinoField(target):
                 pending.append(target)
-            case OpaqueNode(columns=columns):
+            case TrinoOpaque(columns=columns):
                 messages.update(dict.fromkeys(columns))
-            case ConstantNode():
+            case TrinoConstant():
                 pass
     return list(messages), count

@@ -131,7 +131,7 @@ class SampleLimits:
     data_bytes: int = DATA_BYTES
 
 
-class Read(NamedTuple):
+class ReadEstimate(NamedTuple):
     """What is read for a question; `estimated` where files were judged that nobody looked into."""
 
     files: float
@@ -176,14 +176,14 @@ class Estimator:
         self.sampled = chosen[: len(self._narrow.snapshot)]
         self.wanted = len(chosen)
         self._looked_at = wide[: len(self._wide.snapshot)]
-        self._read: dict[tuple[int, frozenset[Candidate]], Read] = {}
+        self._read: dict[tuple[int, frozenset[Candidate]], ReadEstimate] = {}
 
     @property
     def sample(self) -> Snapshot:
         """The slices whose data is read."""
         return self._narrow.snapshot
 
-    def read(self, question: Question, chosen: Collection[Candidate]) -> Read:
+    def read(self, question: Question, chosen: Collection[Candidate]) -> ReadEstimate:
         """What a question reads with some indexes."""
         about = frozenset(candidate for candidate in chosen if candidate.paths & question.fields.keys())
         key = (id(question), about)
@@ -192,10 +192,10 @@ class Estimator:
             forecast = self._read[key] = self._forecast(question, about)
         return forecast
 
-    def total(self, questions: Sequence[Question], chosen: Collection[Candidate]) -> Read:
+    def total(self, questions: Sequence[Question], chosen: Collection[Candidate]) -> ReadEstimate:
         """What all questions read, as often as each was asked."""
         reads = [(self.read(question, chosen), question.times) for question in questions]
-        return Read(
+        return ReadEstimate(
             sum(r.files * n for r, n in reads),
             sum(r.bytes * n for r, n in reads),
             any(r.estimated for r, _ in reads),
@@ -206,7 +206,7 @@ class Estimator:
         shares = [self._narrow.values.get((candidate.using, path)) for path in candidate.paths]
         return any(each is not None and each >= NEARLY_DISTINCT for each in shares)
 
-    def _forecast(self, question: Question, chosen: frozenset[Candidate]) -> Read:
+    def _forecast(self, question: Question, chosen: frozenset[Candidate]) -> ReadEstimate:
         existing = frozenset(
             candidate for candidate in self._existing if candidate.paths & question.fields.keys()
         )
@@ -214,7 +214,7 @@ class Estimator:
         today = np.ones(len(sizes), np.bool_)
         if self._today is not None and existing <= chosen:
             today = self._today(question)
-        now = Read(float(np.count_nonzero(today)), float(sizes[today].sum()))
+        now = ReadEstimate(float(np.count_nonzero(today)), float(sizes[today].sum()))
         if self._today is not None and existing == chosen:
             return now
         cheap = frozenset(candidate for candidate in chosen if candidate.using == RANGES)
@@ -226,21 +226,23 @@ class Estimator:
         return _scaled(by_ranges, self._narrow, before, before & self._narrow.kept(question, chosen))
 
 
-def _scaled(total: Read, trial: Trial, seen: NDArray[np.bool_], kept: NDArray[np.bool_]) -> Read:
+def _scaled(
+    total: ReadEstimate, trial: Trial, seen: NDArray[np.bool_], kept: NDArray[np.bool_]
+) -> ReadEstimate:
     """What is kept of so many files, of which some were `seen` in a trial and some of those `kept`."""
     sizes = trial.snapshot.sizes
     count, left = int(np.count_nonzero(seen)), int(np.count_nonzero(kept))
     size, size_left = float(sizes[seen].sum()), float(sizes[kept].sum())
     if not total.estimated and count >= total.files:
-        return Read(left, size_left)
+        return ReadEstimate(left, size_left)
     share = share_of_size = (left + 1) / (count + 1)
     if left and count >= TELLING:
         share, share_of_size = left / count, size_left / max(size, 1.0)
     files = left + max(total.files - count, 0.0) * share
     if files < 1:
         # A sample that saw less than one does not say that there is none.
-        return Read(min(1.0, total.files), total.bytes / max(total.files, 1.0), True)
-    return Read(files, size_left + max(total.bytes - size, 0.0) * share_of_size, True)
+        return ReadEstimate(min(1.0, total.files), total.bytes / max(total.files, 1.0), True)
+    return ReadEstimate(files, size_left + max(total.bytes - size, 0.0) * share_of_size, True)
 
 
 def _spread(count: int, most: int) -> NDArray[np.intp]:

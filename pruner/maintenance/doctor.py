@@ -44,7 +44,7 @@ CLOCK_TOLERANCE_SECONDS = 5.0
 _PROBE_BYTES = b"written by pruner doctor; may be deleted"
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How much a finding matters."""
 
     OK = "ok"
@@ -57,7 +57,7 @@ class Finding:
     """What one probe found: a sentence, and what to do where that is not `ok` and the sentence does not say it."""
 
     probe: str
-    level: Level
+    level: Severity
     found: str
     remedy: str | None = None
 
@@ -93,12 +93,14 @@ def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> It
         f"listed in {seconds * 1e3:,.0f} ms"
     )
     if len(snapshot):
-        yield Finding("list", Level.OK, finding)
+        yield Finding("list", Severity.OK, finding)
     else:
-        yield Finding("list", Level.WARNING, f"{finding}: it is empty", "check that this is the table's root")
+        yield Finding(
+            "list", Severity.WARNING, f"{finding}: it is empty", "check that this is the table's root"
+        )
     for reason, count in snapshot.uncoverable_because.items():
         finding = f"every plan keeps {counted(count, snapshot.noun)}, because of {reason}"
-        yield Finding("list", Level.WARNING, finding, "see pruner status")
+        yield Finding("list", Severity.WARNING, finding, "see pruner status")
     for place, sentence in islice(snapshot.problems.items(), 1):
         more = (
             f" ({len(snapshot.problems) - 1:,} more are in pruner status)"
@@ -107,7 +109,7 @@ def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> It
         )
         named = sentence if place in sentence else f"{place}: {sentence}"
         remedy = "give the right to read the file, or repair or delete it; then run pruner refresh"
-        yield Finding("list", Level.WARNING, f"{named}{more}", remedy)
+        yield Finding("list", Severity.WARNING, f"{named}{more}", remedy)
 
 
 def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
@@ -117,7 +119,7 @@ def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
         others = other_files(source.roots, source.storage_options, taken)
     except PrunerError as error:
         yield Finding(
-            "files", Level.WARNING, f"what else lies beside the table's files is not known: {error}"
+            "files", Severity.WARNING, f"what else lies beside the table's files is not known: {error}"
         )
         return
     if others.hidden:
@@ -125,16 +127,16 @@ def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
             f"{_named(others.hidden)} left out, as in Spark and Trino, for a name of file or folder that begins with _ "
             "or .; DuckDB's own glob **/*.parquet reads such files"
         )
-        yield Finding("files", Level.WARNING, told, "rename data files, or move other files")
+        yield Finding("files", Severity.WARNING, told, "rename data files, or move other files")
     if others.foreign:
         told = f"{_named(others.foreign)} ignored for not being Parquet inside; Spark and Trino fail on such files"
-        yield Finding("files", Level.WARNING, told, "move it away from the data")
+        yield Finding("files", Severity.WARNING, told, "move it away from the data")
     if others.named_otherwise:
         told = (
             f"{_named(others.named_otherwise)} part of the table, as in Spark and Trino, without a name that ends in "
             ".parquet; DuckDB's own glob **/*.parquet leaves such files out"
         )
-        yield Finding("files", Level.OK, told)
+        yield Finding("files", Severity.OK, told)
 
 
 def probe_folders(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
@@ -145,7 +147,7 @@ def probe_folders(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
         shared = ", ".join(sorted(common)) or "none"
         places = " and in ".join(f"{source.root.rstrip('/')}/{folder}".rstrip("/") for folder in (one, other))
         told = f"files in {places} have few columns in common ({shared}), and are read as one table"
-        yield Finding("folders", Level.WARNING, told, "open each folder by itself if they are two tables")
+        yield Finding("folders", Severity.WARNING, told, "open each folder by itself if they are two tables")
 
 
 def _named(places: list[str]) -> str:
@@ -160,7 +162,7 @@ def probe_data(source: TableSource, snapshot: Snapshot) -> Finding:
     column = snapshot.column("base_file")
     ordinal = next((at for at, uri in enumerate(column) if uri.is_valid), None)
     if ordinal is None:
-        return Finding("read", Level.OK, "there is no base file to read")
+        return Finding("read", Severity.OK, "there is no base file to read")
     uri: str = column[ordinal].as_py()
     size = snapshot.value("base_size", ordinal)
     started = time.monotonic()
@@ -169,9 +171,9 @@ def probe_data(source: TableSource, snapshot: Snapshot) -> Finding:
             rows = file.metadata.num_rows
     except (PrunerError, OSError, pa.ArrowException) as error:
         remedy = "check that this user may read the table's files, and that the file is whole"
-        return Finding("read", Level.FAILURE, f"cannot read {uri}: {cause(error)}", remedy)
+        return Finding("read", Severity.FAILURE, f"cannot read {uri}: {cause(error)}", remedy)
     milliseconds = (time.monotonic() - started) * 1e3
-    return Finding("read", Level.OK, f"footer of a file with {rows:,} rows read in {milliseconds:.0f} ms")
+    return Finding("read", Severity.OK, f"footer of a file with {rows:,} rows read in {milliseconds:.0f} ms")
 
 
 def probe_metadata_store(store: Store, *, exists: bool) -> Iterator[Finding]:
@@ -186,7 +188,7 @@ def probe_metadata_store(store: Store, *, exists: bool) -> Iterator[Finding]:
         yield from _probe_writing(store, path)
     except PrunerError as error:
         remedy = "pruning works without it; to build indexes, set index_uri to a writable location"
-        yield Finding("write", Level.FAILURE, str(error), remedy)
+        yield Finding("write", Severity.FAILURE, str(error), remedy)
         return
     finally:
         _tidy(store, path, exists=exists)
@@ -200,13 +202,13 @@ def _probe_writing(store: Store, path: str) -> Iterator[Finding]:
     if not first or second or store.get(path, len(_PROBE_BYTES) + 100) != _PROBE_BYTES:
         yield Finding(
             "write",
-            Level.FAILURE,
+            Severity.FAILURE,
             f"{store.uri} lets a second writer replace an object that is to be created once",
             "use a store with conditional writes (If-None-Match), or another place as index_uri: "
             "without them two builds can undo each other",
         )
         return
-    yield Finding("write", Level.OK, f"{store.uri}: an object can be created once, read and deleted")
+    yield Finding("write", Severity.OK, f"{store.uri}: an object can be created once, read and deleted")
     info = store.info(path)
     if info is not None:
         yield _clock(info.mtime_ns / 1e9, before, after)
@@ -217,10 +219,10 @@ def _clock(written: float, before: float, after: float) -> Finding:
     # Stores may keep whole seconds, so that an object looks written up to one second earlier.
     apart = max(before - written - 1.0, written - after, 0.0)
     if apart <= CLOCK_TOLERANCE_SECONDS:
-        return Finding("clock", Level.OK, "the store's clock and this machine's agree")
+        return Finding("clock", Severity.OK, "the store's clock and this machine's agree")
     return Finding(
         "clock",
-        Level.WARNING,
+        Severity.WARNING,
         f"the store's clock and this machine's are {apart:,.0f} s apart",
         "set both by NTP; until then files can stay uncovered, and vacuum may take leftovers too early or late",
     )
@@ -238,10 +240,10 @@ def _tidy(store: Store, path: str, *, exists: bool) -> None:
 def probe_indexes(status: TableStatus) -> Iterator[Finding]:
     """Tell for each index whether plans use it and how much of the table it covers."""
     for reason in status.fallbacks:
-        yield Finding("index", Level.FAILURE, reason)
+        yield Finding("index", Severity.FAILURE, reason)
     if not status.indexes and not status.fallbacks:
         remedy = f"""pruner sql "CREATE INDEX stats ON '{status.uri}' (a_column)\""""
-        yield Finding("index", Level.WARNING, "there is no index, so nothing is pruned", remedy)
+        yield Finding("index", Severity.WARNING, "there is no index, so nothing is pruned", remedy)
     for index in status.indexes:
         yield _index(index, status)
 
@@ -249,10 +251,12 @@ def probe_indexes(status: TableStatus) -> Iterator[Finding]:
 def _index(index: IndexStatus, status: TableStatus) -> Finding:
     probe, noun = f"index {index.name}", status.noun
     if not index.usable:
-        return Finding(probe, Level.FAILURE, index.note or "plans cannot use it: drop it and create it anew")
+        return Finding(
+            probe, Severity.FAILURE, index.note or "plans cannot use it: drop it and create it anew"
+        )
     if index.is_without_columns:
         finding = f"{index.using} serves no query: {no_more(index.gone)}"
-        return Finding(probe, Level.WARNING, finding, drop_command(index.name, status.uri))
+        return Finding(probe, Severity.WARNING, finding, drop_command(index.name, status.uri))
     covered = f"{index.using} covers {index.covered:,} of {counted(index.coverable, noun)}"
     if index.gone:
         covered += f" for the columns that are left; {no_more(index.gone)}"
@@ -261,15 +265,15 @@ def _index(index: IndexStatus, status: TableStatus) -> Finding:
     if others:
         why = ", ".join(f"{count:,} {REASONS[reason]}" for reason, count in others.items())
         finding = f"{covered}; the others stay in every plan: {why}"
-        return Finding(probe, Level.WARNING, finding, "run pruner refresh")
+        return Finding(probe, Severity.WARNING, finding, "run pruner refresh")
     if index.where is not None:
-        return Finding(probe, Level.OK, f"{covered}, in partitions with {index.where} alone")
+        return Finding(probe, Severity.OK, f"{covered}, in partitions with {index.where} alone")
     if refused:
         why = "; ".join(index.refused)
         return Finding(
-            probe, Level.WARNING, f"{covered}; {refused:,} it cannot take: {why}", "see pruner status"
+            probe, Severity.WARNING, f"{covered}; {refused:,} it cannot take: {why}", "see pruner status"
         )
-    return Finding(probe, Level.OK, covered)
+    return Finding(probe, Severity.OK, covered)
 
 
 def probe_installation(variables: Iterable[str] = ()) -> Iterator[Finding]:
@@ -277,20 +281,20 @@ def probe_installation(variables: Iterable[str] = ()) -> Iterator[Finding]:
     for name in variables:
         if os.environ.get(name):
             finding = f"the environment variable {name} is set: nothing is pruned in this environment"
-            yield Finding("environment", Level.WARNING, finding, f"unset {name}")
+            yield Finding("environment", Severity.WARNING, finding, f"unset {name}")
     try:
         wanted = distributions.requires(DISTRIBUTION) or []
     except distributions.PackageNotFoundError:
         finding = f"the distribution {DISTRIBUTION} is not installed, so that versions cannot be compared"
         yield Finding(
-            "packages", Level.WARNING, finding, f"install {DISTRIBUTION} (in a checkout: pip install .)"
+            "packages", Severity.WARNING, finding, f"install {DISTRIBUTION} (in a checkout: pip install .)"
         )
         return
     findings = [finding for text in wanted if (finding := _package(text)) is not None]
-    fitting = ", ".join(finding.found for finding in findings if finding.level is Level.OK)
+    fitting = ", ".join(finding.found for finding in findings if finding.level is Severity.OK)
     if fitting:
-        yield Finding("packages", Level.OK, fitting)
-    yield from (finding for finding in findings if finding.level is not Level.OK)
+        yield Finding("packages", Severity.OK, fitting)
+    yield from (finding for finding in findings if finding.level is not Severity.OK)
 
 
 def _package(text: str) -> Finding | None:
@@ -306,11 +310,11 @@ def _package(text: str) -> Finding | None:
         version = distributions.version(requirement.name)
     except distributions.PackageNotFoundError:
         problem = f"{requirement.name} is not installed"
-        return None if optional else Finding("packages", Level.FAILURE, problem, advice)
+        return None if optional else Finding("packages", Severity.FAILURE, problem, advice)
     if requirement.specifier.contains(version, prereleases=True):
-        return Finding("packages", Level.OK, f"{requirement.name} {version}")
+        return Finding("packages", Severity.OK, f"{requirement.name} {version}")
     problem = f"{requirement.name} {version} is installed, and {requirement.specifier} was tested"
-    return Finding("packages", Level.WARNING, problem, advice)
+    return Finding("packages", Severity.WARNING, problem, advice)
 
 
 def _applies(marker: Marker) -> bool:

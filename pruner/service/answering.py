@@ -26,7 +26,7 @@ def answers_of(planning: Planning, asked: AnswersRequest) -> AnswersAnswer:
     """Return what metadata says about the rows of a scan.
 
     Raises:
-        UnknownTableError, UnreadableError: there is no such table, or it cannot be read.
+        UnservedTableError, UnreadableError: there is no such table, or it cannot be read.
         PredicateError, SchemaError: the predicate cannot be understood, or there is no such column.
     """
     scan = PlanRequest(asked.table, asked.session, asked.predicate, as_of=asked.as_of)

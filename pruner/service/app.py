@@ -25,7 +25,7 @@ from starlette.routing import Route
 from pruner.bounded_cache import BoundedCache
 from pruner.errors import PredicateError, PrunerError, SchemaError
 from pruner.service.answering import answers_of
-from pruner.service.guard import Guard, RefusedError, body_of, refusal
+from pruner.service.guard import Guard, RefusedRequestError, body_of, refusal
 from pruner.service.journal import (
     Entry,
     Journal,
@@ -40,7 +40,7 @@ from pruner.service.messages import PlanAnswer, decode_question, decode_request,
 from pruner.service.metrics import CONTENT_TYPE, Metrics
 from pruner.service.openapi import description
 from pruner.service.page import PAGE_HEADERS, overview_of, page
-from pruner.service.planning import KEY_BYTES, UnknownTableError, Work, slice_keys
+from pruner.service.planning import KEY_BYTES, UnservedTableError, Work, slice_keys
 from pruner.service.rest_catalog.routes import RestCatalog
 from pruner.service.together import CONTENT_TYPE as LINES
 from pruner.service.together import Looks, Together, scans_of
@@ -354,10 +354,10 @@ class _Service:
         plan_id: str = request.path_params["id"]
         asked = self._reports.asked(plan_id) or await self.work.run(lambda: self._asked_elsewhere(plan_id))
         if asked is None:
-            raise RefusedError(404, "no such plan: it is unknown or has expired")
+            raise RefusedRequestError(404, "no such plan: it is unknown or has expired")
         planned = await self.work.run(lambda: self._plan_again(_decoded(asked.body)))
         if planned.plan.snapshot_id != asked.snapshot_id:
-            raise RefusedError(410, "the table has changed since that plan: plan again")
+            raise RefusedRequestError(410, "the table has changed since that plan: plan again")
         return Response(planned.plan.to_json("summary"), media_type="application/json")
 
     def _plan_again(self, asked: PlanRequest) -> Planned:
@@ -369,7 +369,7 @@ class _Service:
         keys_id: str = request.path_params["id"]
         keys = self._keys.known(keys_id) or await self.work.run(lambda: self._keys_elsewhere(keys_id))
         if keys is None:
-            raise RefusedError(404, "no recent plan used that snapshot: plan again")
+            raise RefusedRequestError(404, "no recent plan used that snapshot: plan again")
         return Response(keys, media_type="application/octet-stream")
 
     async def tables(self, _: Request) -> Response:
@@ -418,26 +418,26 @@ def _read(body: bytes, decode: Callable[[bytes], Decoded]) -> Decoded:
     try:
         return decode(body)
     except RecursionError:
-        raise RefusedError(400, "the request is nested too deep") from None
+        raise RefusedRequestError(400, "the request is nested too deep") from None
     except msgspec.MsgspecError as error:
-        raise RefusedError(400, f"the request cannot be read: {error}") from None
+        raise RefusedRequestError(400, f"the request cannot be read: {error}") from None
 
 
-def _reason(error: Exception) -> RefusedError:
+def _reason(error: Exception) -> RefusedRequestError:
     """What a client is told of a failure; the log of whoever runs the service has what strangers must not read."""
     match error:
-        case RefusedError():
+        case RefusedRequestError():
             return error
         case ClientDisconnect():
-            return RefusedError(400, "the client went away")
-        case UnknownTableError():
-            return RefusedError(404, str(error))
+            return RefusedRequestError(400, "the client went away")
+        case UnservedTableError():
+            return RefusedRequestError(404, str(error))
         case PredicateError() | SchemaError():
-            return RefusedError(422, str(error))
+            return RefusedRequestError(422, str(error))
         case PrunerError():
             # What stores say can hold places and keys.
             _log.warning("no plan: %s", error)
-            return RefusedError(503, "the table cannot be planned now: the service's log says why")
+            return RefusedRequestError(503, "the table cannot be planned now: the service's log says why")
         case _:
             _log.error("a request failed", exc_info=error)
-            return RefusedError(500, "the service failed: its log says why")
+            return RefusedRequestError(500, "the service failed: its log says why")

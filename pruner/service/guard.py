@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from pruner.service.messages import Failure, encode
+from pruner.service.messages import FailureAnswer, encode
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -28,7 +28,7 @@ PAGE = "/"
 """What people look at: browsers cannot send a token by themselves, so it may also come as a password there."""
 
 
-class RefusedError(Exception):
+class RefusedRequestError(Exception):
     """A request that is not served: its status and one sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -36,7 +36,7 @@ class RefusedError(Exception):
         self.status = status
 
 
-class CatalogError(RefusedError):
+class CatalogError(RefusedRequestError):
     """A refusal in the form that clients of Iceberg read; `kind` is the type of its error."""
 
     def __init__(self, status: int, sentence: str, *, kind: str) -> None:
@@ -46,7 +46,7 @@ class CatalogError(RefusedError):
 
 def refusal(status: int, sentence: str) -> Response:
     """The answer to a request that is not served."""
-    return Response(encode(Failure(sentence)), status, media_type="application/json")
+    return Response(encode(FailureAnswer(sentence)), status, media_type="application/json")
 
 
 CATALOG = "/iceberg"
@@ -166,9 +166,9 @@ async def body_of(request: Request, limits: Limits) -> bytes:
     """Return the body of a request.
 
     Raises:
-        RefusedError: it is larger (413) or comes slower (408) than the limits allow.
+        RefusedRequestError: it is larger (413) or comes slower (408) than the limits allow.
     """
-    too_large = RefusedError(413, f"the body is larger than {limits.body_bytes:,} bytes")
+    too_large = RefusedRequestError(413, f"the body is larger than {limits.body_bytes:,} bytes")
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limits.body_bytes:
         raise too_large
@@ -180,5 +180,7 @@ async def body_of(request: Request, limits: Limits) -> bytes:
                 if len(body) > limits.body_bytes:
                     raise too_large
     except TimeoutError:
-        raise RefusedError(408, f"the body did not arrive within {limits.body_seconds:g} seconds") from None
+        raise RefusedRequestError(
+            408, f"the body did not arrive within {limits.body_seconds:g} seconds"
+        ) from None
     return bytes(body)

@@ -157,7 +157,7 @@ class TableAnswer(msgspec.Struct):
     aliases: list[str]
 
 
-class Failure(msgspec.Struct):
+class FailureAnswer(msgspec.Struct):
     """Why a request was not served, in one sentence."""
 
     error: str

@@ -9,7 +9,7 @@ import msgspec
 from pruner.service.messages import (
     AnswersAnswer,
     AnswersRequest,
-    Failure,
+    FailureAnswer,
     PlanAnswer,
     PlanRequest,
     PlansRequest,
@@ -36,7 +36,7 @@ _REFUSALS = {
 def description() -> dict[str, Any]:
     """Return the OpenAPI document as plain values."""
     asked = (PlanRequest, PlansRequest, AnswersRequest)
-    types = (*asked, PlanAnswer, ScanAnswer, AnswersAnswer, TableAnswer, AskedScan, Failure)
+    types = (*asked, PlanAnswer, ScanAnswer, AnswersAnswer, TableAnswer, AskedScan, FailureAnswer)
     _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     return {
         "openapi": "3.1.0",
@@ -136,7 +136,7 @@ def _keys() -> dict[str, Any]:
 def _get(
     summary: str, schema: dict[str, Any], wrong: tuple[str, ...], *parameters: dict[str, Any]
 ) -> dict[str, Any]:
-    failure = {"application/json": {"schema": _reference("Failure")}}
+    failure = {"application/json": {"schema": _reference("FailureAnswer")}}
     refusals = {
         status: {"description": _REFUSALS[status], "content": failure} for status in ("401", "429", *wrong)
     }

@@ -23,7 +23,7 @@ from pruner.expr.semantics import Semantics
 from pruner.expr.show import shape
 from pruner.expr.text.sql import parse_predicate
 from pruner.expr.wire.nodes import expression_of
-from pruner.service.guard import RefusedError, acquired
+from pruner.service.guard import RefusedRequestError, acquired
 from pruner.service.messages import EnginePredicate, ExpressionPredicate, SqlPredicate, TableAnswer
 from pruner.tables.iceberg.places import table_of_metadata
 
@@ -93,12 +93,14 @@ class Work:
         """Run planning in a thread.
 
         Raises:
-            RefusedError: every thread stays taken (429), or it takes too long (408).
+            RefusedRequestError: every thread stays taken (429), or it takes too long (408).
         """
         try:
             await acquired(self._free, self._limits.plan_seconds)
         except TimeoutError:
-            raise RefusedError(429, f"{self._limits.concurrent} plans are being made: try again") from None
+            raise RefusedRequestError(
+                429, f"{self._limits.concurrent} plans are being made: try again"
+            ) from None
         running = asyncio.get_running_loop().run_in_executor(self._threads, work)
         running.add_done_callback(lambda _: self._free.release())
         try:
@@ -106,7 +108,7 @@ class Work:
                 return await asyncio.shield(running)
         except TimeoutError:
             running.add_done_callback(_look_at)
-            raise RefusedError(
+            raise RefusedRequestError(
                 408, f"planning took longer than {self._limits.plan_seconds:g} seconds"
             ) from None
 
@@ -121,7 +123,7 @@ SHAPED_CHARACTERS = 4096
 """Texts up to this length are remembered once they are parsed; longer ones would be parsed again for their shape."""
 
 
-class UnknownTableError(TableError):
+class UnservedTableError(TableError):
     """The service does not plan for such a table."""
 
 
@@ -181,7 +183,7 @@ class Planning:
         """Look at the table that a request names, in the state that it asks for.
 
         Raises:
-            UnknownTableError: the configuration has no such table.
+            UnservedTableError: the configuration has no such table.
             UnreadableError: the table cannot be opened or listed, or has no such state.
         """
         name = self.name_of(request)
@@ -206,12 +208,12 @@ class Planning:
         """The name in the configuration of the table that a request names.
 
         Raises:
-            UnknownTableError: the configuration has no such table.
+            UnservedTableError: the configuration has no such table.
         """
         asked = request.table
         name = self._names.get(asked.casefold()) or self._names.get(_place(asked))
         if name is None:
-            raise UnknownTableError(f"no table {asked[:200]!r} in the service's configuration")
+            raise UnservedTableError(f"no table {asked[:200]!r} in the service's configuration")
         return name
 
 

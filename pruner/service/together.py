@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
-from pruner.service.guard import RefusedError
+from pruner.service.guard import RefusedRequestError
 from pruner.service.messages import ScanAnswer, decode_requests, encode
 from pruner.service.planning import UnreadableError
 
@@ -45,7 +45,7 @@ class Looks:
         """The table that a request names, as it stood when the first of them looked.
 
         Raises:
-            UnknownTableError: the configuration has no such table.
+            UnservedTableError: the configuration has no such table.
             UnreadableError: the table cannot be opened or listed.
         """
         wanted = self.planning.name_of(asked), asked.as_of
@@ -78,23 +78,23 @@ class RequestedScan(NamedTuple):
 
 PlanOne: TypeAlias = "Callable[[PlanRequest, bytes, Looks], Awaitable[PlannedAnswer]]"
 Decode: TypeAlias = "Callable[[bytes], PlanRequest]"
-Reason: TypeAlias = "Callable[[Exception], RefusedError]"
+Reason: TypeAlias = "Callable[[Exception], RefusedRequestError]"
 
 
 def scans_of(body: bytes) -> list[bytes]:
     """The requests in a body.
 
     Raises:
-        RefusedError: it holds none, or too many.
+        RefusedRequestError: it holds none, or too many.
     """
     try:
         scans = [bytes(scan) for scan in decode_requests(body).scans]
     except RecursionError:
-        raise RefusedError(400, "the request is nested too deep") from None
+        raise RefusedRequestError(400, "the request is nested too deep") from None
     except msgspec.MsgspecError as error:
-        raise RefusedError(400, f"the request cannot be read: {error}") from None
+        raise RefusedRequestError(400, f"the request cannot be read: {error}") from None
     if not 0 < len(scans) <= MOST_SCANS:
-        raise RefusedError(413, f"a request must hold 1 to {MOST_SCANS} scans, not {len(scans)}")
+        raise RefusedRequestError(413, f"a request must hold 1 to {MOST_SCANS} scans, not {len(scans)}")
     return scans
 
 
@@ -152,7 +152,7 @@ class Together:
             scan = each if snapshot_id is None else each.knowing(snapshot_id)
             try:
                 if loop.time() > end:
-                    raise RefusedError(408, "the scans before it took too long")
+                    raise RefusedRequestError(408, "the scans before it took too long")
                 made = await self._plan(scan.asked, scan.body, looks)
             except Exception as error:
                 self._refuse(scan.number, error)

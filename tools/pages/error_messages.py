@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HOLE: Final = "…"
-_BASES: Final = frozenset(["PrunerError", "BadParameter"])
+_BASES: Final = frozenset(["PrunerError", "RefusedRequestError", "BadParameter"])
 _OWN_WORDS: Final = re.compile(r"[a-z]{2,}")
 _CLASS: Final = re.compile(r"^ *class (\w+)\(([^)]*)\)", re.MULTILINE)
 _NAME: Final = re.compile(r"\w+")

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pruner.expr.nodes import TRUE, Column, Expr, disjunction
 from pruner_duckdb.decode.decode import Node, all_of, decode_expression, decode_table_filter
 from pruner_duckdb.decode.join_keys import JoinKeys, KnownKeys, is_of_known_keys
-from pruner_duckdb.decode.numbered import ConditionPushdown, Conditions, ScanColumn, takes_names
+from pruner_duckdb.decode.numbered import ConditionPushdown, Conditions, PlanColumn, takes_names
 from pruner_duckdb.sql.queries import is_node
 
 NO_KEYS: Final[KnownKeys] = {}
@@ -35,7 +35,7 @@ class ScanConditions:
     """
 
     predicates: Mapping[str, Expr]
-    joined: Mapping[str, frozenset[frozenset[ScanColumn]]]
+    joined: Mapping[str, frozenset[frozenset[PlanColumn]]]
 
 
 def scan_conditions(plans: list[Node], text: str = "", keys: KnownKeys = NO_KEYS) -> ScanConditions:
@@ -50,7 +50,7 @@ def scan_conditions(plans: list[Node], text: str = "", keys: KnownKeys = NO_KEYS
         UnknownPlanFormat: a scan is not written as expected.
     """
     predicates: dict[str, list[Expr]] = {}
-    joined: dict[str, frozenset[frozenset[ScanColumn]]] = {}
+    joined: dict[str, frozenset[frozenset[PlanColumn]]] = {}
     for scan, conditions in _scans(plans, keys, looks_below=not takes_names(text)):
         name, expression, unread = _scan_predicate(scan, conditions)
         predicates.setdefault(name, []).append(expression)
@@ -147,9 +147,9 @@ def _scans(plans: list[Node], keys: KnownKeys, *, looks_below: bool) -> list[tup
 
 def _scan_predicate(
     scan: Node, conditions: list[Conditions]
-) -> tuple[str, Expr, frozenset[frozenset[ScanColumn]]]:
+) -> tuple[str, Expr, frozenset[frozenset[PlanColumn]]]:
     """The table of a scan, what it wants, and which columns of others would tell more."""
-    unread: set[frozenset[ScanColumn]] = set()
+    unread: set[frozenset[PlanColumn]] = set()
     try:
         data = scan.get("function_data")
         if not data or "table" not in data:
@@ -172,7 +172,7 @@ def _scan_predicate(
         raise UnknownPlanFormat(f"a scan in DuckDB's plan is not written as expected ({error!r})") from error
 
 
-def _column_at(scan: Node, place: int) -> ScanColumn | None:
+def _column_at(scan: Node, place: int) -> PlanColumn | None:
     """The column at a place of a scan of a table; None for parts of structs, row ids, and types with details."""
     data = scan.get("function_data")
     if not data or "table" not in data:
@@ -183,7 +183,7 @@ def _column_at(scan: Node, place: int) -> ScanColumn | None:
         return None
     (name,) = column.path
     data_type = scan["returned_types"][scan["names"].index(name)]
-    return None if data_type.get("type_info") else ScanColumn(data["table"], name, data_type["id"])
+    return None if data_type.get("type_info") else PlanColumn(data["table"], name, data_type["id"])
 
 
 def _width(scan: Node) -> int | None:

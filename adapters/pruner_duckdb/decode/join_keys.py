@@ -23,7 +23,7 @@ from pruner.expr.walk import nodes_of
 from pruner_duckdb.decode.calls import function_name
 from pruner_duckdb.decode.numbered import (
     Conditions,
-    ScanColumn,
+    PlanColumn,
     chosen,
     has_groups_in_each_row,
     operators,
@@ -88,7 +88,7 @@ _LEFT_SIDE: Final = frozenset(["SEMI", "ANTI", "MARK"])
 """Joins by the sides whose columns they have."""
 
 
-KnownKeys: TypeAlias = Mapping[ScanColumn, Sequence[Any]]
+KnownKeys: TypeAlias = Mapping[PlanColumn, Sequence[Any]]
 """All different values of columns among the rows that matter, NULL included, as plans write values; None for NULL."""
 
 
@@ -98,7 +98,7 @@ class JoinKeys:
     def __init__(
         self,
         plans: Sequence[Node],
-        column_of: Callable[[Node, int], ScanColumn | None],
+        column_of: Callable[[Node, int], PlanColumn | None],
         width: Callable[[Node], int | None],
         keys: KnownKeys,
     ) -> None:
@@ -206,7 +206,7 @@ class JoinKeys:
         column = self._column_of(scan, place)
         return None if column is None else self._of_column(column)
 
-    def _of_column(self, column: ScanColumn) -> list[Node] | None:
+    def _of_column(self, column: PlanColumn) -> list[Node] | None:
         if column.data_type not in _PLACEHOLDERS:
             return None
         data_type = {"id": column.data_type, "type_info": None}
@@ -260,7 +260,7 @@ class JoinKeys:
         values = self._evaluated(operands[0], lambda below: self._values(child, below))
         return None if values is None else [*values, _NULL]
 
-    def _evaluated_column(self, expression: Node, node: Node) -> ScanColumn | None:
+    def _evaluated_column(self, expression: Node, node: Node) -> PlanColumn | None:
         """The column of a scan that an expression is, where nothing but conditions stands between them."""
         place: int | None = expression["index"] if expression["expression_class"] == "BOUND_REF" else None
         while place is not None and node["type"] in ("LOGICAL_FILTER", "LOGICAL_PROJECTION"):
@@ -345,7 +345,7 @@ _UNREAD: Final = "pruner_unread"
 """What is written into a placeholder: the column for whose values it stands."""
 
 
-def _unread(key: Node) -> ScanColumn | None:
+def _unread(key: Node) -> PlanColumn | None:
     """The column for whose values a key stands, perhaps within casts; None for a constant."""
     while "value" not in key:
         key = key["child"] if "child" in key else key["children"][0]

@@ -31,7 +31,7 @@ _RIGHT = frozenset(["INNER", "RIGHT"])
 """Joins whose rows are gone with the row of that side of which they were made."""
 
 
-class ScanColumn(NamedTuple):
+class PlanColumn(NamedTuple):
     """A column of a scan: the table's name in the plan, the column's, and the name of its type.
 
     With an `aggregate`, it is that of all rows that the scan wants: `min` or `max`.
@@ -54,7 +54,7 @@ class Conditions:
     """
     join_columns: tuple[int, ...] = ()
     """The numbers of all references, where these are a join's keys, which the statement states elsewhere as well."""
-    unread: frozenset[ScanColumn] = frozenset()
+    unread: frozenset[PlanColumn] = frozenset()
     """The columns of other scans for whose values placeholders stand in them."""
 
     def below(self, step: Callable[[int], Position]) -> Conditions:

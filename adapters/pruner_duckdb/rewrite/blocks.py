@@ -59,7 +59,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class AggregateCall:
     """A call of count, min or max: `kind` is count, distinct, min or max; `column` is None for `count(*)`. Where it
     wants a column's value in the row of an extreme, `by` is the column that is least or greatest there. With
     `of_truth` it is DuckDB's function of that name, of a column of booleans. `only` says of which rows alone it is.
@@ -77,7 +77,7 @@ class Aggregate:
 class Aggregation:
     """Aggregates of a table, of all of its rows or by columns; there are none where their values alone are wanted."""
 
-    aggregates: tuple[Aggregate, ...]
+    aggregates: tuple[AggregateCall, ...]
     groups: tuple[str, ...] = ()
 
 
@@ -105,7 +105,7 @@ class Extremes:
     greatest value itself.
     """
 
-    aggregates: tuple[Aggregate, ...]
+    aggregates: tuple[AggregateCall, ...]
     groups: tuple[str, ...] = ()
 
 
@@ -252,7 +252,7 @@ class _Reading:
         if None in named or (distinct and not named):
             return None
         groups = tuple(dict.fromkeys(each for each in named if each is not None))
-        calls: dict[tuple[int, int], Aggregate] = {}
+        calls: dict[tuple[int, int], AggregateCall] = {}
         for part in (self._items, node.get("having"), node.get("modifiers")):
             if not self._take(part, groups, calls):
                 return None
@@ -293,7 +293,9 @@ class _Reading:
             column = self._column(item) if item is not None and item.get("class") == "COLUMN_REF" else None
         return column
 
-    def _take(self, part: Any, groups: tuple[str, ...], aggregates: dict[tuple[int, int], Aggregate]) -> bool:
+    def _take(
+        self, part: Any, groups: tuple[str, ...], aggregates: dict[tuple[int, int], AggregateCall]
+    ) -> bool:
         """Gather the aggregates of a part; False where something else in it needs rows."""
         if isinstance(part, list):
             return all(self._take(child, groups, aggregates) for child in cast("list[Any]", part))
@@ -321,7 +323,7 @@ class _Reading:
             return column in groups
         return len(node["column_names"]) == 1 and folded(node["column_names"][0]) in self._aliases
 
-    def _aggregate(self, node: Node) -> Aggregate | None:
+    def _aggregate(self, node: Node) -> AggregateCall | None:
         start, length = node.get("query_location", -1), node.get("query_location_length", 0)
         name, arguments = _name(node), _arguments(node)
         orders: Node = node.get("order_bys") or {}
@@ -336,7 +338,7 @@ class _Reading:
             # DuckDB 1.5 does not know its length. `count()` has nothing in it that an alias could be put behind.
             written = _COUNT.match(self._text, start)
             stop = start + length if only is not None else 0 if written is None else written.end()
-            return None if written is None else Aggregate("count", None, Span(start, stop), only=only)
+            return None if written is None else AggregateCall("count", None, Span(start, stop), only=only)
         if not length:
             return None
         span = Span(start, start + length)
@@ -347,18 +349,18 @@ class _Reading:
             ]
             if len(named) != 2 or None in named or distinct:
                 return None
-            return Aggregate(_AT_EXTREMES[name], named[0], span, named[1], only=only)
+            return AggregateCall(_AT_EXTREMES[name], named[0], span, named[1], only=only)
         column = arguments[0] if len(arguments) == 1 else None
         of = self._column(column) if column is not None and column.get("class") == "COLUMN_REF" else None
         if of is None or not self._text[start : span.stop].endswith(b")"):
             return None
         if name == "count":
-            return Aggregate("distinct" if distinct else "count", of, span, only=only)
+            return AggregateCall("distinct" if distinct else "count", of, span, only=only)
         if distinct:
             return None
         if name in _OF_TRUTH:
-            return Aggregate(_OF_TRUTH[name], of, span, of_truth=name, only=only)
-        return Aggregate(name, of, span, only=only) if name in _EXTREMES else None
+            return AggregateCall(_OF_TRUTH[name], of, span, of_truth=name, only=only)
+        return AggregateCall(name, of, span, only=only) if name in _EXTREMES else None
 
     def _only(self, node: Node, span: Span) -> Condition | None:
         """The condition of the FILTER of a call; None where it cannot be told where it stands."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pruner import Answer
 from pruner_duckdb.read.native import folded
-from pruner_duckdb.rewrite.blocks import Aggregate, Aggregation, Condition, Extremes, SelectBlock, TopN
+from pruner_duckdb.rewrite.blocks import AggregateCall, Aggregation, Condition, Extremes, SelectBlock, TopN
 from pruner_duckdb.sql.engine_faults import MISREADS_BEHIND_NULLS_FIRST
 from pruner_duckdb.sql.queries import nodes_below
 from pruner_duckdb.sql.select import Select, Span, splice
@@ -69,7 +69,7 @@ _ONE = "system.main.max({})"
 
 
 @dataclass(frozen=True, slots=True)
-class Constants:
+class ProvedValues:
     """What is proved of an aggregation: `values` has one value for each aggregate, or one for each group besides those
     of the `groups`, column by column. `kinds` says how each is put together with the rest.
     """
@@ -85,7 +85,7 @@ class BlockShortcut:
 
     block: SelectBlock
     plan: Plan
-    constants: Constants | None = None
+    constants: ProvedValues | None = None
 
 
 def shortcut(
@@ -136,7 +136,7 @@ def shortcut(
     return None if narrowed.kept == plan.kept else BlockShortcut(block, narrowed)
 
 
-def _proved_part(asks: Aggregation, plan: Plan, only: Sequence[Plan]) -> tuple[Constants, Plan] | None:
+def _proved_part(asks: Aggregation, plan: Plan, only: Sequence[Plan]) -> tuple[ProvedValues, Plan] | None:
     if asks.groups:
         return _grouped(asks, plan)
     if not only:
@@ -187,7 +187,7 @@ def _of_extremes(asks: Aggregation | Extremes, plan: Plan, shape: ScanShape) -> 
     return plan.first_of(orders)
 
 
-def _whole(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
+def _whole(asks: Aggregation, plan: Plan) -> tuple[ProvedValues, Plan] | None:
     """The aggregates of all rows."""
     wanted = [
         (
@@ -213,10 +213,10 @@ def _whole(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
         kind == "distinct" and len(value) > MOST_GROUPS for kind, value in zip(kinds, values, strict=True)
     ):
         return None
-    return Constants(values, kinds), rest
+    return ProvedValues(values, kinds), rest
 
 
-def _counted(asks: Aggregation, plan: Plan, only: Sequence[Plan]) -> tuple[Constants, Plan] | None:
+def _counted(asks: Aggregation, plan: Plan, only: Sequence[Plan]) -> tuple[ProvedValues, Plan] | None:
     """Numbers of rows of which each has a condition of its own. What one of them leaves is read for all of them."""
     if any(aggregate.kind != "count" for aggregate in asks.aggregates):
         return None
@@ -235,10 +235,10 @@ def _counted(asks: Aggregation, plan: Plan, only: Sequence[Plan]) -> tuple[Const
         if left.kept:
             return None
     read = Answer(None, np.flatnonzero(rest & plan.kept_mask), plan.snapshot, pa.table({}))
-    return Constants(values, ["count"] * len(values)), plan.unanswered(read)
+    return ProvedValues(values, ["count"] * len(values)), plan.unanswered(read)
 
 
-def _grouped(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
+def _grouped(asks: Aggregation, plan: Plan) -> tuple[ProvedValues, Plan] | None:
     """Aggregates by columns; numbers of rows alone are known by bitmaps, too."""
     kinds = [aggregate.kind for aggregate in asks.aggregates]
     if len(asks.groups) > 1 or any(aggregate.column is not None for aggregate in asks.aggregates):
@@ -255,7 +255,7 @@ def _grouped(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
         values = [answer.proved.column("rows").combine_chunks()] * len(kinds)
     names = ["value", *(f"value_{number}" for number in range(1, len(asks.groups)))]
     groups: list[Any] = [answer.proved.column(name).combine_chunks() for name in names]
-    return None if len(groups[0]) > MOST_GROUPS else (Constants(values, kinds, groups), rest)
+    return None if len(groups[0]) > MOST_GROUPS else (ProvedValues(values, kinds, groups), rest)
 
 
 def edits(
@@ -327,7 +327,7 @@ def _own(number: int) -> str:
     return f"pruner_{number}"
 
 
-def _proved(asks: Aggregation, constants: Constants, types: Mapping[str, str], bind: Bind) -> str:
+def _proved(asks: Aggregation, constants: ProvedValues, types: Mapping[str, str], bind: Bind) -> str:
     """A query of the proved part: one row, or one for each group, or one for each distinct value."""
     shown: list[str] = []
     for group, values in zip(asks.groups, constants.groups, strict=True):
@@ -362,7 +362,7 @@ def _plain(value: Any) -> Any:
 
 
 def _rest(
-    block: SelectBlock, constants: Constants, source: str, where: str | None, calls: Sequence[str]
+    block: SelectBlock, constants: ProvedValues, source: str, where: str | None, calls: Sequence[str]
 ) -> str:
     """A query of the same aggregates over what is left to be read."""
     asks = block.asks
@@ -376,7 +376,7 @@ def _rest(
     return f"SELECT {distinct}{', '.join(shown)} FROM {named}{condition}{groups}"
 
 
-def _call(aggregate: Aggregate, only: str | None) -> str:
+def _call(aggregate: AggregateCall, only: str | None) -> str:
     column = "*" if aggregate.column is None else quote(aggregate.column)
     if aggregate.kind == "distinct":
         return column
@@ -384,7 +384,7 @@ def _call(aggregate: Aggregate, only: str | None) -> str:
     return f"{name}({column})" + ("" if only is None else f" FILTER (WHERE {only}\n)")
 
 
-def _only_text(aggregate: Aggregate, select: Select, marks: Edits) -> str | None:
+def _only_text(aggregate: AggregateCall, select: Select, marks: Edits) -> str | None:
     if aggregate.only is None:
         return None
     return _text(select.text, aggregate.only.span, _within(aggregate.only.span, marks))
@@ -415,7 +415,7 @@ def loses_nan(block: SelectBlock, shape: ScanShape) -> bool:
 
 def conditions_of(block: SelectBlock) -> list[Condition]:
     """Those of its aggregates."""
-    asked: Sequence[Aggregate] = () if isinstance(block.asks, TopN) else block.asks.aggregates
+    asked: Sequence[AggregateCall] = () if isinstance(block.asks, TopN) else block.asks.aggregates
     return [each.only for each in asked if each.only is not None]
 
 

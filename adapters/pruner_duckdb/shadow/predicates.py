@@ -13,7 +13,7 @@ from pruner_duckdb.decode.calls import MOMENTS, unfolded
 from pruner_duckdb.decode.decode import all_of
 from pruner_duckdb.decode.gets import UnknownPlanFormat, scan_conditions, whole_predicate
 from pruner_duckdb.decode.join_keys import KnownKeys
-from pruner_duckdb.decode.numbered import ScanColumn
+from pruner_duckdb.decode.numbered import PlanColumn
 from pruner_duckdb.shadow.macros import NO_MACROS, Macros
 from pruner_duckdb.shadow.shadow import LruCache, NotPlanned, Relation, Shadow, with_typical_integers
 from pruner_duckdb.sql.engine_faults import fault
@@ -131,7 +131,7 @@ class Draft:
 
 
 class ReferenceColumn(NamedTuple):
-    """A column of a pruned reference, by its place among them, as `ScanColumn` has those of tables."""
+    """A column of a pruned reference, by its place among them, as `PlanColumn` has those of tables."""
 
     reference: int
     column: str
@@ -276,13 +276,13 @@ class Predicates:
         if reason is not None:
             raise Unpruned(reason)
         known: KnownKeys = {
-            ScanColumn(pruned[column.reference], *column[1:]): values for column, values in keys.items()
+            PlanColumn(pruned[column.reference], *column[1:]): values for column, values in keys.items()
         }
         passes = [scan_conditions(plan, text, known) for plan in plans]
         places = {name: place for place, name in enumerate(pruned)}
         joined: dict[int, frozenset[frozenset[ReferenceColumn]]] = {}
         for place, name in enumerate(pruned):
-            every = frozenset[frozenset[ScanColumn]]().union(*(each.joined.get(name, ()) for each in passes))
+            every = frozenset[frozenset[PlanColumn]]().union(*(each.joined.get(name, ()) for each in passes))
             ours = [columns for columns in every if all(column.table in places for column in columns)]
             if ours:
                 joined[place] = frozenset(

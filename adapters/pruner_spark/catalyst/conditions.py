@@ -27,7 +27,7 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.types import is_string
 from pruner_spark.catalyst.part import BOOLEAN, LARGEST, DecodedNode, any_null, chosen, negated
-from pruner_spark.catalyst.source import INSTANT, UndecodableError
+from pruner_spark.catalyst.source import INSTANT, UntranslatableError
 from pruner_spark.catalyst.values import choice
 
 _WALL: Final = pa.timestamp("us")
@@ -103,7 +103,7 @@ def null_safe(children: list[DecodedNode]) -> DecodedNode:
     if isinstance(left.expr, Literal):
         left, right = right, left
     if not isinstance(right.expr, Literal):
-        raise UndecodableError("null-safe equality of two columns")
+        raise UntranslatableError("null-safe equality of two columns")
     if right.expr.value is None:
         return DecodedNode(left.is_null, BOOLEAN, null=FALSE).over(children)
     truth = _truth(Operator.EQ, left, right.expr) if left.type == BOOLEAN and not left.path else None
@@ -117,7 +117,7 @@ def in_list(children: list[DecodedNode]) -> DecodedNode:
     operand, *options = comparable(children)
     literals = tuple(option.expr for option in options if isinstance(option.expr, Literal))
     if len(literals) < len(options):
-        raise UndecodableError("a list of something else than constants")
+        raise UntranslatableError("a list of something else than constants")
     return member(operand, literals, children)
 
 
@@ -139,7 +139,7 @@ def _days(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
     for literal in literals:
         day = _day_of(literal.value) if isinstance(literal.value, str) else None
         if day is None and literal.value is not None:
-            raise UndecodableError("text of a date in a list of other texts")
+            raise UntranslatableError("text of a date in a list of other texts")
         days.append(Literal(day, pa.date32()))
     return tuple(days)
 
@@ -166,7 +166,7 @@ def is_nan(children: list[DecodedNode]) -> DecodedNode:
     """`isnan`, which is false of NULL."""
     [child] = children
     if child.type is None or not pa.types.is_floating(child.type):
-        raise UndecodableError("isnan of something that is not a float")
+        raise UntranslatableError("isnan of something that is not a float")
     equal = Compare(Operator.EQ, child.expr, Literal(math.nan, child.type))
     return DecodedNode(conjunction((child.is_not_null, equal)), BOOLEAN, null=FALSE).repeating(children)
 
@@ -184,7 +184,7 @@ def texts(children: list[DecodedNode]) -> tuple[DecodedNode, str]:
     operand, pattern = children
     text = pattern.expr.value if isinstance(pattern.expr, Literal) else None
     if operand.type is None or not is_string(operand.type) or not isinstance(text, str):
-        raise UndecodableError("a pattern that is not constant text")
+        raise UntranslatableError("a pattern that is not constant text")
     return operand, text
 
 
@@ -193,7 +193,7 @@ def matches(children: list[DecodedNode]) -> DecodedNode:
     operand, pattern = texts(children)
     prefix = literal_beginning(pattern, anchored=False)
     if not prefix:
-        raise UndecodableError("a regular expression that does not say how a text begins")
+        raise UntranslatableError("a regular expression that does not say how a text begins")
     escaped, escape = literal_pattern(prefix)
     rest = Opaque((), "RLIKE", "only the beginning of a regular expression is used")
     made = conjunction((Like(operand.expr, f"{escaped}%", escape), rest))
@@ -205,7 +205,7 @@ def case(children: list[DecodedNode]) -> DecodedNode:
     branches = list(zip(children[0:-1:2], children[1::2], strict=False))
     results = [result for _, result in branches] + ([children[-1]] if len(children) % 2 else [])
     if len(branches) > _BRANCHES:
-        raise UndecodableError(f"more than {_BRANCHES} cases")
+        raise UntranslatableError(f"more than {_BRANCHES} cases")
     if any(result.type != BOOLEAN for result in results):
         return choice(children, [result.type for result in results]).over(children)
     _require_small(children)
@@ -233,4 +233,4 @@ def coalesce(children: list[DecodedNode]) -> DecodedNode:
 
 def _require_small(children: list[DecodedNode]) -> None:
     if sum(child.size for child in children) > LARGEST:
-        raise UndecodableError("conditions that are too large to be taken apart")
+        raise UntranslatableError("conditions that are too large to be taken apart")

@@ -48,7 +48,7 @@ from pruner_spark.catalyst.source import (
     ExpressionTree,
     JavaObject,
     JsonNode,
-    UndecodableError,
+    UntranslatableError,
     arrow_type,
     column_metadata,
     is_read_as,
@@ -101,18 +101,18 @@ class Nodes:
         """Build the expression that a pre-order list of nodes describes.
 
         Raises:
-            UndecodableError: it is no such list.
+            UntranslatableError: it is no such list.
         """
         built: list[DecodedNode | Junction] = []
         for place in range(len(nodes) - 1, -1, -1):
             node = nodes[place]
             count = int(node["num-children"])
             if count > len(built):
-                raise UndecodableError("Catalyst's JSON has another shape than was known")
+                raise UntranslatableError("Catalyst's JSON has another shape than was known")
             children = [built.pop() for _ in range(count)]
             built.append(self._part(node, place, children))
         if len(built) != 1:
-            raise UndecodableError("Catalyst's JSON has another shape than was known")
+            raise UntranslatableError("Catalyst's JSON has another shape than was known")
         return closed(built[0]).predicate
 
     def _part(
@@ -128,11 +128,11 @@ class Nodes:
             elif known and name in _HANDLERS:
                 part = _HANDLERS[name](self, node, place, [closed(child) for child in children])
             else:
-                raise UndecodableError(f"Catalyst's {name.rpartition('.')[2]} is not understood")
+                raise UntranslatableError(f"Catalyst's {name.rpartition('.')[2]} is not understood")
             if part.depth > DEEPEST:
-                raise UndecodableError("it is nested too deeply")
+                raise UntranslatableError("it is nested too deeply")
             return part
-        except UndecodableError as reason:
+        except UntranslatableError as reason:
             return opaque(node, children, str(reason))
 
     # Values
@@ -142,7 +142,7 @@ class Nodes:
         name = str(node["name"])
         metadata = self._metadata[name]
         if _METADATA_COLUMN in metadata and not self._is_held(name, metadata):
-            raise UndecodableError("it is not a column of the table")
+            raise UntranslatableError("it is not a column of the table")
         self._require_by_name(metadata)
         return self._column((name,), node["dataType"])
 
@@ -150,7 +150,7 @@ class Nodes:
         """A field of a struct, by its place among the fields that the child has."""
         [parent] = children
         if not parent.path or not parent.fields:
-            raise UndecodableError("a field of something that is not a column")
+            raise UntranslatableError("a field of something that is not a column")
         field = parent.fields[int(node["ordinal"])]
         self._require_by_name(field.get("metadata") or {})
         return self._column((*parent.path, str(field["name"])), field["type"])
@@ -166,9 +166,9 @@ class Nodes:
     def _require_by_name(self, metadata: Mapping[str, Any]) -> None:
         """Refuse a column or field that is another thing in files, by its metadata, than what has its name."""
         if self._session.by_field_id and _FIELD_ID in metadata:
-            raise UndecodableError("the column is looked up by its field id")
+            raise UntranslatableError("the column is looked up by its field id")
         if _COLLATIONS in metadata:
-            raise UndecodableError("text is compared by a collation")
+            raise UntranslatableError("text is compared by a collation")
 
     def _column(self, path: tuple[str, ...], described: Any) -> DecodedNode:
         column = Column(path)
@@ -182,9 +182,9 @@ class Nodes:
     def _type(self, described: Any, otherwise: str) -> pa.DataType:
         data_type = arrow_type(described)
         if data_type is None:
-            raise UndecodableError(otherwise)
+            raise UntranslatableError(otherwise)
         if self._collated and is_string(data_type):
-            raise UndecodableError("text may be compared by a collation")
+            raise UntranslatableError("text may be compared by a collation")
         return data_type
 
     def _nested(self, column: Column) -> Expr:
@@ -214,7 +214,7 @@ class Nodes:
         [operand] = children
         target = self._type(node["dataType"], "a cast to a type that is not supported")
         if operand.type is None:
-            raise UndecodableError("a cast of something that is not understood")
+            raise UntranslatableError("a cast of something that is not understood")
         made = Call("cast", (operand.expr,), target)
         if undo_cast(operand.type, target, self._semantics) is not None:
             return DecodedNode(made, target, null=operand.is_null).over(children)
@@ -237,7 +237,7 @@ class Nodes:
         if mode == "TRY":
             made = Call("try_cast", (operand.expr,), target)
         elif mode != "ANSI":
-            raise UndecodableError(f"a cast to {target} without ANSI mode may wrap, cut or become NULL")
+            raise UntranslatableError(f"a cast to {target} without ANSI mode may wrap, cut or become NULL")
         return DecodedNode(made, target).over(children)
 
     def _instant(self, node: JsonNode, made: Expr, operand: DecodedNode) -> DecodedNode:
@@ -263,7 +263,7 @@ class Nodes:
         """Refuse a node that was resolved when the session had another zone, or in another session."""
         zone = node.get("timeZoneId")
         if zone is not None and zone != self._session.zone:
-            raise UndecodableError(f"it follows the zone {zone}, not the session's")
+            raise UntranslatableError(f"it follows the zone {zone}, not the session's")
 
     # Truth values of which the JSON lacks a part
 
@@ -271,7 +271,7 @@ class Nodes:
         """IN over a set of values, which the JSON does not have."""
         [operand] = children
         if operand.type is None:
-            raise UndecodableError("a list of values of a type that is not supported")
+            raise UntranslatableError("a list of values of a type that is not supported")
         literals = set_literals(place, operand.type, self._source)
         return conditions.member(*conditions.by_clocks(operand, literals), children)
 
@@ -376,7 +376,7 @@ def _decode(
         try:
             whole = told if part is expression else None
             decoded.append(_decoded(part, session, schema, whole or told_of(part, session.list_threshold)))
-        except UndecodableError as reason:
+        except UntranslatableError as reason:
             if splits > 0 and part.getClass().getName() == _AND:
                 splits -= 1
                 pending += (part.right(), part.left())

@@ -16,7 +16,7 @@ from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.types import is_instant, is_string
 from pruner.expr.values import Interval
 from pruner_spark.catalyst import values
-from pruner_spark.catalyst.source import INSTANT, NAIVE, UndecodableError
+from pruner_spark.catalyst.source import INSTANT, NAIVE, UntranslatableError
 
 if TYPE_CHECKING:
     from pruner_spark.catalyst.part import DecodedNode
@@ -40,9 +40,9 @@ def _arithmetic(name: str, *, doubles: bool = True) -> Make:
         kinds = {child.type for child in children}
         kind = kinds.pop()
         if kinds or kind is None:
-            raise UndecodableError("arithmetic on values of several types")
+            raise UntranslatableError("arithmetic on values of several types")
         if not (pa.types.is_signed_integer(kind) or (doubles and pa.types.is_float64(kind))):
-            raise UndecodableError(f"arithmetic on values of type {kind}")
+            raise UntranslatableError(f"arithmetic on values of type {kind}")
         return Call(name, _arguments(children), kind), kind
 
     return make
@@ -54,7 +54,7 @@ def _days(name: str) -> Make:
     def make(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         date, days = children
         if date.type is None or days.type is None or not pa.types.is_integer(days.type):
-            raise UndecodableError("something else than a number of days is added")
+            raise UntranslatableError("something else than a number of days is added")
         return Call(name, _arguments(children), date.type), date.type
 
     return make
@@ -67,7 +67,7 @@ def _interval(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         case Literal(Interval()) if moment.type is not None:
             return Call("add", _arguments(children), moment.type), moment.type
         case _:
-            raise UndecodableError("an interval that is not constant")
+            raise UntranslatableError("an interval that is not constant")
 
 
 def _months(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
@@ -78,22 +78,22 @@ def _months(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
             interval = Literal(Interval(months=count), pa.month_day_nano_interval())
             return _interval([date, replace(months, expr=interval)])
         case _:
-            raise UndecodableError("a number of months that is not constant")
+            raise UntranslatableError("a number of months that is not constant")
 
 
 def _truncated(unit: DecodedNode, moment: DecodedNode) -> tuple[Expr, pa.DataType]:
     text = unit.expr.value if isinstance(unit.expr, Literal) else None
     if not isinstance(text, str) or moment.type is None:
-        raise UndecodableError("a unit that is not constant")
+        raise UntranslatableError("a unit that is not constant")
     if pa.types.is_date(moment.type) and text.lower() in _NO_UNITS_OF_DATES:
-        raise UndecodableError(f"a date cut to its {text.lower()}")
+        raise UntranslatableError(f"a date cut to its {text.lower()}")
     return Call("date_trunc", (Literal(text.lower(), pa.string()), moment.expr), moment.type), moment.type
 
 
 def _seconds(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
     """Seconds of an instant by floor; `unix_timestamp` cuts towards zero (trap S14) and is not among these."""
     if children[0].type != INSTANT:
-        raise UndecodableError("seconds of something that is not an instant")
+        raise UntranslatableError("seconds of something that is not an instant")
     return Call("epoch_s", (children[0].expr,), pa.int64()), pa.int64()
 
 

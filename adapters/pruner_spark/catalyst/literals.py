@@ -21,7 +21,7 @@ from pruner.expr.exact.numeric import Width, nearest
 from pruner.expr.nodes import Literal
 from pruner.expr.types import is_instant, is_string, is_temporal
 from pruner.expr.values import Interval, LiteralValue
-from pruner_spark.catalyst.source import ExpressionTree, JsonNode, UndecodableError
+from pruner_spark.catalyst.source import ExpressionTree, JsonNode, UntranslatableError
 
 FIRST_DAY: Final = day_number(datetime.date.min)
 LAST_DAY: Final = day_number(datetime.date.max)
@@ -46,13 +46,13 @@ def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Expressi
         source: where its value is fetched from if the JSON does not have it.
 
     Raises:
-        UndecodableError: the value is none that the expression form has.
+        UntranslatableError: the value is none that the expression form has.
     """
     text = node.get("value")
     if text is None:
         return Literal(None, data_type)
     if not isinstance(text, str):
-        raise UndecodableError("a literal whose value is not text")
+        raise UntranslatableError("a literal whose value is not text")
     value: LiteralValue
     if pa.types.is_date(data_type):
         value = day_value(_whole(source.literal_value(place)))
@@ -73,11 +73,11 @@ def interval(node: JsonNode, place: int, source: ExpressionTree) -> Literal:
     Spark adds whole days by the calendar of the zone, however the interval was written.
 
     Raises:
-        UndecodableError: it is NULL, or one of the old intervals that hold both.
+        UntranslatableError: it is NULL, or one of the old intervals that hold both.
     """
     names_months = str(node["dataType"]).startswith(_MONTHS)
     if node.get("value") is None or not (names_months or str(node["dataType"]).startswith(_DAY_TIME)):
-        raise UndecodableError("an interval in another form")
+        raise UntranslatableError("an interval in another form")
     count = _whole(source.literal_value(place))
     if names_months:
         return Literal(Interval(months=count), pa.month_day_nano_interval())
@@ -88,7 +88,7 @@ def set_literals(place: int, data_type: pa.DataType, source: ExpressionTree) -> 
     """Return the literals of an InSet over values of one type, NULL last.
 
     Raises:
-        UndecodableError: one of them is none that the expression form has.
+        UntranslatableError: one of them is none that the expression form has.
     """
     if pa.types.is_binary(data_type):
         return _byte_literals(source.set_sql(place), data_type)
@@ -96,19 +96,19 @@ def set_literals(place: int, data_type: pa.DataType, source: ExpressionTree) -> 
     # A set holds what the literals held: days and microseconds, where `toString` would write dates.
     convert = _stored_moment(data_type) if is_temporal(data_type) else _of_text(data_type)
     if is_string(data_type) and any(REPLACEMENT in text for text in texts):
-        raise UndecodableError("a list with text that may not be UTF-8")
+        raise UntranslatableError("a list with text that may not be UTF-8")
     try:
         # A set has no order of its own, and reports are to be alike.
         made = [Literal(convert(text), data_type) for text in sorted(texts)]
     except (ValueError, ArithmeticError):
-        raise UndecodableError("a list of values in another form") from None
+        raise UntranslatableError("a list of values in another form") from None
     return (*made, Literal(None, data_type)) if has_null else tuple(made)
 
 
 def _byte_literals(sql: str, data_type: pa.DataType) -> tuple[Literal, ...]:
     listed = _BYTES_LIST.fullmatch(sql)
     if listed is None:
-        raise UndecodableError("a list of bytes in another form")
+        raise UntranslatableError("a list of bytes in another form")
     made = [Literal(bytes.fromhex(digits), data_type) for digits in _BYTES.findall(listed[1])]
     if "NULL" in listed[1]:
         made.append(Literal(None, data_type))
@@ -119,7 +119,7 @@ def _parsed(text: str, data_type: pa.DataType) -> LiteralValue:
     try:
         return _of_text(data_type)(text)
     except (ValueError, ArithmeticError):
-        raise UndecodableError("a value in another form") from None
+        raise UntranslatableError("a value in another form") from None
 
 
 def _of_text(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
@@ -137,7 +137,7 @@ def _of_text(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
         return Decimal
     if is_string(data_type):
         return str
-    raise UndecodableError(f"a literal of type {data_type}")
+    raise UntranslatableError(f"a literal of type {data_type}")
 
 
 def _stored_moment(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
@@ -146,7 +146,7 @@ def _stored_moment(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
 
 def _truth(text: str) -> bool:
     if text not in ("true", "false"):
-        raise UndecodableError("a truth value in another form")
+        raise UntranslatableError("a truth value in another form")
     return text == "true"
 
 
@@ -157,7 +157,7 @@ def _single(text: str) -> float:
 
 def _whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise UndecodableError("a moment in another form")
+        raise UntranslatableError("a moment in another form")
     return value
 
 
@@ -170,4 +170,4 @@ def _decoded(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise UndecodableError("text that is not UTF-8") from None
+        raise UntranslatableError("text that is not UTF-8") from None

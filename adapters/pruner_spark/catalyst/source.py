@@ -45,7 +45,7 @@ _TYPE_UTILITIES = "org.apache.spark.sql.catalyst.types.DataTypeUtils"
 _by_machine: MutableMapping[Any, dict[str, JavaObject]] = WeakKeyDictionary()
 
 
-class UndecodableError(Exception):
+class UntranslatableError(Exception):
     """A part of the expression has no exact counterpart in the expression form; the message says why."""
 
 
@@ -75,11 +75,11 @@ class ExpressionTree:
         """Return a node itself.
 
         Raises:
-            UndecodableError: too many nodes were asked for already.
+            UntranslatableError: too many nodes were asked for already.
         """
         self._asked += 1
         if self._asked > NODES_ASKED:
-            raise UndecodableError(f"more than {NODES_ASKED} values that have to be asked for one by one")
+            raise UntranslatableError(f"more than {NODES_ASKED} values that have to be asked for one by one")
         return self._expression.apply(place)
 
     def literal_value(self, place: int) -> Any:
@@ -102,12 +102,12 @@ class ExpressionTree:
         """Return the values of an InSet as Java writes them, and whether there is a NULL among them.
 
         Raises:
-            UndecodableError: the set is too large, or its texts hold whatever would separate them.
+            UntranslatableError: the set is too large, or its texts hold whatever would separate them.
         """
         values = self.node(place).hset()
         size = int(values.size())
         if size > SET_VALUES:
-            raise UndecodableError(f"a list of more than {SET_VALUES:,} values")
+            raise UntranslatableError(f"a list of more than {SET_VALUES:,} values")
         has_null = bool(values.contains(None))
         if has_null:
             values, size = getattr(values, "$minus")(None), size - 1
@@ -118,13 +118,13 @@ class ExpressionTree:
             texts = str(values.mkString(separator)).split(separator)
             if len(texts) == size:
                 return texts, has_null
-        raise UndecodableError("the values of the list could not be told apart")
+        raise UntranslatableError("the values of the list could not be told apart")
 
     def set_sql(self, place: int) -> str:
         """Return the SQL of an InSet, which has the bytes of binary values."""
         node = self.node(place)
         if int(node.hset().size()) > SET_VALUES:
-            raise UndecodableError(f"a list of more than {SET_VALUES:,} values")
+            raise UntranslatableError(f"a list of more than {SET_VALUES:,} values")
         return str(node.sql())
 
 
@@ -132,19 +132,19 @@ def expression_json(expression: JavaObject, list_threshold: int) -> str:
     """Return the JSON of an expression, unless it would be out of proportion.
 
     Raises:
-        UndecodableError: it holds a subquery, too many nested cases, or too long a list of expressions.
+        UntranslatableError: it holds a subquery, too many nested cases, or too long a list of expressions.
     """
     patterns = _java(expression)
     if expression.containsAnyPattern(patterns["heavy"]):
         if expression.containsPattern(patterns["PLAN_EXPRESSION"]):
-            raise UndecodableError("it depends on a subquery")
+            raise UntranslatableError("it depends on a subquery")
         if str(expression.toString()).count("CASE") > CASES:
-            raise UndecodableError(f"more than {CASES} cases")
+            raise UntranslatableError(f"more than {CASES} cases")
     if list_threshold > LISTED_OPTIONS and expression.containsPattern(patterns["IN"]):
-        raise UndecodableError("spark.sql.optimizer.inSetConversionThreshold lets lists come too long")
+        raise UntranslatableError("spark.sql.optimizer.inSetConversionThreshold lets lists come too long")
     text = str(expression.toJSON())
     if len(text) > JSON_CHARACTERS:
-        raise UndecodableError("it is too large")
+        raise UntranslatableError("it is too large")
     return text
 
 
@@ -168,7 +168,7 @@ def told_of(expression: JavaObject, list_threshold: int) -> ExpressionJson:
     """Ask an expression for itself.
 
     Raises:
-        UndecodableError: its JSON would be out of proportion.
+        UntranslatableError: its JSON would be out of proportion.
     """
     told = expression_json(expression, list_threshold)
     struct = _java(expression)["fromAttributes"](expression.references().toSeq())

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pruner.expr.nodes import Call, Compare, Expr, IsNull, Literal, Operator
 from pruner.expr.types import is_string
 from pruner_spark.catalyst.part import DecodedNode
-from pruner_spark.catalyst.source import INSTANT, UndecodableError
+from pruner_spark.catalyst.source import INSTANT, UntranslatableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def _of(name: str, kind: Kind, count: int, result: pa.DataType | None = None) ->
     def make(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         first = children[0].type
         if len(children) != count or first is None or not kind(first):
-            raise UndecodableError(f"{name} of other arguments than were compared")
+            raise UntranslatableError(f"{name} of other arguments than were compared")
         type_ = result or first
         return Call(name, tuple(child.expr for child in children), type_), type_
 
@@ -53,7 +53,7 @@ def _of_bytes(name: str) -> Make:
                 others = (child.expr for child in children[1:])
                 return Call(name, (text, *others), pa.string()), pa.string()
             case _:
-                raise UndecodableError("a digest of something that is not text")
+                raise UntranslatableError("a digest of something that is not text")
 
     return make
 
@@ -61,7 +61,7 @@ def _of_bytes(name: str) -> Make:
 def _beginning(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
     """`substring` of text, and `right`, which is one; that of bytes counts bytes."""
     if children[0].type is None or not is_string(children[0].type):
-        raise UndecodableError("a part of something that is not text")
+        raise UntranslatableError("a part of something that is not text")
     match [child.expr for child in children]:
         case [text, Literal(int() as start), Literal(value=int() as length)] if (
             start < 0 and length == _TO_THE_END
@@ -77,7 +77,7 @@ def _located(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         case [sought, text, Literal(value=1)]:
             return Call("instr", (text, sought), pa.int32()), pa.int32()
         case _:
-            raise UndecodableError("a search that starts at a position")
+            raise UntranslatableError("a search that starts at a position")
 
 
 def _element(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
@@ -86,14 +86,14 @@ def _element(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         case [Call("split_sql", (text, by)), number]:
             return Call("split_part", (text, by, number), pa.string()), pa.string()
         case _:
-            raise UndecodableError("an element of something else than a split text")
+            raise UntranslatableError("an element of something else than a split text")
 
 
 def _rounded(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
     """`round`, to 0 digits where it names none."""
     value, digits = children[0], children[1].expr
     if value.type != pa.float64() or not isinstance(digits, Literal):
-        raise UndecodableError("something else than a double is rounded")
+        raise UntranslatableError("something else than a double is rounded")
     arguments = (value.expr,) if digits.value == 0 else (value.expr, digits)
     return Call("round", arguments, pa.float64()), pa.float64()
 
@@ -102,11 +102,11 @@ def choice(children: list[DecodedNode], types: Sequence[pa.DataType | None]) -> 
     """IF and CASE WHEN of other values than truth values: conditions and values by turns, and the last one.
 
     Raises:
-        UndecodableError: its values are of several types.
+        UntranslatableError: its values are of several types.
     """
     known = {type_ for type_ in types if type_ not in (None, pa.null())}
     if len(known) != 1:
-        raise UndecodableError("a case of values of several types, or of types that are not supported")
+        raise UntranslatableError("a case of values of several types, or of types that are not supported")
     type_ = known.pop()
     parts = [
         child.expr if number % 2 or number == len(children) - 1 else child.predicate

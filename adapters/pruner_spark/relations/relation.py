@@ -110,7 +110,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingScan:
     """A scan that wants a plan (java/scans/Scan.java), and what it says of itself (java/scans/Asked.java)."""
 
     java: Any
@@ -146,7 +146,7 @@ class PrunedRelation:
         self._lock = Lock()
         self._slices: OrderedDict[str, Any] = OrderedDict()
 
-    def prune(self, scan: Asked) -> Scan | None:
+    def prune(self, scan: PendingScan) -> Scan | None:
         """Plan a scan and have the files dropped that cannot hold a matching row.
 
         None where Java only asks for what is known beforehand: the scan comes later.
@@ -408,7 +408,7 @@ class RelationPlanner:
             return
         started = time.perf_counter()
         try:
-            scan = relation.prune(Asked(java_scan, text))
+            scan = relation.prune(PendingScan(java_scan, text))
         except TooLateError:
             return  # Java has said already that it waited too long
         except BaseException as error:  # panics of Rust code are no Exceptions

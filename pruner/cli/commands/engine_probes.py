@@ -13,7 +13,7 @@ from pruner.errors import PrunerError, SchemaError, first_line
 from pruner.expr.engines import REFERENCE_ENGINE
 from pruner.expr.nodes import Constant
 from pruner.expr.semantics import Semantics
-from pruner.maintenance.doctor import Finding, Level
+from pruner.maintenance.doctor import Finding, Severity
 from pruner.planning.planner import Planner
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def probe_engines(table: Table) -> Iterator[Finding]:
             if isinstance(error.__cause__, ModuleNotFoundError):
                 absent.append(name)
             else:
-                yield Finding(f"engine {name}", Level.WARNING, str(error))
+                yield Finding(f"engine {name}", Severity.WARNING, str(error))
             continue
         if isinstance(adapter, VersionedAdapter):
             yield _version(name, adapter)
@@ -58,7 +58,7 @@ def probe_engines(table: Table) -> Iterator[Finding]:
         *([f"{', '.join(absent)} (not installed)"] if absent else []),
     ]
     if reasons:
-        yield Finding("engine", Level.OK, f"not tried: {'; '.join(reasons)}")
+        yield Finding("engine", Severity.OK, f"not tried: {'; '.join(reasons)}")
 
 
 def _beyond_files(table: Table) -> str | None:
@@ -76,27 +76,27 @@ def _version(name: str, adapter: VersionedAdapter) -> Finding:
     problem = adapter.self_test()
     if problem is not None:
         newest = f"{installed}; the self-test failed, so that statements run unpruned: {problem}"
-        return Finding(probe, Level.WARNING, newest, "install a tested version")
-    return Finding(probe, Level.OK, f"{installed}; the self-test found no problem")
+        return Finding(probe, Severity.WARNING, newest, "install a tested version")
+    return Finding(probe, Severity.OK, f"{installed}; the self-test found no problem")
 
 
 def _reading(name: str, adapter: ProbingAdapter, table: Table) -> Finding:
     probe, started = f"engine {name}", time.monotonic()
     plan = _plan_of_one(table)
     if plan is None:
-        return Finding(probe, Level.OK, "not tried: there is no file that could be read")
+        return Finding(probe, Severity.OK, "not tried: there is no file that could be read")
     try:
         adapter.probe(table, plan)
     except SchemaError as error:  # the table's columns, not what the engine needs
         remedy = (
             "name the columns that are read, or open each folder by itself if they are tables of their own"
         )
-        return Finding(probe, Level.FAILURE, f"cannot read the table: {first_line(error)}", remedy)
+        return Finding(probe, Severity.FAILURE, f"cannot read the table: {first_line(error)}", remedy)
     # Each engine has errors of its own, and native ones panic.
     except Exception as error:
         remedy = f"see that {name} has what it needs for this store, and that the file is whole"
-        return Finding(probe, Level.FAILURE, f"cannot read the table: {first_line(error)}", remedy)
-    return Finding(probe, Level.OK, f"a row was read in {(time.monotonic() - started) * 1e3:.0f} ms")
+        return Finding(probe, Severity.FAILURE, f"cannot read the table: {first_line(error)}", remedy)
+    return Finding(probe, Severity.OK, f"a row was read in {(time.monotonic() - started) * 1e3:.0f} ms")
 
 
 def _plan_of_one(table: Table) -> Plan | None:

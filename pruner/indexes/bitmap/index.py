@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.indexes.base import Evidence, SliceReader
-    from pruner.indexes.bitmap.record import Read
+    from pruner.indexes.bitmap.record import SliceValues
     from pruner.indexes.optional import Fetch, PagedEvidence, RecordPages
     from pruner.schema import Field
 
@@ -132,7 +132,7 @@ class Bitmap:
         """
         return self.gather([read_slice(reader, field, _most(options))], field)[0]
 
-    def read(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> Read | None:
+    def read(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> SliceValues | None:
         """What is to be recorded of one slice with others: see `GatheringIndexType`.
 
         Raises:
@@ -142,7 +142,7 @@ class Bitmap:
             return None
         return read_slice(reader, field, _most(options))
 
-    def gather(self, found: Sequence[Read], field: Field) -> tuple[pa.Table, NDArray[np.int64]]:
+    def gather(self, found: Sequence[SliceValues], field: Field) -> tuple[pa.Table, NDArray[np.int64]]:
         """The records of slices that were read: see `GatheringIndexType`."""
         return records_of(field, found)
 

@@ -302,14 +302,14 @@ class _About:
     in_range: bool = True
 
 
-class Read(NamedTuple):
+class SliceValues(NamedTuple):
     """What was found in one slice: where it cannot be indexed, it has no values, and a note that says why."""
 
     about: _About
     values: Values | None
 
 
-def read_slice(reader: SliceReader, field: Field, max_cardinality: int) -> Read:
+def read_slice(reader: SliceReader, field: Field, max_cardinality: int) -> SliceValues:
     """Find the values of one field of one slice.
 
     Raises:
@@ -321,17 +321,17 @@ def read_slice(reader: SliceReader, field: Field, max_cardinality: int) -> Read:
     field_id = leaf.field_id if leaf else None
     reason = why_unknown(footer, leaf, field) or _no_bitmap(leaf, field, rows)
     if reason is not None:
-        return Read(_About(rows, field_id, reason), None)
+        return SliceValues(_About(rows, field_id, reason), None)
     if leaf is None:
-        return Read(_About(rows, absent=True), Values.all_null(stored_type(field.type), rows))
+        return SliceValues(_About(rows, absent=True), Values.all_null(stored_type(field.type), rows))
     how = conversion(leaf.type_text, field.type)
     assert how is not None
     try:
         values = distinct_values(reader.encoded(leaf), stored_type(field.type), how.factor, max_cardinality)
     except TooManyValuesError as error:
-        return Read(_About(rows, field_id, str(error)), None)
+        return SliceValues(_About(rows, field_id, str(error)), None)
     except UndecodableError as error:
-        return Read(_About(rows, field_id, str(error)), None)
+        return SliceValues(_About(rows, field_id, str(error)), None)
     if len(values.codes) != rows:
         raise ValueError(f"its column has {len(values.codes)} values for {rows} rows")
     oldest, newest = (values.distinct[at].as_py() if len(values.distinct) else None for at in (0, -1))
@@ -344,7 +344,7 @@ def read_slice(reader: SliceReader, field: Field, max_cardinality: int) -> Read:
         parquet=parquet,
         in_range=in_range,
     )
-    return Read(about, None if note else values)
+    return SliceValues(about, None if note else values)
 
 
 def _no_bitmap(leaf: LeafColumn | None, field: Field, rows: int) -> str | None:
@@ -354,7 +354,7 @@ def _no_bitmap(leaf: LeafColumn | None, field: Field, rows: int) -> str | None:
     return why_not_equal(leaf, field)
 
 
-def records_of(field: Field, found: Sequence[Read]) -> tuple[pa.Table, NDArray[np.int64]]:
+def records_of(field: Field, found: Sequence[SliceValues]) -> tuple[pa.Table, NDArray[np.int64]]:
     """The records of slices, and of which of them each is: one of each slice as a whole, then those of its rows.
 
     The latter stand slice by slice: NULL, NaN, and values in their order.
@@ -378,7 +378,7 @@ def records_of(field: Field, found: Sequence[Read]) -> tuple[pa.Table, NDArray[n
     return pa.concat_tables([whole, entries]), of_which
 
 
-def _of_slices(schema: Any, field: Field, found: Sequence[Read]) -> list[pa.Array[Any]]:
+def _of_slices(schema: Any, field: Field, found: Sequence[SliceValues]) -> list[pa.Array[Any]]:
     """The columns of the records of slices as a whole."""
     type_ = str(field.type)
     rows = [

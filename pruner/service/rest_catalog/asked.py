@@ -133,7 +133,7 @@ def _is_sanitized(asked: Filter) -> bool:
     return any(isinstance(constant, str) and _SANITIZED.fullmatch(constant) for constant in asked.constants())
 
 
-class Asked:
+class RecordedFilters:
     """The filters of scans with how often each came. Threads may share it."""
 
     def __init__(self, limit_bytes: int = KEPT_BYTES) -> None:

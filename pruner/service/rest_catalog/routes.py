@@ -27,14 +27,14 @@ from starlette.routing import Route
 from pruner.arrow import as_numpy, compute
 from pruner.bounded_cache import BoundedCache
 from pruner.errors import PredicateError, PrunerError, SchemaError
-from pruner.service.guard import CATALOG, CatalogError, RefusedError, body_of, catalog_error
-from pruner.service.planning import UnknownTableError
-from pruner.service.rest_catalog.asked import Asked, Report, ScanReport
+from pruner.service.guard import CATALOG, CatalogError, RefusedRequestError, body_of, catalog_error
+from pruner.service.planning import UnservedTableError
+from pruner.service.rest_catalog.asked import RecordedFilters, Report, ScanReport
 from pruner.service.rest_catalog.credentials import NOT_STORED, WANTED_BY, Vending, storage_credentials
 from pruner.service.rest_catalog.filters import Filter
 from pruner.service.rest_catalog.iceberg import IcebergTable
 from pruner.service.rest_catalog.metadata import ServedTable, UnservedError, snapshot_number
-from pruner.service.rest_catalog.tasks import KeptSlices, RowCounts, page_of, place_for_client
+from pruner.service.rest_catalog.tasks import PagedPlans, RowCounts, page_of, place_for_client
 from pruner.tables.iceberg.source import IcebergState
 
 if TYPE_CHECKING:
@@ -175,10 +175,10 @@ class RestCatalog:
         self._work = work
         self._limits = settings.limits
         self._vending = Vending(has_token=settings.token is not None)
-        self.asked = Asked()
+        self.asked = RecordedFilters()
         self._siblings = siblings
         self._plans = Plans(_PLAN_BYTES)
-        self._kept_slices = KeptSlices()
+        self._kept_slices = PagedPlans()
         self._known: dict[str, OrderedDict[int, tuple[AnyTable, RowCounts]]] = {}
         self._lock = Lock()
 
@@ -359,7 +359,7 @@ class RestCatalog:
         """Where a plan begins.
 
         Raises:
-            RefusedError: an incremental scan without an end, or not of snapshots that follow one another.
+            RefusedRequestError: an incremental scan without an end, or not of snapshots that follow one another.
         """
         start, end = asked.start_snapshot_id, asked.end_snapshot_id
         if start is None and end is None:
@@ -368,7 +368,7 @@ class RestCatalog:
                 table.snapshot_id, 0, asked.filter, asked.case_sensitive, asked.use_snapshot_schema, None
             )
         if start is None or end is None or asked.snapshot_id is not None:
-            raise RefusedError(
+            raise RefusedRequestError(
                 400, "an incremental scan has start-snapshot-id and end-snapshot-id, and no snapshot-id"
             )
         table, _ = self._now(name)
@@ -378,7 +378,9 @@ class RestCatalog:
                 "incremental scans are not planned"
             )
         if table.appends(start, end) is None:
-            raise RefusedError(400, f"snapshot {start} of table {name} is no ancestor of snapshot {end}")
+            raise RefusedRequestError(
+                400, f"snapshot {start} of table {name} is no ancestor of snapshot {end}"
+            )
         return _Page(start, _NEXT, asked.filter, asked.case_sensitive, asked.use_snapshot_schema, end)
 
     def _require_selected(self, name: str, page: _Page, select: list[str]) -> None:
@@ -396,7 +398,7 @@ class RestCatalog:
         )
         lacking = sorted(each for each in asked.columns() & {*of_paths} if fold(each) not in selected)
         if lacking:
-            raise RefusedError(
+            raise RefusedRequestError(
                 400,
                 f"select {' and '.join(lacking)} as well: PyIceberg finds wrong rows where it filters by a partition "
                 "column that is not in the files of the table and not selected",
@@ -421,7 +423,7 @@ class RestCatalog:
         if following is not None:
             token = _token(page._replace(start=following))
             if len(token) > self._limits.body_bytes - _TOKEN_AROUND:
-                raise RefusedError(
+                raise RefusedRequestError(
                     413, "the filter is too large for a plan of several pages: send a shorter one"
                 )
             answer["plan-tasks"] = [token]
@@ -594,9 +596,9 @@ def _refused(error: Exception) -> Response:
     match error:
         case CatalogError():
             return catalog_error(error.status, str(error), error.kind)
-        case RefusedError():
+        case RefusedRequestError():
             return catalog_error(error.status, str(error), "BadRequestException")
-        case UnknownTableError():
+        case UnservedTableError():
             return catalog_error(404, str(error), "NoSuchTableException")
         case PredicateError() | SchemaError():
             return catalog_error(400, str(error), "BadRequestException")
@@ -639,9 +641,9 @@ def _decoded(body: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
     except RecursionError:
-        raise RefusedError(400, "the request is nested too deep") from None
+        raise RefusedRequestError(400, "the request is nested too deep") from None
     except msgspec.MsgspecError as error:
-        raise RefusedError(400, f"the request cannot be read: {error}") from None
+        raise RefusedRequestError(400, f"the request cannot be read: {error}") from None
 
 
 def _no_plan(plan_id: str) -> CatalogError:

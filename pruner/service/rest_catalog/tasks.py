@@ -133,7 +133,7 @@ class _Kept(NamedTuple):
     storage_options: Mapping[str, str]
 
 
-class KeptSlices:
+class PagedPlans:
     """What plans of several pages keep, so that a page need not be planned again. Threads may share it.
 
     A page that finds nothing here is planned anew: what was forgotten, or is known to another worker, is not missed.
@@ -169,7 +169,7 @@ def page_of(
     asked: Filter | None,
     start: int,
     counts: RowCounts,
-    known: KeptSlices,
+    known: PagedPlans,
     *,
     python: bool,
     added: Callable[[], NDArray[np.bool_]] | None = None,

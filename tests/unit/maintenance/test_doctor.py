@@ -16,7 +16,7 @@ import pytest
 
 import pruner
 from pruner.errors import StorageError
-from pruner.maintenance.doctor import Finding, Level, probe_installation, probe_metadata_store
+from pruner.maintenance.doctor import Finding, Severity, probe_installation, probe_metadata_store
 from pruner.storage.local import LocalStore
 from pruner.storage.opening import open_store
 from pruner.storage.store import ObjectInfo
@@ -42,7 +42,7 @@ def test_a_table_in_order(table: Table, tmp_path: Path) -> None:
     table.create_index("stats", on="a")
     before = sorted(tmp_path.rglob("*"))
     findings = list(table.diagnose())
-    assert {each.level for each in findings} == {Level.OK}
+    assert {each.level for each in findings} == {Severity.OK}
     assert [each.probe for each in findings] == ["packages", "list", "read", "write", "clock", "index stats"]
     assert findings[-1].found == "column_stats covers 3 of 3 files"
     assert sorted(tmp_path.rglob("*")) == before
@@ -50,7 +50,7 @@ def test_a_table_in_order(table: Table, tmp_path: Path) -> None:
 
 def test_it_leaves_nothing_beside_a_table_without_indexes(table: Table, tmp_path: Path) -> None:
     (finding,) = found(table.diagnose(), "index")
-    assert finding.level is Level.WARNING
+    assert finding.level is Severity.WARNING
     assert "CREATE INDEX" in (finding.remedy or "")
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
 
@@ -60,7 +60,7 @@ def test_slices_that_came_since_the_build(table: Table, tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [9]}), tmp_path / "t" / "new.parquet")
     os.utime(tmp_path / "t" / "new.parquet", (1_600_000_000, 1_600_000_000))
     (finding,) = found(table.diagnose(), "index stats")
-    assert (finding.level, finding.remedy) == (Level.WARNING, "run pruner refresh")
+    assert (finding.level, finding.remedy) == (Severity.WARNING, "run pruner refresh")
     assert (
         finding.found == "column_stats covers 3 of 4 files; the others stay in every plan: 1 not indexed yet"
     )
@@ -98,18 +98,18 @@ def test_columns_that_the_table_has_no_more(narrowed: Table) -> None:
     assert dict(refreshed.gone) == {"lost": ("b",), "sums": ("b + 1",)}
     after = {each.probe: each for each in narrowed.diagnose()}
     for name in ("both", "all"):
-        assert after[f"index {name}"].level is Level.OK
+        assert after[f"index {name}"].level is Severity.OK
         assert "covers 3 of 3 files for the columns that are left" in after[f"index {name}"].found
     assert "the table no longer has b, c" in after["index all"].found
     assert narrowed.plan("a = 1").kept == 1
     for name, column in {"lost": "b", "sums": "b + 1"}.items():
         finding = after[f"index {name}"]
-        assert finding.level is Level.WARNING
+        assert finding.level is Severity.WARNING
         assert finding.found.endswith(f"serves no query: the table no longer has {column}")
         command, action, statement = shlex.split(finding.remedy or "")
         assert (command, action) == ("pruner", "sql")
         pruner.sql(statement)
-    assert Level.WARNING not in {each.level for each in pruner.open_table(narrowed.uri).diagnose()}
+    assert Severity.WARNING not in {each.level for each in pruner.open_table(narrowed.uri).diagnose()}
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_a_file_that_is_not_parquet(table: Table, tmp_path: Path) -> None:
     for file in (tmp_path / "t").iterdir():
         file.write_bytes(b"not Parquet at all, whatever the name says")
     levels = {each.probe: each.level for each in pruner.open_table(tmp_path / "t").diagnose()}
-    assert Level.OK not in {levels["list"], levels["read"]}
+    assert Severity.OK not in {levels["list"], levels["read"]}
 
 
 def test_a_file_that_cannot_be_read_is_named_with_its_cause(table: Table, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_cause(table: Table, tmp_pa
     assert "broken.parquet" in named.found
     assert "does not end like a Parquet file" in named.found
     remedy = "give the right to read the file, or repair or delete it; then run pruner refresh"
-    assert (named.level, named.remedy) == (Level.WARNING, remedy)
+    assert (named.level, named.remedy) == (Severity.WARNING, remedy)
 
 
 def test_a_file_without_permission_is_named_once(
@@ -176,7 +176,7 @@ def test_a_damaged_metadata_table(table: Table, tmp_path: Path) -> None:
     newest = max((tmp_path / "t.pruner" / "log").iterdir())
     newest.write_bytes(newest.read_bytes()[:-5])
     (finding,) = found(pruner.open_table(tmp_path / "t").diagnose(), "index")
-    assert finding.level is Level.FAILURE
+    assert finding.level is Severity.FAILURE
     assert "indexes are not used" in finding.found
 
 
@@ -202,13 +202,13 @@ class ClockAhead(LocalStore):
 @pytest.mark.parametrize(
     ("store", "probe", "level", "sentence"),
     [
-        (LastWriterWins, "write", Level.FAILURE, "lets a second writer replace an object"),
-        (ReadOnly, "write", Level.FAILURE, "the store refuses to write"),
-        (ClockAhead, "clock", Level.WARNING, "are 3,600 s apart"),
+        (LastWriterWins, "write", Severity.FAILURE, "lets a second writer replace an object"),
+        (ReadOnly, "write", Severity.FAILURE, "the store refuses to write"),
+        (ClockAhead, "clock", Severity.WARNING, "are 3,600 s apart"),
     ],
 )
 def test_stores_that_are_not_as_they_should_be(
-    tmp_path: Path, store: type[LocalStore], probe: str, level: Level, sentence: str
+    tmp_path: Path, store: type[LocalStore], probe: str, level: Severity, sentence: str
 ) -> None:
     (finding,) = found(probe_metadata_store(store(str(tmp_path / "t.pruner")), exists=False), probe)
     assert finding.level is level
@@ -224,11 +224,11 @@ def test_versions_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributions, "requires", lambda _: wanted)
     monkeypatch.setenv("PRUNER_DISABLED", "1")
     environment, fitting, pyarrow, missing = probe_installation(("PRUNER_DISABLED",))
-    assert (environment.level, environment.remedy) == (Level.WARNING, "unset PRUNER_DISABLED")
-    assert fitting.level is Level.OK
+    assert (environment.level, environment.remedy) == (Severity.WARNING, "unset PRUNER_DISABLED")
+    assert fitting.level is Severity.OK
     assert fitting.found.startswith("numpy ")
-    assert (pyarrow.level, pyarrow.remedy) == (Level.WARNING, "pip install 'pyarrow>=1000'")
-    assert (missing.level, missing.found) == (Level.FAILURE, "no-such-thing is not installed")
+    assert (pyarrow.level, pyarrow.remedy) == (Severity.WARNING, "pip install 'pyarrow>=1000'")
+    assert (missing.level, missing.found) == (Severity.FAILURE, "no-such-thing is not installed")
 
 
 def test_files_about_which_engines_differ(table: Table, tmp_path: Path) -> None:
@@ -253,7 +253,11 @@ def test_files_about_which_engines_differ(table: Table, tmp_path: Path) -> None:
     )
     assert foreign.found.startswith(f"{root}/notes.txt is ignored for not being Parquet inside")
     assert otherwise.found.startswith(f"2 files ({root}/x.PARQUET and 1 more) are part of the table")
-    assert [each.level for each in (hidden, foreign, otherwise)] == [Level.WARNING, Level.WARNING, Level.OK]
+    assert [each.level for each in (hidden, foreign, otherwise)] == [
+        Severity.WARNING,
+        Severity.WARNING,
+        Severity.OK,
+    ]
 
 
 def test_files_about_which_engines_differ_in_a_store(table: Table, tmp_path: Path) -> None:
@@ -286,6 +290,6 @@ def test_folders_that_could_be_two_tables(tmp_path: Path, one: Any, other: Any, 
     if told is None:
         assert findings == []
     else:
-        assert [each.level for each in findings] == [Level.WARNING]
+        assert [each.level for each in findings] == [Severity.WARNING]
         said = f"files in {tmp_path}/a and in {tmp_path}/b have few columns in common {told}"
         assert findings[0].found.startswith(said)

@@ -163,7 +163,7 @@ def test_what_is_kept_is_bounded(url: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert _sent(url, "plan", {"filter": many}).status_code == 200
     assert _lines(url) == []
     monkeypatch.setattr(asked, "KEPT_BYTES", 0)
-    kept = asked.Asked(20_000)
+    kept = asked.RecordedFilters(20_000)
 
     class Asks:
         """A filter by its number."""

@@ -17,7 +17,7 @@ import pruner
 from pruner.planning.pinned import PinnedSnapshot
 from pruner.service.rest_catalog import routes, tasks
 from pruner.service.rest_catalog.metadata import ServedTable
-from pruner.service.rest_catalog.tasks import KeptSlices
+from pruner.service.rest_catalog.tasks import PagedPlans
 from tests.support.iceberg.tables import IcebergLake, rows
 from tests.support.running.patience import PATIENCE
 from tests.support.service.planner import running_service
@@ -246,7 +246,7 @@ def test_workers_that_know_nothing_of_each_other(place: Path, plans: list[str]) 
 def test_what_was_forgotten_is_planned_again(
     place: Path, monkeypatch: pytest.MonkeyPatch, plans: list[str]
 ) -> None:
-    monkeypatch.setattr(routes, "KeptSlices", lambda: KeptSlices(1))
+    monkeypatch.setattr(routes, "PagedPlans", lambda: PagedPlans(1))
     with running_service(place.parent / "pruner.toml") as url:
         assert Client(url, "t").all(filter=FROM_40) == _files(4, 11)
     assert len(plans) == 4
@@ -254,7 +254,7 @@ def test_what_was_forgotten_is_planned_again(
 
 def test_what_is_kept_is_bounded() -> None:
     """By bytes; what was used longest ago goes first, and nothing is kept that takes more than all may."""
-    known = KeptSlices(5_000)
+    known = PagedPlans(5_000)
     for number in range(10):
         for size in (100, 5_000):
             question = tasks._Question(number, b"%d" % size, True, False, False, False, None)

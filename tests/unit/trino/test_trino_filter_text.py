@@ -10,7 +10,7 @@ from pruner.expr.nodes import And, Expr, Opaque
 from pruner.expr.show import show
 from pruner_trino.expressions import Expressions
 from pruner_trino.filter_text import read_filter
-from pruner_trino.messages import Node, ScanColumn
+from pruner_trino.messages import ScanColumn, TrinoNode
 from tests.unit.trino.test_trino_decode import marked
 
 TYPES = {"n": "integer", "n_0": "integer", "x": "double", "s": "varchar", "fixed": "char(3)", "b": "boolean"}
@@ -22,7 +22,7 @@ COLUMNS = {
 
 
 def decoded(text: str) -> Expr:
-    node: Node = read_filter(text, TYPES)
+    node: TrinoNode = read_filter(text, TYPES)
     return Expressions(COLUMNS).predicate(node)
 
 

@@ -45,6 +45,7 @@ public final class Pruning {
 
   private static final ThreadPoolExecutor THREADS =
       new ThreadPoolExecutor(0, MOST_THREADS, 30L, TimeUnit.SECONDS, new SynchronousQueue(), new Daemons());
+  private static final $SEQ$ NO_FILTERS = PythonUtils.toSeq(new ArrayList());
   private static final AtomicLong SCANS = new AtomicLong();
   private static final ConcurrentLinkedQueue TELLING = new ConcurrentLinkedQueue();
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
@@ -91,7 +92,7 @@ public final class Pruning {
    */
   public Settled settle(
       FileIndex index, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters, Asking asking) {
-    Scan scan = scan(index, PythonUtils.toSeq(new ArrayList()), dataFilters, asking);
+    Scan scan = scan(index, NO_FILTERS, dataFilters, asking);
     $SEQ$ files = planned(scan, base, partitionFilters, dataFilters, null);
     return new Settled(scan.number(), files, partitionFilters, scan.answer());
   }
@@ -103,29 +104,29 @@ public final class Pruning {
 
   /** What is left of files that no index has; `told` says of which version they are, and what else is to be known. */
   public $SEQ$ prune(Listed base, List filters, Map told) {
-    $SEQ$ none = PythonUtils.toSeq(new ArrayList());
-    $SEQ$ all = PythonUtils.toSeq(filters);
-    Expression predicate = predicate(none, all);
-    boolean whole = isWhole(predicate, null);
-    Scan scan = new Scan(table, SCANS.incrementAndGet(), reader, null, keys, predicate, null, told, whole);
-    return planned(scan, base, none, all, null);
+    return planned(scan(filters, told, null), base, NO_FILTERS, PythonUtils.toSeq(filters), null);
   }
 
   /** What the planner knows beforehand of files that no index has, all of which stay; as JSON, null for nothing. */
   public String ask(Listed base, List filters, Map told, Map question) {
-    $SEQ$ none = PythonUtils.toSeq(new ArrayList());
-    $SEQ$ all = PythonUtils.toSeq(filters);
-    Expression predicate = predicate(none, all);
-    Asking asking = new Asking(question, predicate);
-    Scan scan = new Scan(table, SCANS.incrementAndGet(), reader, null, keys, predicate, asking, told, false);
-    planned(scan, base, none, all, null);
+    Scan scan = scan(filters, told, question);
+    planned(scan, base, NO_FILTERS, PythonUtils.toSeq(filters), null);
     return scan.answer();
   }
 
+  /** A scan of files that no index has. */
+  private Scan scan(List filters, Map told, Map question) {
+    Expression predicate = predicate(NO_FILTERS, PythonUtils.toSeq(filters));
+    return scan(null, predicate, told, question == null ? null : new Asking(question, predicate));
+  }
+
   private Scan scan(FileIndex index, $SEQ$ partitionFilters, $SEQ$ dataFilters, Asking asking) {
-    Expression predicate = predicate(partitionFilters, dataFilters);
     String pinned = ((Listed) index).pinned();
     Map told = pinned == null ? null : Collections.singletonMap("pinned", pinned);
+    return scan(index, predicate(partitionFilters, dataFilters), told, asking);
+  }
+
+  private Scan scan(FileIndex index, Expression predicate, Map told, Asking asking) {
     boolean whole = isWhole(predicate, asking);
     return new Scan(table, SCANS.incrementAndGet(), reader, index, keys, predicate, asking, told, whole);
   }
