@@ -97,11 +97,6 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def megabytes(size: int) -> str:
-    """A size in bytes as people read it."""
-    return f"{size / 1e6:,.2f} MB"
-
-
 BATCH_ROWS = 65_536
 """Rows of a batch that is written to a Parquet file at once."""
 

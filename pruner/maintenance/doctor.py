@@ -22,7 +22,7 @@ from pruner.errors import PrunerError, cause
 from pruner.maintenance.status import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
 from pruner.plugins import DISTRIBUTION
-from pruner.showing.words import counted, drop_command, no_more
+from pruner.showing.words import counted, data_size, drop_command, no_more
 from pruner.storage.opening import open_for_arrow
 from pruner.tables.parquet.other_files import other_files
 from pruner.tables.parquet.several import least_alike
@@ -89,7 +89,7 @@ def examine(
 def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> Iterator[Finding]:
     """Tell of the listing that a snapshot took, and of slices that no index may cover."""
     finding = (
-        f"{source.format} table, {counted(len(snapshot), snapshot.noun)}, {snapshot.total_size / 1e6:,.2f} MB, "
+        f"{source.format} table, {counted(len(snapshot), snapshot.noun)}, {data_size(snapshot.total_size)}, "
         f"listed in {seconds * 1e3:,.0f} ms"
     )
     if len(snapshot):

@@ -20,6 +20,7 @@ from pruner.indexes.registry import index_type
 from pruner.metadata.segments import SLICE_COLUMN, packed_size
 from pruner.pipeline.requests import BuildRequest, Chunk
 from pruner.pipeline.slices import run_chunk
+from pruner.showing.words import data_size
 from pruner.tables.snapshot import evenly
 
 if TYPE_CHECKING:
@@ -172,8 +173,8 @@ def _judged(cost: IndexEstimate, request: BuildRequest) -> IndexEstimate:
         return replace(cost, better=better)
     why = f" ({most:,} values in {cost.rows_per_file:,} rows of a file)" if counted else ""
     refused = (
-        f"index {request.name!r} would take about {_megabytes(cost.bytes)}, {share:.0%} of the "
-        f"{_megabytes(cost.table_bytes)} of the files{why}: {better + ', or ' if better else ''}force it "
+        f"index {request.name!r} would take about {data_size(cost.bytes)}, {share:.0%} of the "
+        f"{data_size(cost.table_bytes)} of the files{why}: {better + ', or ' if better else ''}force it "
         "(force=True, --force, OPTIONS (force = true))"
     )
     return replace(cost, better=better, refused=refused)
@@ -192,7 +193,3 @@ def _exists(name: str) -> bool:
     except IndexDefinitionError:
         return False
     return True
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"

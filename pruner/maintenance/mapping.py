@@ -37,7 +37,7 @@ from pruner.showing.html import (
     summary,
     table,
 )
-from pruner.showing.words import FILE, counted
+from pruner.showing.words import FILE, counted, data_size
 from pruner.tables.snapshot import evenly
 
 if TYPE_CHECKING:
@@ -424,7 +424,7 @@ def _bar(each: DrawnRange, places: int) -> str:
 def map_lines(table_map: TableMap) -> Iterator[str]:
     """A map as text."""
     yield f"table    {table_map.uri}"
-    yield f"{table_map.noun + 's':<8} {table_map.slices:,}, {table_map.bytes / 1e6:,.2f} MB"
+    yield f"{table_map.noun + 's':<8} {table_map.slices:,}, {data_size(table_map.bytes)}"
     if not table_map.indexes:
         yield f"indexes  none: {_WITHOUT_INDEXES}"
     for each in table_map.indexes:

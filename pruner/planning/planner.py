@@ -43,12 +43,12 @@ from pruner.planning import row_level
 from pruner.planning.combining import CombinedEvidence
 from pruner.planning.kept_slices import KeptSlices
 from pruner.planning.plan import Plan
-from pruner.planning.report import FunnelStep, PlanFacts, megabytes
+from pruner.planning.report import FunnelStep, PlanFacts
 from pruner.planning.row_level import RowLevel, entries_of
 from pruner.planning.rows import RowPositions
 from pruner.planning.survivors import Survivors
 from pruner.plugins import BrokenPluginError
-from pruner.showing.words import counted
+from pruner.showing.words import counted, data_size
 from pruner.verdict import Outcome, evaluate, possible
 
 if TYPE_CHECKING:
@@ -419,7 +419,7 @@ class Planner:
             names = {source.index: source.using for source in question.sources}
             size = self._snapshot.size_of(survivors.ordinals())
             if min(costs) > row_level.WORTH_READING * size:
-                reason = f"{megabytes(min(costs))} of it would be read to save {megabytes(size)} at most"
+                reason = f"{data_size(min(costs))} of it would be read to save {data_size(size)} at most"
                 progress.decline(question.part, names, reason)
                 return False
             uncovered = (source.uncovered for source in question.sources)

@@ -30,7 +30,7 @@ from pruner.showing.html import (
     strip,
     table,
 )
-from pruner.showing.words import counted
+from pruner.showing.words import counted, data_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -238,7 +238,7 @@ def report_text(facts: PlanFacts) -> str:
         f"semantics  {facts.semantics.engine}, scan mode {facts.semantics.scan_mode}, "
         f"zone {facts.semantics.zone or 'unknown'}",
         f"kept       {facts.survivors.left:,} of {counted(len(facts.snapshot), facts.snapshot.noun)}, "
-        f"{megabytes(facts.bytes_kept)} of {megabytes(facts.bytes_total)}, "
+        f"{data_size(facts.bytes_kept)} of {data_size(facts.bytes_total)}, "
         f"planned in {facts.planning_seconds * 1000:.2f} ms",
     ]
     if facts.steps:
@@ -251,7 +251,7 @@ def report_text(facts: PlanFacts) -> str:
     for cost in facts.costs():
         loaded = "" if cost.load_seconds is None else f", loaded in {cost.load_seconds * 1000:.1f} ms"
         lines.append(
-            f"index {cost.name}: {megabytes(cost.bytes)} stored{loaded}, {megabytes(cost.memory)} of it in memory"
+            f"index {cost.name}: {data_size(cost.bytes)} stored{loaded}, {data_size(cost.memory)} of it in memory"
         )
     lines += [f"note: {reason}" for reason in facts.fallbacks]
     lines += [f"problem: {sentence}" for sentence in facts.snapshot.problems.values()]
@@ -262,11 +262,6 @@ def _shortened(predicate: str) -> str:
     if len(predicate) <= SHOWN_PREDICATE:
         return predicate
     return f"{predicate[:SHOWN_PREDICATE]}… ({len(predicate):,} characters)"
-
-
-def megabytes(size: int) -> str:
-    """A size for people."""
-    return f"{size / 1e6:,.2f} MB"
 
 
 DRAWN_STEPS = 40
@@ -304,7 +299,7 @@ def _sections(facts: PlanFacts) -> Iterator[Content]:
             ("Predicate", element("code", _cut(facts.predicate, SHOWN_PREDICATE))),
             ("Rules of", f"{facts.semantics.engine}, scan mode {facts.semantics.scan_mode}"),
             ("To read", f"{left:,} of {counted(total, facts.snapshot.noun)}{share}"),
-            ("Bytes to read", f"{megabytes(facts.bytes_kept)} of {megabytes(facts.bytes_total)}"),
+            ("Bytes to read", f"{data_size(facts.bytes_kept)} of {data_size(facts.bytes_total)}"),
             ("Planned in", f"{facts.planning_seconds * 1000:.2f} ms"),
         ]
     )

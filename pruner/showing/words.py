@@ -9,11 +9,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FILE, FILE_GROUP = "file", "file group"
+_UNITS = ("kB", "MB", "GB", "TB", "PB")
 
 
 def counted(count: int, noun: str) -> str:
     """A number of things: 1 file, 2,000 files."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def data_size(size: float) -> str:
+    """A number of bytes in three digits: 612 B, 41.2 kB, 5.10 MB."""
+    if round(size) < 1000:
+        return f"{round(size)} B"
+    unit = 0
+    while size >= 999.5 and unit < len(_UNITS):
+        size /= 1000
+        unit += 1
+    digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
+    return f"{size:,.{digits}f} {_UNITS[unit - 1]}"
 
 
 def are(count: int) -> str:

@@ -18,13 +18,13 @@ from pruner.cli.options import (
     OutputOption,
     among_tables,
 )
-from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
+from pruner.cli.output import print_columns, print_json, printable, write_line
 from pruner.cli.statement_logs import LoggedQuery, asked_in, with_name
 from pruner.errors import PrunerError, first_line
 from pruner.expr.engines import SqlEngine
 from pruner.expr.semantics import Semantics
 from pruner.showing.progress import progress_bar
-from pruner.showing.words import counted
+from pruner.showing.words import counted, data_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -303,14 +303,14 @@ def _print(advice: Advice) -> None:
     reads = sum(question.times for question in advice.questions)
     about = "about " if any(question.estimated for question in advice.questions) else ""
     write_line(
-        f"table     {printable(advice.uri)}: {counted(advice.files, 'file')}, {megabytes(advice.bytes)}"
+        f"table     {printable(advice.uri)}: {counted(advice.files, 'file')}, {data_size(advice.bytes)}"
     )
     write_line(
         f"judged by {counted(len(advice.questions), 'question')}, asked {counted(reads, 'time')}, and "
         f"{counted(advice.sampled, 'file')}"
     )
     write_line(
-        f"read now  {megabytes(int(advice.bytes_now))}; with all proposals {about}{megabytes(int(advice.bytes_then))}"
+        f"read now  {data_size(advice.bytes_now)}; with all proposals {about}{data_size(advice.bytes_then)}"
     )
     write_line("")
     _print_proposals(advice)
@@ -318,7 +318,7 @@ def _print(advice: Advice) -> None:
         how = "files sorted by" if layout.kind == "sort" else "a partition for each value of"
         share = layout.saved_bytes / max(layout.bytes + layout.saved_bytes, 1)
         write_line(
-            f"layout: {how} {printable(layout.column)} would leave {about}{megabytes(int(layout.bytes))} to read "
+            f"layout: {how} {printable(layout.column)} would leave {about}{data_size(layout.bytes)} to read "
             f"with ranges alone, {share:.0%} less than as the files lie"
         )
     for name, reason in advice.useless.items():
@@ -340,8 +340,8 @@ def _print_proposals(advice: Advice) -> None:
         write_line(f"{number}. {printable(proposal.sql)}")
         write_line(
             f"   saves {'about ' if proposal.estimated else ''}"
-            f"{megabytes(int(proposal.saved_bytes))} ({proposal.saved_bytes / max(advice.bytes_now, 1):.0%}) and "
-            f"{counted(round(proposal.saved_files), 'file')}; takes {megabytes(proposal.bytes)} and "
+            f"{data_size(proposal.saved_bytes)} ({proposal.saved_bytes / max(advice.bytes_now, 1):.0%}) and "
+            f"{counted(round(proposal.saved_files), 'file')}; takes {data_size(proposal.bytes)} and "
             f"{proposal.seconds:.1f} s of one core"
         )
         helped = ", ".join(map(str, proposal.helped[:SHOWN]))
@@ -355,8 +355,8 @@ def _print_questions(advice: Advice) -> None:
             question.times,
             round(question.files_now),
             f"~{round(question.files_then):,}" if question.estimated else round(question.files_then),
-            megabytes(int(question.bytes_now)),
-            f"{'~' if question.estimated else ''}{megabytes(int(question.bytes_then))}",
+            data_size(question.bytes_now),
+            f"{'~' if question.estimated else ''}{data_size(question.bytes_then)}",
             question.predicate[:80],
         )
         for question in advice.questions[:SHOWN]

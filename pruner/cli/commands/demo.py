@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pruner.cli.commands.queries import duckdb_adapter
-from pruner.cli.output import megabytes, print_columns, printable, write_line
+from pruner.cli.output import print_columns, printable, write_line
 from pruner.errors import PrunerError
+from pruner.showing.words import data_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,8 +102,8 @@ def _index(table: Table) -> None:
     status = table.status()
     stored = sum(index.bytes for index in status.indexes)
     write_line(
-        f"flights: 180,000 made-up flights in {status.slices:,} Parquet files, {megabytes(_size(table))}; "
-        f"three indexes made in {seconds:.1f} s, {megabytes(stored)}"
+        f"flights: 180,000 made-up flights in {status.slices:,} Parquet files, {data_size(_size(table))}; "
+        f"three indexes made in {seconds:.1f} s, {data_size(stored)}"
     )
     for index in status.indexes:
         write_line(f"  {index.name}: {index.using}")

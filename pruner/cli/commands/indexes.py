@@ -24,10 +24,10 @@ from pruner.cli.options import (
     pairs,
     saying_how_to_name_tables,
 )
-from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
+from pruner.cli.output import print_columns, print_json, printable, write_line
 from pruner.errors import PrunerError
 from pruner.expr.engines import SqlEngine
-from pruner.showing.words import counted, no_more
+from pruner.showing.words import counted, data_size, no_more
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -459,9 +459,9 @@ def _counts(result: RefreshResult) -> str:
     what = "to be indexed" if result.dry_run else "indexed"
     counts = f"{counted(result.indexed, result.noun)} {what}, {result.already:,} were covered, "
     counts += (
-        f"{megabytes(result.bytes)} of files to look at"
+        f"{data_size(result.bytes)} of files to look at"
         if result.dry_run
-        else f"{megabytes(result.bytes_read)} of {megabytes(result.bytes)} read"
+        else f"{data_size(result.bytes_read)} of {data_size(result.bytes)} read"
     )
     verb = "is" if result.dry_run else "was"
     for index, columns in result.gained.items():
@@ -487,7 +487,7 @@ def _cost(cost: IndexEstimate) -> str:
     share = cost.bytes / max(cost.table_bytes, 1)
     values = [f"{count:,} values of {name} a file" for name, count in cost.values_per_file.items() if count]
     parts = [
-        f"about {megabytes(cost.bytes)} ({share:.0%} of the files)",
+        f"about {data_size(cost.bytes)} ({share:.0%} of the files)",
         f"{cost.seconds:.1f} s of one core",
         *values,
     ]

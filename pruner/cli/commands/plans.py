@@ -21,9 +21,9 @@ from pruner.cli.options import (
     given_text,
     on_table,
 )
-from pruner.cli.output import megabytes, print_json, printable, write_line, write_page
+from pruner.cli.output import print_json, printable, write_line, write_page
 from pruner.expr.engines import REFERENCE_ENGINE, SqlEngine
-from pruner.showing.words import counted
+from pruner.showing.words import counted, data_size
 
 if TYPE_CHECKING:
     from pruner.planning.plan import Plan
@@ -59,7 +59,7 @@ def plan(
         return
     write_line(
         f"{made.kept:,} of {counted(made.total, made.snapshot.noun)} to read, "
-        f"{megabytes(made.bytes_kept)} of {megabytes(made.bytes_total)}"
+        f"{data_size(made.bytes_kept)} of {data_size(made.bytes_total)}"
     )
     for reason in made.fallbacks:
         write_line(f"note: {printable(reason)}")

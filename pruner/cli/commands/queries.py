@@ -19,7 +19,6 @@ from pruner.cli.options import (
     pairs,
 )
 from pruner.cli.output import (
-    megabytes,
     only_select,
     print_columns,
     print_json,
@@ -30,7 +29,7 @@ from pruner.cli.output import (
     write_parquet,
 )
 from pruner.errors import PredicateError, PrunerError
-from pruner.showing.words import counted
+from pruner.showing.words import counted, data_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -326,7 +325,7 @@ def _report_scans(scans: Iterable[ScanRecord]) -> None:
             if plan is None
             else (
                 f"{plan.kept:,} of {counted(plan.total, plan.snapshot.noun)} read, "
-                f"{megabytes(plan.bytes_kept)} of {megabytes(plan.bytes_total)}"
+                f"{data_size(plan.bytes_kept)} of {data_size(plan.bytes_total)}"
             )
         )
         sys.stderr.write(printable(f"{scan.table}: {'; '.join(filter(None, (figures, reason)))}") + "\n")

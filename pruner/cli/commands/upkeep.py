@@ -15,8 +15,8 @@ import typer
 
 from pruner.cli.failures import FAILURE, WRONG_USAGE, complain, fail_with
 from pruner.cli.options import Output, OutputOption, on_table
-from pruner.cli.output import megabytes, print_json, printable, write_line
-from pruner.showing.words import counted
+from pruner.cli.output import print_json, printable, write_line
+from pruner.showing.words import counted, data_size
 
 if TYPE_CHECKING:
     from pruner.maintenance.doctor import Finding
@@ -89,7 +89,7 @@ def vacuum(
     if kept.until is not None:
         stay = "stays" if kept.files == 1 else "stay"
         write_line(
-            f"{counted(kept.files, 'file')} out of use, {megabytes(kept.bytes)}, {stay} for running reads and "
+            f"{counted(kept.files, 'file')} out of use, {data_size(kept.bytes)}, {stay} for running reads and "
             f"builds until {kept.until:%Y-%m-%d %H:%M} UTC; --older-than 1h takes what is older than an hour now"
         )
 

@@ -88,7 +88,7 @@ def test_a_file_of_a_table_is_told_whose_it_is(run: Run, iceberg: list[str], del
 def test_a_query_says_what_metadata_answered(run: Run, flights: Path) -> None:
     assert run("sql", f"CREATE INDEX stats ON '{flights}' (delay)").code == 0
     ran = run("query", "SELECT count(*) FROM ev WHERE delay >= 20", "--table", f"ev={flights}")
-    assert ran.err.startswith("ev: 0 of 4 files read, 0.00 MB of ")
+    assert ran.err.startswith("ev: 0 of 4 files read, 0 B of ")
     assert ran.err.rstrip().endswith("; answered from metadata: 4 of 4 files")
 
 

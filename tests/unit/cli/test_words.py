@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pruner.showing.words import data_size
 from tests.unit.cli.conftest import Run
 
 COMMANDS = (
@@ -33,6 +34,24 @@ def outputs(run: Run, table: object, column: str) -> str:
     return "\n".join((*printed, found.out, found.err))
 
 
+def test_a_size_has_three_digits_and_the_unit_that_fits() -> None:
+    sizes = {
+        0: "0 B",
+        999: "999 B",
+        1_000: "1.00 kB",
+        9_994: "9.99 kB",
+        9_996: "10.0 kB",
+        99_960: "100 kB",
+        999_499: "999 kB",
+        999_500: "1.00 MB",
+        5_100_000: "5.10 MB",
+        41_260_000_000: "41.3 GB",
+        1.5e12: "1.50 TB",
+        2e18: "2,000 PB",
+    }
+    assert {size: data_size(size) for size in sizes} == sizes
+
+
 @pytest.mark.slow
 def test_a_parquet_table_has_files(run: Run, flights: Path) -> None:
     text = outputs(run, flights, "delay")
@@ -40,7 +59,7 @@ def test_a_parquet_table_has_files(run: Run, flights: Path) -> None:
     assert "index words created: 4 files indexed" in text
     assert re.search(r"^files +4, of which 4 can be indexed$", text, re.MULTILINE)
     assert "kept       4 of 4 files, " in text
-    assert "t: 0 of 4 files read, 0.00 MB of " in text
+    assert "t: 0 of 4 files read, 0 B of " in text
     assert "answered from metadata: 4 of 4 files" in text
 
 
