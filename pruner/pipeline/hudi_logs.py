@@ -1,15 +1,15 @@
-"""Rows of Hudi log files as Arrow columns, nothing merged: records cover every version of a row (R5).
+"""Rows of Hudi log files as Arrow columns, unmerged: records cover every version of a row (R5).
 
-Merging takes rows, or columns of rows, from the base file and the log files; it never makes values (tables where it
-does are not indexed with logs). So whatever a merged read returns in one column stands in the base file or in one of
-the data blocks, and so does what a read as of an earlier instant or of base files alone returns. Delete blocks add
-nothing. Rows are decoded here and not by hudi-rs, which merges the blocks of a file, even when it is given one alone.
+Merging takes rows, or columns of rows, from the base file and the log files; it never creates values (tables where it
+does are not indexed with logs). So every value that a merged read returns in one column is in the base file or in one
+of the data blocks, and so is every value of a read as of an earlier instant or of base files alone. Delete blocks add
+nothing. Rows are decoded here and not by hudi-rs, which merges the blocks of a file even when it is given only one.
 
-Rows of Avro data blocks as Arrow columns, each value as it is stored: nothing is converted by a reader's schema.
+Rows of Avro data blocks become Arrow columns with each value as stored: no reader schema converts them.
 
-Logical types are taken off before decoding, so that fastavro hands over the stored numbers, and are put back as Arrow
-types (Avro specification 1.11, "Logical Types"). A column of a type that has no single Arrow type here is left out
-and named in `AvroRows.left_out`.
+Logical types are removed before decoding, so that fastavro returns the stored numbers, and are restored as Arrow types
+(Avro specification 1.11, "Logical Types"). A column of a type that has no single Arrow type here is left out and named
+in `AvroRows.left_out`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class AvroRows:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """What is derived from one Avro schema, once."""
+    """What is derived once from each Avro schema."""
 
     stripped: Any
     columns: Mapping[str, tuple[pa.DataType, Change]]
@@ -70,10 +70,10 @@ def read_rows(schema: str, encoded: Iterable[memoryview]) -> AvroRows:
 
     Args:
         schema: Avro schema of a record, as JSON.
-        encoded: each record by itself, in Avro's binary encoding.
+        encoded: the records, each in Avro's binary encoding.
 
     Raises:
-        ValueError: the schema is not understood, or a record is not one of it.
+        ValueError: the schema is not understood, or a record does not follow it.
     """
     reader = _reader(schema)
     rows = [_decode(record, reader.stripped) for record in encoded]
@@ -83,7 +83,7 @@ def read_rows(schema: str, encoded: Iterable[memoryview]) -> AvroRows:
         if change is not None:
             values = [None if value is None else change(value) for value in values]
         arrays[name] = pa.array(values, type_)
-    # A table without columns would forget how many rows it has.
+    # A table without columns would lose its row count.
     arrays = arrays or {"": pa.nulls(len(rows), pa.bool_())}
     return AvroRows(pa.table(arrays), reader.left_out)
 
@@ -130,7 +130,7 @@ def _fields(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _collect(schema: AvroType, namespace: str, named: dict[str, dict[str, Any] | None], depth: int) -> None:
-    """Gather the named types, which later fields may refer to by name; None for a name that several types have."""
+    """Collect the named types, to which later fields may refer by name; None for a name that several types have."""
     if depth > _MAX_DEPTH:
         raise ValueError("the schema of a block is nested too deep")
     if isinstance(schema, list):
@@ -156,7 +156,7 @@ def _column(
     left_out: dict[Path, str],
     depth: int,
 ) -> tuple[pa.DataType, Change] | None:
-    """Return Arrow type and change of values of a field; None, with its leaves in `left_out`, when it is not read."""
+    """Return a field's Arrow type and value conversion; None, with its leaves in `left_out`, if it is not read."""
     try:
         resolved = _resolved(schema, named)
         if isinstance(resolved, dict) and resolved.get("type") == "record":
@@ -195,7 +195,7 @@ def _struct(
 
 
 def _resolved(schema: AvroType, named: Mapping[str, dict[str, Any] | None]) -> AvroType:
-    """Take off a union with null, names of types, and `{"type": {...}}`."""
+    """Unwrap a union with null, names of types, and `{"type": {...}}`."""
     for _ in range(_MAX_DEPTH):
         if isinstance(schema, list):
             options = [option for option in schema if option != "null"]
@@ -251,11 +251,13 @@ _WITHOUT_ROWS = (BlockType.COMMAND, BlockType.DELETE)
 class LogRows:
     """Rows of one schema from one log file, as a Parquet file in memory.
 
-    `left_out` gives the type of columns that the rows have and that cannot be read.
+    `left_out` gives the type of each column of the rows that cannot be read. If `is_rewritten`, the Parquet file is not
+    the writer's own, but made here from Avro.
     """
 
     reader: FileReader
     left_out: Mapping[tuple[str, ...], str]
+    is_rewritten: bool = False
 
 
 def log_rows(
@@ -265,13 +267,13 @@ def log_rows(
 
     Args:
         uris: the log files.
-        size: bytes of all of them, as they were listed.
+        size: their total size in bytes, as listed.
         instants: `Snapshot.log_instants`.
         options: options of the object store.
 
     Raises:
-        ValueError: a block is of an unfinished write (R4), of a kind that is not read, or broken; or a file is no
-            longer what was listed.
+        ValueError: a block is of an unfinished write (R4), of an unsupported type, or broken; or the files are no
+            longer as large as listed.
         OSError, StorageError: a file cannot be read.
     """
     finished = _Finished(instants)
@@ -297,7 +299,7 @@ class _Finished:
         self._rolled_back: set[str] = set()
 
     def counts(self, block: LogBlock) -> bool:
-        """Tell whether a block has rows to read; unfinished instants are kept for `check`."""
+        """Tell whether a block counts; unfinished instants are remembered for `check`."""
         if block.target:
             self._rolled_back.add(block.target)
         instant = block.instant
@@ -314,7 +316,7 @@ class _Finished:
 
 
 def _rows(uri: str, kept: list[LogBlock]) -> Iterator[LogRows]:
-    """Yield the rows of the data blocks of a file; Avro blocks of one schema go together."""
+    """Yield the rows of the data blocks of a file; Avro blocks of one schema are read together."""
     encoded: dict[str, list[memoryview]] = {}
     for block in kept:
         if block.type is BlockType.AVRO:
@@ -326,6 +328,8 @@ def _rows(uri: str, kept: list[LogBlock]) -> Iterator[LogRows]:
     for schema, row_set in encoded.items():
         rows = read_rows(schema, row_set)
         sink = pa.BufferOutputStream()
-        parquet: Any = pq  # whose stubs leave types open
+        parquet: Any = pq  # its stubs leave types open
         parquet.write_table(rows.table, sink, compression="none")
-        yield LogRows(FileReader(uri, source=pa.BufferReader(sink.getvalue())), rows.left_out)
+        yield LogRows(
+            FileReader(uri, source=pa.BufferReader(sink.getvalue())), rows.left_out, is_rewritten=True
+        )

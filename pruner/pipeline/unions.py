@@ -1,7 +1,7 @@
-"""A slice with log files as one `SliceReader`: the rows of the base file and those of the log files, one after another.
+"""A slice with log files as one `SliceReader`: the rows of the base file, followed by those of the log files.
 
-Nothing is merged (rule R5), so a column holds at least the values that any merged read finds in it. Which values of two
-columns stand in one row is not known from it, and neither is how many rows there are.
+Nothing is merged (rule R5), so a column holds at least the values that any merged read finds in it. It does not tell
+which values of two columns are in one row, nor how many rows there are.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.base import ChunkStatistics, LeafColumn
+from pruner.indexes.columns.trust import writer
 
 if TYPE_CHECKING:
     from pruner.pipeline.footers import FileReader
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 
 _SPARK_VERSION = b"org.apache.spark.version"
-"""Names the calendar of a base file (Spark's DataSourceUtils). Log rows do not say theirs, so it is left out."""
+"""Key for the calendar of a base file (Spark's DataSourceUtils). Log rows do not state theirs, so it is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
     reader: FileReader
     left_out: Mapping[Path, str]
+    is_rewritten: bool = False
 
     @property
     def rows(self) -> int:
@@ -38,7 +40,7 @@ class _Part:
 
 
 class UnionFooter:
-    """What the footers of all parts say together: see `pruner.indexes.base.ParquetFooter`."""
+    """The footers of all parts, combined: see `pruner.indexes.base.ParquetFooter`."""
 
     def __init__(self, parts: Sequence[_Part], fields: Mapping[Path, Field]) -> None:
         self._parts = parts
@@ -47,24 +49,31 @@ class UnionFooter:
 
     @property
     def created_by(self) -> str:
-        """The writer of the base file, which is the part whose footer may be wrong; "" where writers differ in kind."""
-        return self._parts[0].reader.footer.created_by if self._parts else ""
+        """The writer that is trusted least: the oldest version where all parts have one writer, "" where they differ.
+
+        Avro rows were rewritten in memory a moment ago: that writer counts only if there is no other.
+        """
+        stored = [part for part in self._parts if not part.is_rewritten] or self._parts
+        texts = {part.reader.footer.created_by for part in stored}
+        versions = {writer(text): text for text in texts}
+        names = {each and each[0] for each in versions}
+        if len(texts) <= 1 or len(names) > 1 or None in names:
+            return texts.pop() if len(texts) == 1 else ""
+        return versions[min(filter(None, versions))]
 
     @property
     def key_values(self) -> Mapping[bytes, bytes]:
-        """The key-value metadata of the base file, without entries that would be claims about the log rows as
-        well.
-        """
+        """The key-value metadata of the base file, without entries that would also be claims about the log rows."""
         if not self._parts:
             return {}
         values = self._parts[0].reader.footer.key_values
         return {key: value for key, value in values.items() if key != _SPARK_VERSION}
 
     def leaf(self, path: Path) -> LeafColumn | None:
-        """The leaf column at exactly this path, None where no part has it; without type where the parts disagree."""
+        """The leaf column at exactly this path, None if no part has it; without a type if the parts disagree."""
         leaves = [self._own(part, path) for part in self._parts]
         present = [leaf for leaf in leaves if leaf is not None]
-        # Where a struct was left out as a whole, so was what stands inside it.
+        # If a struct was left out as a whole, so were its fields.
         above = [path[:length] for length in range(1, len(path) + 1)]
         left_out = [part.left_out[name] for part in self._parts for name in above if name in part.left_out]
         if not present and not left_out:
@@ -84,7 +93,7 @@ class UnionFooter:
         return tuple(dict.fromkeys(leaves))
 
     def chunks(self, leaf: LeafColumn) -> Sequence[ChunkStatistics]:
-        """What the footers of all parts say of a leaf column; a part without it holds NULLs."""
+        """The statistics of a leaf column in the footers of all parts; a part without it holds NULLs."""
         chunks: list[ChunkStatistics] = []
         for part in self._parts:
             own = self._own(part, leaf.path)
@@ -114,10 +123,10 @@ class UnionReader:
     """A slice with log files: see `pruner.indexes.base.SliceReader`. Use as a context manager.
 
     Args:
-        name: what the slice is called in messages.
-        base: its base file, None where there is none.
+        name: the name of the slice in messages.
+        base: its base file, None if it has none.
         logs: its log rows.
-        fields: the columns that will be asked for, by path.
+        fields: the columns that will be requested, by path.
     """
 
     def __init__(
@@ -129,7 +138,7 @@ class UnionReader:
     ) -> None:
         self.name = name
         parts = [] if base is None else [_Part(base, {})]
-        parts += [_Part(rows.reader, rows.left_out) for rows in logs]
+        parts += [_Part(rows.reader, rows.left_out, rows.is_rewritten) for rows in logs]
         self._open = ExitStack()
         for part in parts:
             self._open.enter_context(part.reader)
@@ -138,7 +147,7 @@ class UnionReader:
 
     @property
     def bytes_read(self) -> int:
-        """What was needed of the base file so far; log files are read whole."""
+        """Bytes of the base file that were needed so far; log files are read whole."""
         return 0 if self._base is None else self._base.bytes_read
 
     def __enter__(self) -> UnionReader:
@@ -148,11 +157,11 @@ class UnionReader:
         self._open.close()
 
     def batches(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
-        """All values of a leaf column, part by part; NULL where a parent struct is.
+        """All values of a leaf column, part by part; NULL where a parent struct is NULL.
 
         Raises:
-            UndecodableError: a value has no place in the type.
-            ValueError: the column is one of a list or map, or of a type that no index supports.
+            UndecodableError: a value does not fit the type.
+            ValueError: the column is in a list or map, or of a type that no index supports.
         """
         if leaf.repeated or leaf.type is None:
             raise ValueError(
@@ -170,7 +179,7 @@ class UnionReader:
 
 
 def _common(leaves: Sequence[LeafColumn]) -> LeafColumn | None:
-    """The column whose type holds the values of all of them, exactly; None where no type of theirs does."""
+    """The column whose type holds the values of all of them exactly; None if none of their types does."""
     first = leaves[0] if leaves else None
     if first is None:
         return None
@@ -178,7 +187,7 @@ def _common(leaves: Sequence[LeafColumn]) -> LeafColumn | None:
         return (
             first if all(leaf.parquet == first.parquet for leaf in leaves) else replace(first, parquet=None)
         )
-    # Narrower ones are INT32 by an annotation that values need not fit (trap S24).
+    # Narrower types are INT32 with an annotation that values need not fit (trap S24).
     integers = all(leaf.type in (pa.int32(), pa.int64()) and not leaf.repeated for leaf in leaves)
     return replace(max(leaves, key=_width), parquet=None) if integers else None
 
@@ -195,7 +204,7 @@ def _same(one: LeafColumn, other: LeafColumn) -> bool:
 
 
 def _of_another_unit(leaf: LeafColumn, field: Field) -> bool:
-    """Tell whether readers may differ about log rows: some convert such timestamps, some relabel them (S12)."""
+    """Tell whether readers may disagree about log rows: some convert such timestamps, others relabel them (S12)."""
     types = pa.types
     return (
         leaf.type is not None

@@ -24,6 +24,7 @@ from pruner.pipeline.kernel import read_slice
 from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
 from pruner.schema import Field
 from pruner.tables.hudi.logs import BlockType, blocks, records
+from tests.support.parquet.footers import claim, written_by
 
 T1, T2, T3 = "20260101000000001", "20260101000000002", "20260101000000003"
 DONE = f"{T1} {T1} {T2}"
@@ -272,6 +273,52 @@ def test_integers_of_two_widths_and_types_that_differ(tmp_path: Path):
     assert not record(tmp_path, base, [text], Field(("x",), pa.int32()))["trusted"]
     listed = write_log(tmp_path, data_block([("x", {"type": "array", "items": "int"})], [{"x": [1]}]))
     assert not record(tmp_path, base, [listed], Field(("x",), pa.int32()))["trusted"]
+
+
+@pytest.mark.parametrize("with_base", [True, False])
+@pytest.mark.parametrize(
+    ("writer", "is_read"),
+    [
+        ("parquet-mr version 1.7.0", True),
+        ("impala version 4.0.0", True),
+        ("", True),
+        ("parquet-cpp-arrow version 1.0.0", True),
+        ("parquet-cpp-arrow version 6.0.0", False),
+    ],
+)
+def test_s31_log_blocks_of_another_writer_are_not_trusted_as_the_base_file_is(
+    tmp_path: Path, writer: str, is_read: bool, with_base: bool
+):
+    """PARQUET-251: binary minima and maxima were wrong before parquet-mr 1.8, also in blocks of log files."""
+    of_another = tmp_path / "block.parquet"
+    pq.write_table(pa.table({"x": pa.array([7, 100], pa.int32())}), of_another)
+    written_by(claim(of_another, max_value=struct.pack("<i", 7)), writer)
+    logs = [
+        write_log(tmp_path, data_block(X, [{"x": 1}])),
+        write_log(tmp_path, block(BlockType.PARQUET, {0: T2}, of_another.read_bytes())),
+    ]
+    base = pa.table({"x": pa.array([3], pa.int32())}) if with_base else None
+    found = record(tmp_path, base, logs, Field(("x",), pa.int32()))
+    assert (found["min_integer"], found["max_integer"]) == (1, 100 if is_read else 7)
+    assert found["from_data"] is is_read
+
+
+def test_s31_writers_of_one_name_are_trusted_as_the_oldest_is(tmp_path: Path):
+    first, second = tmp_path / "first.parquet", tmp_path / "second.parquet"
+    for path, writer in (
+        (first, "parquet-mr version 1.13.1"),
+        (second, "parquet-mr version 1.10.1 (build 1)"),
+    ):
+        pq.write_table(pa.table({"x": pa.array([7], pa.int32())}), path)
+        written_by(path, writer)
+    logs = [
+        write_log(tmp_path, block(BlockType.PARQUET, {0: T1}, first.read_bytes())),
+        write_log(tmp_path, block(BlockType.PARQUET, {0: T2}, second.read_bytes())),
+    ]
+    assert not record(tmp_path, None, logs, Field(("x",), pa.int32()))["from_data"]
+    written_by(second, "parquet-mr version 1.9.0")
+    logs[1] = write_log(tmp_path, block(BlockType.PARQUET, {0: T2}, second.read_bytes()))
+    assert record(tmp_path, None, logs, Field(("x",), pa.int32()))["from_data"]
 
 
 @pytest.mark.parametrize("absent_is_null", [True, False])
