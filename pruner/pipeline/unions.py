@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.base import ChunkStatistics, LeafColumn
-from pruner.indexes.columns.trust import writer
+from pruner.indexes.columns.trust import SPARK_VERSION, legacy_marks, writer
 
 if TYPE_CHECKING:
     from pruner.pipeline.footers import FileReader
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
 Path = tuple[str, ...]
-
-_SPARK_VERSION = b"org.apache.spark.version"
-"""Key for the calendar of a base file (Spark's DataSourceUtils). Log rows do not state theirs, so it is left out."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Part:
@@ -63,11 +59,15 @@ class UnionFooter:
 
     @property
     def key_values(self) -> Mapping[bytes, bytes]:
-        """The key-value metadata of the base file, without entries that would also be claims about the log rows."""
+        """The key-value metadata of the first part, with the marks of the legacy calendar of any part.
+
+        Without Spark's version, which would be a claim about the calendar of log rows: Avro does not state theirs.
+        """
         if not self._parts:
             return {}
-        values = self._parts[0].reader.footer.key_values
-        return {key: value for key, value in values.items() if key != _SPARK_VERSION}
+        every = [part.reader.footer.key_values for part in self._parts]
+        marks = {mark: b"" for values in every for mark in legacy_marks(values)}
+        return {key: value for key, value in every[0].items() if key != SPARK_VERSION} | marks
 
     def leaf(self, path: Path) -> LeafColumn | None:
         """The leaf column at exactly this path, None if no part has it; without a type if the parts disagree."""

@@ -1,8 +1,8 @@
-"""Which footers, calendars and equalities are believed: the writers' histories, in one place.
+"""Which footers, calendars and equalities are trusted: the writers' histories, in one place.
 
-A footer that is not believed costs time (the data is read), never rows.
+A footer that is not trusted costs time (the data is read), never rows.
 
-Where equality of values in a file settles equality of values in the table: for indexes that keep single values.
+For indexes that keep single values: where equality of values in a file implies equality of values in the table.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _TRUSTED: dict[str, tuple[int, int, int]] = {
     "parquet-mr": (1, 10, 0),
     # Null counts of nested columns were wrong before 6 (PARQUET-2067).
     "parquet-cpp-arrow": (6, 0, 0),
-    # Null counts that stand in the file for every column, and byte order of decimals.
+    # Null counts present in the file for every column, and byte order of decimals.
     "parquet-rs": (53, 0, 0),
     "duckdb": (1, 1, 0),
 }
-"""The first version of each writer whose minima, maxima and null counts are believed, floating point aside."""
+"""The first version of each writer whose minima, maxima and null counts are trusted, except for floating point."""
 
 _TRUSTED_FILTERS: dict[str, tuple[int, int, int]] = {
     "parquet-mr": (1, 12, 0),
@@ -46,16 +46,16 @@ _TRUSTED_FILTERS: dict[str, tuple[int, int, int]] = {
     "parquet-rs": (53, 0, 0),
     "duckdb": (1, 2, 0),
 }
-"""The first version of each writer whose Bloom filters are believed: what `tests/engines/test_file_filters.py` reads,
-back to the first release that writes them. Columns of 8 and 16 bits never are (datafusion#9779)."""
+"""The first version of each writer whose Bloom filters are trusted: what `tests/engines/test_file_filters.py` reads,
+back to the first release that writes them. Those of 8-bit and 16-bit columns never are (datafusion#9779)."""
 
 _NEVER_SHORTENS = {"parquet-cpp-arrow"}
-"""Writers that leave out a long string bound instead of cutting it."""
+"""Writers that omit a long string bound instead of truncating it."""
 
 
 @lru_cache(maxsize=64)
 def writer(created_by: str) -> tuple[str, Version] | None:
-    """Return the lower-case name and the version of a writer, None when the text does not tell both."""
+    """Return the lower-case name and the version of a writer; None if the text does not contain both."""
     match = _WRITER.match(created_by)
     if match is None:
         return None
@@ -67,8 +67,8 @@ def writer(created_by: str) -> tuple[str, Version] | None:
 def footer_is_believed(created_by: str, leaf: LeafColumn) -> bool:
     """Tell whether minima, maxima and null counts of a column may be taken from the footer.
 
-    Never for floating point: what writers make of NaN and of signed zeros differs (traps S1, S6; parquet-format#514).
-    Never for INT96, which has no order there (trap S10).
+    Never for floating point: writers treat NaN and signed zeros differently (traps S1, S6; parquet-format#514). Never
+    for INT96, which has no order there (trap S10).
     """
     written_by = writer(created_by)
     if written_by is None or leaf.int96 or leaf.type is None or pa.types.is_null(leaf.type):
@@ -80,11 +80,11 @@ def footer_is_believed(created_by: str, leaf: LeafColumn) -> bool:
 
 
 _DOUBTED_UUIDS = {"duckdb"}
-"""Writers that keep UUIDs as signed numbers in memory, some version of which may have ordered bounds so (trap S15)."""
+"""Writers that keep UUIDs as signed numbers in memory; some version may have ordered bounds that way (trap S15)."""
 
 
 def filters_are_believed(created_by: str) -> bool:
-    """Tell whether the Bloom filters of a file may be asked."""
+    """Tell whether the Bloom filters of a file may be used."""
     written_by = writer(created_by)
     return (
         written_by is not None
@@ -94,47 +94,54 @@ def filters_are_believed(created_by: str) -> bool:
 
 
 def never_shortens(created_by: str) -> bool:
-    """Tell whether a string bound in a footer is a value of the column, never a part of one."""
+    """Tell whether a string bound in a footer is always a value of the column, never a prefix of one."""
     written_by = writer(created_by)
     return written_by is not None and written_by[0] in _NEVER_SHORTENS
 
 
 class Calendar(Enum):
-    """In which calendar a file's old dates and timestamps count."""
+    """The calendar of a file's old dates and timestamps."""
 
     PROLEPTIC = "proleptic"
-    """The proleptic Gregorian one, which every engine reads as it stands."""
+    """The proleptic Gregorian one, which every engine reads unchanged."""
     LEGACY = "legacy"
-    """The hybrid one of Spark before 3.0: Spark moves old values by days, other engines do not (trap S17)."""
+    """The hybrid one of Spark before 3.0: Spark shifts old values by days, other engines do not (trap S17)."""
     OPEN = "open"
-    """The file does not say; a setting of the Spark session decides, other engines take it as it stands."""
+    """The file does not say: a setting of the Spark session decides, other engines read values unchanged."""
 
 
-_SPARK_VERSION = b"org.apache.spark.version"
+SPARK_VERSION = b"org.apache.spark.version"
 _LEGACY_DATETIME = b"org.apache.spark.legacyDateTime"
 _LEGACY_INT96 = b"org.apache.spark.legacyINT96"
+_FIRST_PROLEPTIC = {_LEGACY_DATETIME: (3, 0, 0), _LEGACY_INT96: (3, 1, 0)}
+"""The first Spark version that marks files in the legacy calendar; earlier versions write no others."""
 
 FIRST_GREGORIAN_DAY = -141_427
-"""1582-10-15 in days since 1970: from there on the calendars agree."""
+"""1582-10-15 in days since 1970: from this day on the calendars agree."""
 
 FIRST_COMMON_SECOND = -2_208_988_800
-"""1900-01-01T00:00:00Z: Spark changes no timestamp from there on, in any zone (RebaseDateTime)."""
+"""1900-01-01T00:00:00Z: from here on Spark changes no timestamp, in any zone (RebaseDateTime)."""
 
 
 def calendar(key_values: Mapping[bytes, bytes], leaf: LeafColumn) -> Calendar:
     """Return the calendar of a date or timestamp column (Spark's DataSourceUtils, datetimeRebaseSpec)."""
-    mark, first = (_LEGACY_INT96, (3, 1, 0)) if leaf.int96 else (_LEGACY_DATETIME, (3, 0, 0))
-    if mark in key_values:
+    if (_LEGACY_INT96 if leaf.int96 else _LEGACY_DATETIME) in legacy_marks(key_values):
         return Calendar.LEGACY
-    version = key_values.get(_SPARK_VERSION)
-    if version is None:
-        return Calendar.OPEN
-    written_by = writer("spark " + version.decode("utf-8", "replace"))
-    return Calendar.PROLEPTIC if written_by is not None and written_by[1] >= first else Calendar.LEGACY
+    return Calendar.PROLEPTIC if SPARK_VERSION in key_values else Calendar.OPEN
+
+
+def legacy_marks(key_values: Mapping[bytes, bytes]) -> set[bytes]:
+    """Return the marks of the legacy calendar that a file has, or would have if its Spark had known them."""
+    marks = _FIRST_PROLEPTIC.keys() & key_values.keys()
+    version = key_values.get(SPARK_VERSION)
+    if version is not None:
+        written_by = writer("spark " + version.decode("utf-8", "replace"))
+        marks |= {mark for mark, first in _FIRST_PROLEPTIC.items() if written_by is None or written_by[1] < first}
+    return marks
 
 
 def calendars_agree_from(type_: pa.DataType) -> int | None:
-    """Return the first value of a date or timestamp type on which all calendars agree; None for other types."""
+    """Return the value of a date or timestamp type from which on all calendars agree; None for other types."""
     if pa.types.is_date(type_):
         return FIRST_GREGORIAN_DAY
     if pa.types.is_timestamp(type_):
@@ -143,18 +150,19 @@ def calendars_agree_from(type_: pa.DataType) -> int | None:
 
 
 def zone_is_open(created_by: str, leaf: LeafColumn) -> bool:
-    """Tell whether a setting of the Spark session decides how INT96 is read, that of other writers than Spark's own.
+    """Tell whether a setting of the Spark session decides how INT96 is read: it does for writers other than Spark's.
 
-    With `spark.sql.parquet.int96TimestampConversion` their values are moved by the session's zone (ParquetFileFormat).
+    With `spark.sql.parquet.int96TimestampConversion` their values are shifted by the session's zone
+    (ParquetFileFormat).
     """
     return leaf.int96 and not created_by.startswith("parquet-mr")
 
 
 def require_in_files(field: Field) -> None:
-    """Refuse a field whose values no file holds, or about which files disagree.
+    """Reject a field whose values no file holds, or about which files disagree.
 
     Raises:
-        IndexDefinitionError: it is one.
+        IndexDefinitionError: it is such a field.
     """
     if not field.in_file:
         raise IndexDefinitionError(
@@ -166,7 +174,7 @@ def require_in_files(field: Field) -> None:
 
 
 def why_not_equal(leaf: LeafColumn | None, field: Field) -> str | None:
-    """Why equal values in the file may be others in the table, or other values equal ones; None where not (R7)."""
+    """Why equal values in the file may differ in the table, or different values be equal; None if neither (R7)."""
     if leaf is None:
         return None
     how = conversion(leaf.type_text, field.type)
@@ -183,10 +191,10 @@ def unknown_calendar(
     """Why old dates cannot be indexed, and whether a setting of the Spark session decides how they are read (S17).
 
     Args:
-        reader: of the slice.
+        reader: reader of the slice.
         leaf: the column.
-        oldest: its least value, of dates and timestamps; None without one.
-        factor: what values of the file were multiplied by to become `oldest`.
+        oldest: its minimum, for dates and timestamps; None if there is none.
+        factor: the factor by which values of the file were multiplied to yield `oldest`.
     """
     first_common = calendars_agree_from(leaf.type) if leaf.type is not None else None
     if first_common is None or oldest is None or oldest >= first_common * factor:

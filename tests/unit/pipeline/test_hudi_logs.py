@@ -338,3 +338,27 @@ def test_old_dates_of_log_rows_leave_the_calendar_open(tmp_path: Path):
     old = data_block([("d", {"type": "int", "logicalType": "date"})], [{"d": date(1500, 1, 1)}])
     found = record(tmp_path, base, [write_log(tmp_path, old)], Field(("d",), pa.date32()))
     assert found["calendar_open"]
+
+
+@pytest.mark.parametrize("as_block", [True, False])
+@pytest.mark.parametrize(
+    "mark", [{"org.apache.spark.version": "2.4.8"}, {"org.apache.spark.legacyDateTime": ""}], ids=str
+)
+def test_s17_one_file_in_the_legacy_calendar_makes_bounds_of_all_unknown(
+    tmp_path: Path, mark: dict[str, str], as_block: bool
+):
+    """Spark shifts its values by days, whatever the session says; those of the other files it reads unchanged."""
+    legacy = pa.table({"d": pa.array([date(1500, 1, 1)])}).replace_schema_metadata(mark)
+    recent = pa.table({"d": pa.array([date(2020, 1, 1)])})
+    if as_block:
+        sink = pa.BufferOutputStream()
+        pq.write_table(legacy, sink)
+        base, content = recent, block(BlockType.PARQUET, {0: T1}, sink.getvalue().to_pybytes())
+    else:
+        base, content = (
+            legacy,
+            data_block([("d", {"type": "int", "logicalType": "date"})], [{"d": date(2020, 1, 1)}]),
+        )
+    found = record(tmp_path, base, [write_log(tmp_path, content)], Field(("d",), pa.date32()))
+    assert (found["min_integer"], found["max_integer"]) == (None, None)
+    assert "legacy calendar" in found["note"]
