@@ -1,4 +1,4 @@
-"""One set of indexes over a lake table; every engine skips files with it.
+"""One set of indexes over a lake table, with which every engine skips files.
 
     import pruner
 
@@ -127,7 +127,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when it is first used: `pruner --help` must not wait for Arrow."""
+    """Import a public name on first use: `pruner --help` must not wait for Arrow."""
     if name not in _HOME_OF:
         raise AttributeError(f"module 'pruner' has no attribute {name!r}")
     return getattr(import_module(_HOME_OF[name]), name)

@@ -1,8 +1,8 @@
-"""What the adapter of an engine is, and how it is found: the contract between `pruner` and its adapters.
+"""What an engine adapter is, and how it is found: the contract between `pruner` and its adapters.
 
 An adapter takes the predicate of each scan from its engine, decodes it into the expression form, has it planned and
-gives the engine the files that are left. docs/adapters.md says how to write one, step by step. Its package registers
-an `Adapter` in the entry point group `pruner.adapters` under the name of the engine; a module will do.
+gives the engine the remaining files. docs/adapters.md explains step by step how to write one. Its package registers
+an `Adapter`, which may be a module, in the entry point group `pruner.adapters` under the name of the engine.
 """
 
 from __future__ import annotations
@@ -48,41 +48,41 @@ __all__ = [
 
 
 class Adapter(Protocol):
-    """What every adapter registers. The protocols below say what it may offer besides."""
+    """What every adapter registers. The protocols below define what it may offer in addition."""
 
     @property
     def engine(self) -> str:
-        """The engine's name: that of the entry point, and of the `Semantics` of its predicates."""
+        """The engine's name, as in the entry point and in the `Semantics` of its predicates."""
         ...
 
 
 @runtime_checkable
 class TraitsAdapter(Adapter, Protocol):
-    """An adapter for predicates of an engine that has no row in `pruner.expr.engines`: it brings the row."""
+    """An adapter for an engine that has no row in `pruner.expr.engines`: the adapter provides the row."""
 
     @property
     def traits(self) -> Traits:
-        """What the engine does where engines differ; `name` is the engine's name."""
+        """The engine's behavior where engines differ; `name` is the engine's name."""
         ...
 
 
 @runtime_checkable
 class FileScanner(Adapter, Protocol):
-    """An adapter whose engine reads files in this process, when its user asks for the result."""
+    """An adapter whose engine reads files in this process, when the user asks for the result."""
 
     def scan(
         self, plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str], into: Any = None
     ) -> Any:
-        """Give all rows of the files to read, lazily, with the names and types of the table.
+        """Return all rows of the files to read, lazily, with the names and types of the table.
 
         Args:
-            plan: what is to be read.
-            columns: names of top-level columns; all unless given.
+            plan: what to read.
+            columns: names of top-level columns; by default all.
             storage_options: options of the store.
-            into: what of the engine's own is to hold the result; a new one unless given.
+            into: engine object that holds the result; by default a new one.
 
         Raises:
-            SchemaError: a column cannot be read as the table has it; with the reason.
+            SchemaError: a column cannot be read with the table's type; the message has the reason.
             TableError: a file group to read has log files, so its base file alone is not the table's content.
         """
         ...
@@ -90,40 +90,40 @@ class FileScanner(Adapter, Protocol):
 
 @runtime_checkable
 class RequestDecoder(Adapter, Protocol):
-    """An adapter whose engine sends predicates to `pruner serve` in a form of its own."""
+    """An adapter whose engine sends predicates to `pruner serve` in its own form."""
 
     def decode_request(self, content: bytes, semantics: Semantics) -> Expr:
         """Decode the predicate of one scan.
 
         Args:
             content: `predicate.content` of the request (docs/http.md), as JSON.
-            semantics: whose rules the predicate follows.
+            semantics: rules that the predicate follows.
 
         Returns:
             The same predicate; each part that is not understood is an `Opaque` with the reason.
 
         Raises:
-            PredicateError: the content has another shape than the adapter agreed on with its engine.
+            PredicateError: the content does not have the shape that the adapter and its engine agreed on.
         """
         ...
 
 
 @runtime_checkable
 class PluginAdapter(Adapter, Protocol):
-    """An adapter that comes with a plugin to be installed in its engine."""
+    """An adapter that ships a plugin to install in its engine."""
 
     def plugin_jar(self) -> Path:
         """The plugin's jar.
 
         Raises:
-            PrunerError: this installation came without it; the message says how to get it.
+            PrunerError: this installation does not include it; the message says how to get it.
         """
         ...
 
 
 @runtime_checkable
 class ProbingAdapter(Adapter, Protocol):
-    """An adapter whose engine can show in this process that it reads a table, for `pruner doctor`."""
+    """An adapter whose engine can prove in this process that it reads a table, for `pruner doctor`."""
 
     def probe(self, table: Table, plan: Plan) -> None:
         """Read one row, as a user of the engine would.
@@ -133,18 +133,18 @@ class ProbingAdapter(Adapter, Protocol):
             plan: a plan that reads one base file of it.
 
         Raises:
-            Exception: whatever the engine says.
+            Exception: whatever the engine raises.
         """
         ...
 
 
 @runtime_checkable
 class VersionedAdapter(Adapter, Protocol):
-    """An adapter that knows with which versions of its engine it was tested."""
+    """An adapter that knows the versions of its engine with which it was tested."""
 
     @property
     def installed_version(self) -> str:
-        """The engine's version here."""
+        """The engine's installed version."""
         ...
 
     @property
@@ -153,7 +153,7 @@ class VersionedAdapter(Adapter, Protocol):
         ...
 
     def self_test(self) -> str | None:
-        """Return why nothing that the installed version says can be used; None where it can."""
+        """Return why nothing from the installed version can be used; None if it can."""
         ...
 
 
@@ -167,27 +167,27 @@ class ScanRecord(Protocol):
 
     @property
     def plan(self) -> Plan | None:
-        """The plan; None where planning failed."""
+        """The plan; None if planning failed."""
         ...
 
     @property
     def reason(self) -> str | None:
-        """Why the scan was not pruned, or not wholly; None where all went well."""
+        """Why the scan was not pruned, or not fully; None if there is nothing to report."""
         ...
 
 
 @runtime_checkable
 class UnreadScan(ScanRecord, Protocol):
-    """A scan of which fewer files may be read than its predicate leaves."""
+    """A scan that may read fewer files than its predicate keeps."""
 
     @property
     def is_unread(self) -> bool:
-        """Whether no file is read: the engine left the scan out, which `reason` says, or metadata has the answer."""
+        """Whether no file is read: the engine skipped the scan, as `reason` says, or metadata has the answer."""
         ...
 
     @property
     def left(self) -> Plan | None:
-        """The plan of what is read; None where that is all that `plan` keeps. Its last step says why."""
+        """The plan of what is read, whose last step says why; None if everything that `plan` keeps is read."""
         ...
 
 
@@ -195,10 +195,10 @@ Record = TypeVar("Record", bound="ScanRecord")
 
 
 class Newest(deque[Record]):
-    """The newest scans of a session, oldest first: a bounded sequence, of which a slice is a list.
+    """The newest scans of a session, oldest first: a bounded sequence whose slices are lists.
 
-    Each scan holds the snapshot that was planned over, so that a table with many files that is written to all the time
-    has fewer scans remembered: see `REMEMBERED_SLICES` of `pruner.limits`.
+    Each scan holds the snapshot that it was planned over, so fewer scans are remembered of a table with many files that
+    is written to all the time: see `REMEMBERED_SLICES` of `pruner.limits`.
     """
 
     def append(self, scan: Record, /) -> None:
@@ -207,7 +207,7 @@ class Newest(deque[Record]):
         self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        """Forget the oldest scans where all of them hold too much."""
+        """Forget the oldest scans if all of them together hold too much."""
         scans = list(self)  # threads may share it
         held: set[int] = set()
         slices = 0
@@ -232,12 +232,12 @@ class Newest(deque[Record]):
 
 
 def without_engine(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
-    """The error of an adapter whose engine is not installed: the same, with the name of the extra that installs it."""
+    """The error for an adapter whose engine is not installed, with the name of the extra that installs it."""
     return ModuleNotFoundError(f"{error.name} is not installed: {installing(extra)}", name=error.name)
 
 
 class QueryConnection(Protocol):
-    """A connection to an engine, as Python's DB-API has it, that reads pruned tables by their names."""
+    """A connection to an engine, in the style of Python's DB-API, that reads pruned tables by name."""
 
     @property
     def last_plans(self) -> Sequence[ScanRecord]:
@@ -254,26 +254,26 @@ class QueryConnection(Protocol):
         ...
 
     def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
-        """The next rows of the last result; none at its end."""
+        """The next rows of the last result; empty at its end."""
         ...
 
 
 @runtime_checkable
 class QueryAdapter(Adapter, Protocol):
-    """An adapter whose engine runs in the process that asks it, as `pruner query` wants it."""
+    """An adapter whose engine runs in the calling process, as `pruner query` requires."""
 
     def connect(self, tables: Mapping[str, TableLike], *, config: Mapping[str, str]) -> QueryConnection:
         """Start the engine.
 
         Args:
-            tables: the pruned tables by the names that statements use.
+            tables: the pruned tables, by the names that statements use.
             config: settings of the engine.
         """
         ...
 
 
 def adapter_names() -> tuple[str, ...]:
-    """The engines for which an adapter is installed. None of them is imported, so some may not load."""
+    """The engines for which an adapter is installed. No adapter is imported, so some may fail to load."""
     return plugin_names(Group.ADAPTERS)
 
 

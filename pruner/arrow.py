@@ -1,6 +1,6 @@
-"""Arrow's functions as they are: the stubs of pyarrow know too few argument types of these, and too few functions.
+"""Arrow's functions without type stubs: the stubs of pyarrow lack functions, and argument types of others.
 
-Memory that was freed goes back to the system, where so much was needed for a moment that it is worth a call.
+Also gives freed memory back to the system, after peaks that are large enough to be worth the call.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ arrow: Any = pa
 compute: Any = pc
 
 _FEW_OF: Final = 64
-"""One row of so many is taken of the pieces of a table one by one."""
+"""Rows are taken piece by piece if at most one in this many of the table's rows is wanted."""
 
 _DIGEST_BYTES: Final = 16
 
 _FEW_DIGESTS: Final = 1024
-"""Digests up to which their beginnings are looked for first: of 65,536 beginnings, these are one in 64 at most."""
+"""Most digests whose first two bytes are matched first: they are at most one in 64 of the 65,536 possible values."""
 
 MOST_RUNS: Final = 4096
-"""Runs of neighbouring rows up to which they are sliced."""
+"""Most runs of neighboring rows that are sliced."""
 
 _MOST_BYTES: Final = (1 << 31) - 1
-"""Most bytes of an array of texts: its offsets have 32 bits."""
+"""Most bytes of an array of strings: its offsets have 32 bits."""
 
 
 def first_value(column: Any) -> memoryview:
-    """The first byte string of a column of large ones, where it stands: a scalar of Arrow would be a copy of it."""
+    """The first value of a large binary column, without a copy; an Arrow scalar would be one."""
     array = next((chunk for chunk in column.chunks if len(chunk)), None)
     if array is None:
         return memoryview(b"")
@@ -46,29 +46,29 @@ def first_value(column: Any) -> memoryview:
     return memoryview(data or b"")[start:end]
 
 
-# What makes columns of lists, of NumPy's arrays or of single values (`pa.array`, `pa.scalar`, `empty_table`, constants
-# given to functions) and what makes NumPy's arrays of columns (`to_numpy`) asks for pandas first, which is imported
-# wherever it is installed. That takes longer than all else that a plan imports, so a plan goes by these.
+# Functions that make columns from lists, NumPy arrays or single values (`pa.array`, `pa.scalar`, `empty_table`,
+# constants given to functions) or NumPy arrays from columns (`to_numpy`) first import pandas if it is installed. That
+# takes longer than everything else that a plan imports, so a plan uses the functions below.
 
 
 def number_array(
     values: NDArray[Any], type_: pa.DataType, nulls: Sequence[bool] | NDArray[np.bool_] = ()
 ) -> Any:
-    """A column of numbers as NumPy has them, of the same width, without a copy; `nulls` tells where it is null."""
+    """A column of NumPy's numbers, of the same width, without a copy; `nulls` tells where it is null."""
     assert values.dtype.itemsize * 8 == type_.bit_width, f"{type_} is not as wide as {values.dtype}"
     buffers = [_validity(nulls), arrow.py_buffer(np.ascontiguousarray(values))]
     return arrow.Array.from_buffers(type_, len(values), buffers)
 
 
 def index_of_few(wanted: Any, among: Any, *, skip_nulls: bool = False) -> Any:
-    """What `index_in` returns, where few values are looked for among very many: those are not made a table of."""
+    """The result of `index_in` for few values among very many, without a hash table of the many."""
     rows = _alike(wanted, among)
     at = positions(_rows_with(wanted, among, skip_nulls=skip_nulls) if rows is None else rows)
     return at.take(compute.index_in(wanted, value_set=among.take(at), skip_nulls=skip_nulls))
 
 
 def rows_with(wanted: Any, among: Any) -> NDArray[np.intp]:
-    """The rows, ascending, whose value is one of few, where these are looked for among very many."""
+    """The rows, ascending, whose value is one of `wanted`, for few values among very many."""
     rows = _alike(wanted, among)
     if rows is None:
         return _rows_with(wanted, among)
@@ -80,8 +80,8 @@ def _rows_with(wanted: Any, among: Any, *, skip_nulls: bool = False) -> NDArray[
 
 
 def _alike(wanted: Any, among: Any) -> NDArray[np.intp] | None:
-    """The rows of very many digests that begin like one of a few, by their first two bytes: all that are equal, and
-    hardly one that is not. None of other columns. To ask Arrow for each took ten times as long.
+    """The rows of very many digests whose first two bytes are those of one of a few: all equal digests, and hardly any
+    other. None for other columns. Asking Arrow about each digest took ten times as long.
     """
     type_, width = among.type, _DIGEST_BYTES
     if type_ != pa.binary(width) or wanted.type != type_ or wanted.null_count or among.null_count:
@@ -102,7 +102,7 @@ def _first_words(digests: Any) -> NDArray[np.uint16]:
 
 
 def rows_in_runs(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
-    """Rows of a table in this order; those that stand one after another are sliced, which copies none."""
+    """Rows of a table in this order; consecutive ones are sliced, which copies none."""
     begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
     if not len(rows) or len(begins) > MOST_RUNS:
         return table.take(positions(rows))
@@ -114,8 +114,8 @@ def rows_in_runs(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
 
 
 def rows_at(table: pa.Table, at: Any) -> pa.Table:
-    """What `table.take` returns. Of a table in pieces Arrow puts all texts of a column together first, however few
-    rows are asked for; those are taken piece by piece.
+    """The result of `table.take`. For a table in pieces, Arrow first concatenates all strings of a column, however few
+    rows are wanted; few rows are therefore taken piece by piece.
     """
     wanted = at if hasattr(at, "null_count") else positions(at)
     pieces: list[Any] = table.to_batches()
@@ -126,7 +126,7 @@ def rows_at(table: pa.Table, at: Any) -> pa.Table:
     numbers = as_numpy(wanted).astype(np.int64)
     starts = np.cumsum([0, *(piece.num_rows for piece in pieces)])
     if not 0 <= numbers.min() <= numbers.max() < starts[-1]:
-        return table.take(wanted)  # which says what is wrong
+        return table.take(wanted)  # which raises the error
     piece_of = np.searchsorted(starts, numbers, side="right") - 1
     order = np.argsort(piece_of, kind="stable")
     used, begins = np.unique(piece_of[order], return_index=True)
@@ -139,12 +139,12 @@ def rows_at(table: pa.Table, at: Any) -> pa.Table:
 
 
 def _taken(piece: Any, at: NDArray[np.int64]) -> Any:
-    """What `piece.take` returns. A single row is sliced: that looks at no value, and took a hundredth of the time."""
+    """The result of `piece.take`. A single row is sliced: that reads no value, and took a hundredth of the time."""
     return piece.slice(int(at[0]), 1) if len(at) == 1 else piece.take(positions(at))
 
 
 def positions(values: Sequence[int] | NDArray[Any]) -> Any:
-    """A column of positions, by which another one is taken."""
+    """A column of positions, for `take`."""
     return number_array(np.asarray(values, np.int64), pa.int64())
 
 
@@ -154,14 +154,14 @@ def truth_array(values: Sequence[bool] | NDArray[np.bool_]) -> Any:
 
 
 def text_array(values: Sequence[str], nulls: Sequence[bool] | NDArray[np.bool_] = ()) -> Any:
-    """A column of texts, in chunks where they are too long for one array; `nulls` tells where it is null.
+    """A column of strings, in chunks if they are too long for one array; `nulls` tells where it is null.
 
     Raises:
-        UnicodeEncodeError: one of them is no text.
+        UnicodeEncodeError: one of them cannot be encoded.
     """
     joined = "".join(values)
     data = joined.encode()
-    # Most are ASCII, of which every character is a byte.
+    # Most are ASCII, where every character is one byte.
     lengths = map(len, values) if len(data) == len(joined) else (len(value.encode()) for value in values)
     if len(data) > _MOST_BYTES:
         return arrow.array(values, pa.string(), mask=np.asarray(nulls, np.bool_) if len(nulls) else None)
@@ -172,7 +172,7 @@ def bytes_array(values: Sequence[bytes], width: int) -> Any:
     """A column of byte strings of one width.
 
     Raises:
-        ArrowInvalid: one of them has another.
+        ArrowInvalid: one of them has another width.
     """
     type_ = pa.binary(width)
     if any(len(value) != width for value in values):
@@ -181,7 +181,7 @@ def bytes_array(values: Sequence[bytes], width: int) -> Any:
 
 
 def binary_array(values: Sequence[bytes]) -> Any:
-    """A column of byte strings, in chunks where they are too long for one array."""
+    """A column of byte strings, in chunks if they are too long for one array."""
     data = b"".join(values)
     if len(data) > _MOST_BYTES:
         return arrow.array(values, pa.binary())
@@ -191,14 +191,14 @@ def binary_array(values: Sequence[bytes]) -> Any:
 def _one_behind_the_other(
     type_: pa.DataType, data: bytes, lengths: Iterable[int], count: int, validity: pa.Buffer | None
 ) -> Any:
-    """A column of texts or byte strings of such lengths in bytes, no more than `_MOST_BYTES` together."""
+    """A column of strings or byte strings of these lengths in bytes, at most `_MOST_BYTES` together."""
     ends = np.cumsum(np.fromiter(lengths, np.int64, count))
     offsets = np.concatenate([np.zeros(1, np.int32), ends.astype(np.int32)])
     return arrow.Array.from_buffers(type_, count, [validity, arrow.py_buffer(offsets), arrow.py_buffer(data)])
 
 
 def filled(column: Any, value: int) -> Any:
-    """A column of integers or booleans with a value in place of each null."""
+    """A column of integers or booleans with each null replaced by a value."""
     if not column.null_count:
         return column
     width = np.bool_ if pa.types.is_boolean(column.type) else column.type.to_pandas_dtype()
@@ -207,9 +207,9 @@ def filled(column: Any, value: int) -> Any:
 
 
 def nulls(count: int, type_: pa.DataType) -> Any:
-    """A column of nulls. Of numbers and texts the system need not provide the pages before somebody writes to them."""
+    """A column of nulls. For numbers and strings, the system provides no memory pages until they are written to."""
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
-        # There is one offset more than rows. What says which rows are null is as much zeros as the offsets are.
+        # There is one offset more than rows. The validity bitmap is all zeros, as the offsets are.
         zeros = arrow.py_buffer(np.zeros(count + 1, np.int32))
         return arrow.Array.from_buffers(type_, count, [zeros, zeros, arrow.py_buffer(b"")], count)
     if pa.types.is_primitive(type_) or pa.types.is_decimal128(type_):
@@ -224,10 +224,10 @@ def null_unless(chosen: Any, column: Any) -> Any:
 
 
 def from_storage(values: Any, type_: pa.DataType) -> Any:
-    """Values of the storage domain (`pruner.expr.bound.predicates.StorageValue`: integers, doubles, bytes) as a type's.
+    """Values of the storage domain (`pruner.expr.bound.predicates.StorageValue`: integers, doubles, bytes) as `type_`.
 
     Raises:
-        ArrowInvalid: bytes are no text.
+        ArrowInvalid: bytes are not valid text.
     """
     types = pa.types
     if types.is_date32(type_) or types.is_time32(type_):
@@ -238,7 +238,7 @@ def from_storage(values: Any, type_: pa.DataType) -> Any:
 
 
 class Condensed:
-    """A table whose columns of one value, or of nothing but nulls, take next to no memory while it is held.
+    """A table whose columns of a single value, or of nulls only, take next to no memory while it is held.
 
     Attributes:
         nbytes: bytes that are held.
@@ -252,7 +252,7 @@ class Condensed:
         self.nbytes = sum(0 if column is None else column.nbytes for column in self._held)
 
     def table(self) -> pa.Table:
-        """The table as it was."""
+        """The original table."""
         schema: Any = self._schema
         columns = [self._column(held, of.type) for held, of in zip(self._held, schema, strict=True)]
         return arrow.Table.from_arrays(columns, schema=schema)
@@ -264,18 +264,18 @@ class Condensed:
 
 
 def _condensed(column: Any) -> Any:
-    """None for a column of nulls, one row of a column that has one value, and any other column."""
+    """None for a column of nulls, one row of a column that has one value, and any other column unchanged."""
     if column.null_count == len(column):
         return None
     types = pa.types
-    # Floats and decimals may be equal and yet not the same; of lists and the like there is no comparison.
+    # Floats and decimals may be equal and yet not identical; lists and the like cannot be compared.
     comparable = (
         types.is_integer(column.type) or types.is_boolean(column.type) or types.is_string(column.type)
     )
     if not comparable or column.null_count or column[0] != column[-1]:
         return column
     same = compute.all(compute.equal(column, column[0])).as_py()
-    # What is taken is a copy: a part of the column would hold all of it.
+    # `take` copies: a slice would keep the whole column alive.
     return column.take(positions([0])) if same else column
 
 
@@ -304,14 +304,15 @@ def as_numpy(column: Any) -> NDArray[Any]:
 
 
 MANY_SLICES: Final = 10_000
-"""Slices from which what listing them took is given back."""
+"""Number of slices from which on memory is given back after they are listed."""
 
 MANY_RECORDS: Final = 200_000
-"""Slices from which what loading the records of a column took is given back: some 70 bytes each."""
+"""Number of slices from which on memory is given back after their records of a column are loaded: some 70 bytes each.
+"""
 
 
 def give_back_memory() -> None:
-    """Give memory that was freed back to the system: allocators keep it for this process otherwise."""
+    """Give freed memory back to the system: otherwise allocators keep it for this process."""
     pa.default_memory_pool().release_unused()
-    with suppress(OSError, AttributeError):  # other libraries of C have no such call
+    with suppress(OSError, AttributeError):  # other C libraries have no such call
         ctypes.CDLL(None).malloc_trim(0)

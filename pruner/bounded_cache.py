@@ -1,4 +1,4 @@
-"""A cache with a bound in bytes; what was used longest ago goes first."""
+"""A cache with a bound in bytes that evicts the least recently used values first."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 ENTRY_BYTES = 512
-"""What an entry takes besides its content: objects, key and place in the mapping, rounded up."""
+"""Bytes that an entry takes besides its content: objects, key and slot in the mapping, rounded up."""
 
 
 class BoundedCache(Generic[Key, Value]):
-    """Values by key up to a number of bytes; the newest is kept whatever its size. Threads may share it."""
+    """Values by key, up to a number of bytes; the newest is kept whatever its size. Threads may share it."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
@@ -24,7 +24,7 @@ class BoundedCache(Generic[Key, Value]):
         self._lock = Lock()
 
     def put(self, key: Key, value: Value, size: int) -> Value:
-        """Remember a value of `size` bytes in place of an earlier one, and return it; the oldest others make room."""
+        """Store a value of `size` bytes, replacing an earlier one, and return it; the oldest others make room."""
         with self._lock:
             self._take_out(key)
             self._values[key] = value, size + ENTRY_BYTES
@@ -34,7 +34,7 @@ class BoundedCache(Generic[Key, Value]):
         return value
 
     def get(self, key: Key) -> Value | None:
-        """The value, which now counts as used last; None where it was forgotten or never known."""
+        """The value, which becomes the most recently used; None if it was evicted or never stored."""
         with self._lock:
             if key not in self._values:
                 return None
@@ -42,12 +42,12 @@ class BoundedCache(Generic[Key, Value]):
             return self._values[key][0]
 
     def drop(self, key: Key) -> None:
-        """Forget a value, if it is known."""
+        """Remove a value, if it is there."""
         with self._lock:
             self._take_out(key)
 
     def sizes(self) -> list[tuple[Key, int]]:
-        """The keys with the bytes of their values, the least recently used first."""
+        """The keys with the sizes of their values in bytes, the least recently used first."""
         with self._lock:
             return [(key, size - ENTRY_BYTES) for key, (_, size) in self._values.items()]
 

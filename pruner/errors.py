@@ -9,7 +9,7 @@ class PrunerError(Exception):
 
 
 class TableError(PrunerError):
-    """A path that is not a table, a foreign table format, or a listing that cannot be read completely."""
+    """A path that is not a table, an unsupported table format, or a listing that cannot be read completely."""
 
 
 class SchemaError(PrunerError):
@@ -21,7 +21,7 @@ class PredicateError(PrunerError):
 
 
 class IndexDefinitionError(PrunerError):
-    """An index that cannot be created, dropped or found as it was asked for."""
+    """An index that cannot be created, dropped or found as requested."""
 
 
 class ConflictError(PrunerError):
@@ -33,14 +33,14 @@ class FormatError(PrunerError):
 
 
 class StorageError(PrunerError):
-    """The store refused or failed a read or a write."""
+    """The store refused a read or a write, or failed at it."""
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of another library says, as a clause of one of ours: its first line, without the stop."""
+    """The message of another library's error as a clause of one of ours: its first line, without the full stop."""
     return (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(" .")
 
 
 def cause(error: BaseException) -> str:
-    """The same for a sentence of ours that names the file, as an error of the system does, too."""
+    """The same for a sentence of ours that already names the file, as a system error does, too."""
     return (isinstance(error, OSError) and error.strerror) or first_line(error)

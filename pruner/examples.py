@@ -1,4 +1,4 @@
-"""Tables to try pruner with: made up on the spot, with neither a network nor a JVM, and the same each time."""
+"""Tables to try pruner with: generated locally, without a network or a JVM, and the same each time."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _YEAR = np.datetime64("2024-01-01", "m")
 _DAY = 24 * 60
 _NIGHT = 5 * 60
 _MINUTES = 366 * _DAY
-"""Moments are counted in minutes."""
+"""Times are counted in minutes."""
 
 _CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX", "FL", "AS", "F9", "YV", "HA", "OO")
 _SHARES = (176, 165, 160, 145, 100, 80, 61, 55, 26, 14, 7, 4, 3, 2, 1, 1)
-"""Flights of each carrier among a thousand."""
+"""Flights of each carrier in a thousand."""
 
 _DESTINATIONS = (
     "ATL",
@@ -50,20 +50,20 @@ _DESTINATIONS = (
     "HNL",
 )
 _DISTANCES = (760, 190, 540, 1620, 1380, 500, 1070, 1410, 2240, 2470, 945, 1090, 1020, 730, 4970)
-"""Miles to each destination; to the last of them HA flies, and nobody else."""
+"""Miles to each destination; only HA flies to the last one."""
 
 _NIGHTLY = 1000
-"""One flight of so many departs before five in the morning, so that the hour of a day is worth an index."""
+"""One flight in this many departs before five in the morning, so that the hour of a day is worth an index."""
 
 _STORMS = 12
-"""One day of so many is stormy: flights are late or cancelled on these alone, so that delays are in few files."""
+"""One day in this many is stormy: flights are late or canceled only on these, so that delays are in few files."""
 
 
 def example(name: str, path: str | os.PathLike[str]) -> str:
     """Write an example table: Parquet files to try indexes and queries on, the same rows each time.
 
-    `flights` has 180,000 made-up flights of the year 2024 in 360 files, 5 MB: a folder for each `month`, and in it the
-    flights by `carrier` and `departure`.
+    `flights` has 180,000 made-up flights of the year 2024 in 360 files, 5 MB: a folder for each `month`, with its
+    flights sorted by `carrier` and `departure`.
 
     Args:
         name: name of the example; `flights` so far.
@@ -73,7 +73,7 @@ def example(name: str, path: str | os.PathLike[str]) -> str:
         the path, for `pruner.open_table`.
 
     Raises:
-        TableError: there is no example of that name, or something is at the path already.
+        TableError: there is no example of that name, or something already exists at the path.
         StorageError: the folder cannot be written.
     """
     write = _EXAMPLES.get(name)
@@ -101,7 +101,7 @@ def _is_empty_folder(folder: Path) -> bool:
 
 
 def _appearing(folder: Path, write: Callable[[Path], None]) -> None:
-    """Write beside the folder and rename: a table that is half written is never found there."""
+    """Write next to the folder and rename, so that it never holds a half-written table."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
@@ -123,7 +123,7 @@ def _write_flights(folder: Path) -> None:
     carrier = np.repeat(np.arange(len(_SHARES)), _SHARES)[_mixed(number, 1) % sum(_SHARES)]
     rows: Any = _flights(number, departure, carrier)
     month = (_YEAR + departure.astype("timedelta64[m]")).astype("datetime64[M]").astype(np.int64) % 12 + 1
-    # Numbers break ties: the order is the same wherever this runs.
+    # Flight numbers break ties: the order is the same wherever this runs.
     order = np.lexsort((number, departure, np.array(_CARRIERS)[carrier], month))
     for each in range(1, 13):
         partition = folder / f"month={each}"
@@ -134,7 +134,7 @@ def _write_flights(folder: Path) -> None:
 
 
 def _flights(number: NDArray[np.int64], departure: NDArray[np.int64], carrier: NDArray[np.int64]) -> pa.Table:
-    """All flights in the order of their numbers; they depart so many minutes after the year began."""
+    """All flights in the order of their numbers; `departure` counts minutes from the start of the year."""
     moment = (_YEAR + departure.astype("timedelta64[m]")).astype("datetime64[us]")
     elsewhere = len(_DESTINATIONS) - 1
     destination = np.where(carrier == _CARRIERS.index("HA"), elsewhere, _mixed(number, 2) % elsewhere)

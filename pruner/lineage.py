@@ -1,4 +1,4 @@
-"""What scans read, as an event of OpenLineage (version 2 of its specification): for catalogs and schedulers."""
+"""What scans read, as an OpenLineage event (version 2 of its specification), for catalogs and schedulers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pruner.adapters import ScanRecord
 
 PRODUCER: Final = f"urn:lake-pruner:{__version__}"
-"""Who says it. The project has no address on the web yet, and OpenLineage asks for a URI."""
+"""The producer of the events. The project has no web address yet, and OpenLineage requires a URI."""
 
 _EVENT: Final = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 _STATISTICS: Final = (
@@ -35,14 +35,14 @@ def open_lineage(
     """Make an OpenLineage COMPLETE event from the scans of one run: the tables that it read, and how much of each.
 
     Args:
-        scans: such as `last_plans` of a connection; those without a plan are left out.
+        scans: such as `last_plans` of a connection; scans without a plan are left out.
         job: name of the job that read, such as a model or a task.
-        namespace: OpenLineage's namespace of the job.
-        run_id: UUID of the run; a new one unless given.
-        time: when it ended, with a zone; now unless given.
+        namespace: OpenLineage namespace of the job.
+        run_id: UUID of the run; by default a new one.
+        time: when the run ended, with a time zone; by default now.
 
     Returns:
-        Plain values for `json.dumps`, and for a client of OpenLineage.
+        Plain values for `json.dumps` and for an OpenLineage client.
     """
     ended = datetime.datetime.now(datetime.UTC) if time is None else time
     return {
@@ -87,7 +87,7 @@ def _input(scan: ScanRecord) -> dict[str, Any]:
 
 
 def _dataset(uri: str) -> tuple[str, str]:
-    """The names that OpenLineage has for a place: the store, and the path in it."""
+    """OpenLineage's names for a location: the store, and the path in it."""
     scheme, separator, rest = uri.partition("://")
     if not separator:
         return "file", uri

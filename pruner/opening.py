@@ -1,4 +1,4 @@
-"""Opening a table by its place alone."""
+"""Opening a table by its location alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 METADATA_SUFFIX = ".pruner"
-"""What is appended to the first root to get the place of the metadata table: beside the table, never inside it."""
+"""Suffix that makes the first root the location of the metadata table: next to the table, never inside it."""
 
 
 def open_places(  # noqa: PLR0913 - one parameter for each key of a table
@@ -33,25 +33,25 @@ def open_places(  # noqa: PLR0913 - one parameter for each key of a table
     hudi_indexes: bool = True,
     file_filters: bool = True,
 ) -> Table:
-    """Open a Parquet, Delta, Iceberg or Hudi table by its place alone, whatever `pruner.toml` says of it.
+    """Open a Parquet, Delta, Iceberg or Hudi table by its location alone, whatever `pruner.toml` says about it.
 
     Args:
         uri: path or URI of the table's root, several roots of one Parquet table, or
             `iceberg://catalog/namespace/table`.
-        storage_options: options of the store (keys as `obstore` knows them).
+        storage_options: options of the store (the keys of `obstore`).
         index_uri: location of the metadata table; by default `<first root>.pruner`. The root of an Iceberg table is its
             folder, whichever metadata file it is opened by.
-        max_staleness: age in seconds up to which a look at the table may be reused; 0 looks before every plan.
-        files: "immutable" where no file ever changes in place.
-        feed: place of a change feed that names whatever comes, goes or changes.
-        confirm_after: seconds after which a whole listing confirms what the feed said.
-        index_memory: bytes of index records that are held at most, and read for one predicate from one index.
+        max_staleness: age in seconds up to which a snapshot of the table may be reused; 0 checks before every plan.
+        files: "immutable" if no file ever changes in place.
+        feed: location of a change feed that names all files that are added, removed or changed.
+        confirm_after: seconds after which a full listing confirms what the feed reported.
+        index_memory: most bytes of index records that are held, and that one predicate reads from one index.
         hudi_indexes: whether the indexes of Hudi's own metadata table are used.
-        file_filters: whether the Bloom filters that writers put into Parquet files are asked.
+        file_filters: whether the Bloom filters that writers put into Parquet files are used.
 
     Raises:
         TableError: there is no such path, it is not a table, or its format is not supported.
-        StorageError: the store refuses to be read.
+        StorageError: the store refuses the read.
     """
     roots = [os.fspath(root) for root in ([uri] if isinstance(uri, (str, os.PathLike)) else uri)]
     options = dict(storage_options or {})
@@ -67,11 +67,11 @@ def open_places(  # noqa: PLR0913 - one parameter for each key of a table
 def defines_indexes(
     uri: str, *, storage_options: Mapping[str, str] | None = None, index_uri: str | None = None
 ) -> bool:
-    """Tell whether there is an index over what lies in a place, be it a table that pruner reads or not.
+    """Tell whether an index is defined over a location, whether or not it is a table that pruner reads.
 
     Raises:
         FormatError: the metadata table is damaged, or a newer pruner wrote it.
-        StorageError: the store refuses to be read, or a URI is not understood.
+        StorageError: the store refuses the read, or a URI is not understood.
     """
     root, options = normalize_uri(uri), dict(storage_options or {})
     if is_of_catalog(root):
@@ -84,7 +84,7 @@ def defines_indexes(
 
 
 def newest_metadata_of(uri: str, storage_options: Mapping[str, str] | None = None) -> str | None:
-    """Return the newest metadata file of a table in an Iceberg catalog; None of what is not named by one.
+    """Return the newest metadata file of a table in an Iceberg catalog; None for a URI without a catalog.
 
     Raises:
         TableError: the catalog has no such table.
@@ -98,6 +98,6 @@ def newest_metadata_of(uri: str, storage_options: Mapping[str, str] | None = Non
 
 
 def _metadata(root: str, options: dict[str, str], index_uri: str | None) -> tuple[str, MetadataTable]:
-    """The place of the metadata table and the metadata table."""
+    """The location of the metadata table, and the metadata table."""
     place = index_uri or table_of_metadata(root).rstrip("/") + METADATA_SUFFIX
     return place, MetadataTable(open_store(place, options))

@@ -1,7 +1,7 @@
-"""The type of a Parquet column as its footer states it, which is what engines go by, each in its own way (rule R11).
+"""The type of a Parquet column as its footer states it, which engines follow, each in its own way (rule R11).
 
-A footer names a physical type, and beside it a converted type (the old way), a logical type (the new one) or both.
-Arrow maps many of these to one type, so a column of a table is known by what stands here as well
+A footer names a physical type, and in addition a converted type (the old way), a logical type (the new one) or both.
+Arrow maps many of these to one type, so a column of a table also has the type defined here
 (parquet-format, LogicalTypes.md and parquet.thrift).
 """
 
@@ -14,7 +14,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 MAGIC = b"PAR1"
-"""The first and the last bytes of a Parquet file."""
+"""The first and the last four bytes of a Parquet file."""
 
 _NONE = "-"
 _FIXED = "FIXED_LEN_BYTE_ARRAY"
@@ -34,7 +34,7 @@ _MEANING = {
     **{f"INT_{bits}": f"Integer({bits},signed)" for bits in (8, 16, 32, 64)},
     **{f"UINT_{bits}": f"Integer({bits},unsigned)" for bits in (8, 16, 32, 64)},
 }
-"""The logical type that stands for each converted one; decimals have parameters of their own."""
+"""The logical type that corresponds to each converted type; decimals have parameters of their own."""
 
 _PLAIN = {
     "BOOLEAN": pa.bool_(),
@@ -50,8 +50,8 @@ _PLAIN = {
 class ParquetType:
     """One type: `INT64`, `TIMESTAMP_MICROS`, `Timestamp(us,utc)`; "" where a footer names none.
 
-    A logical type has its parameters behind it (`Decimal(9,2)`, `Integer(8,unsigned)`), as has the converted type
-    DECIMAL; `FIXED_LEN_BYTE_ARRAY(16)` has its length.
+    A logical type is followed by its parameters (`Decimal(9,2)`, `Integer(8,unsigned)`), as is the converted type
+    DECIMAL; `FIXED_LEN_BYTE_ARRAY(16)` is followed by its length.
     """
 
     physical: str
@@ -60,12 +60,12 @@ class ParquetType:
 
     @property
     def text(self) -> str:
-        """Three words from which `parse_parquet_type` makes the type again."""
+        """Three words that `parse_parquet_type` parses back into the type."""
         return f"{self.physical or _NONE} {self.converted or _NONE} {self.logical or _NONE}"
 
     @property
     def meaning(self) -> str:
-        """The logical type, or what stands for the converted one; "" for a plain physical type."""
+        """The logical type, or the one that corresponds to the converted type; "" for a plain physical type."""
         if self.logical:
             return self.logical
         if self.converted.startswith("DECIMAL"):
@@ -74,12 +74,12 @@ class ParquetType:
 
     @property
     def arrow(self) -> pa.DataType | None:
-        """The Arrow type of the values by the specification, None for what no index supports; INT96 has none."""
+        """The Arrow type of the values by the specification; None, as for INT96, if no index supports it."""
         return _arrow_type(self.physical, self.meaning)
 
     @property
     def without_logical(self) -> ParquetType:
-        """The same for a reader that knows no logical types."""
+        """The type for a reader that does not know logical types."""
         return ParquetType(self.physical, self.converted)
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class ParquetType:
 
 @lru_cache(maxsize=4096)
 def parse_parquet_type(text: str) -> ParquetType | None:
-    """Return the type whose `text` this is; None for what is no such text."""
+    """Return the type whose `text` this is; None for any other text."""
     words = text.split(" ")
     if len(words) != 3 or "" in words or words[0] == _NONE:
         return None
@@ -104,7 +104,7 @@ def parameters(annotation: str) -> tuple[str, tuple[str, ...]]:
 @lru_cache(maxsize=4096)
 def _arrow_type(physical: str, meaning: str) -> pa.DataType | None:
     fixed, lengths = parameters(physical)
-    arrow: Any = pa  # its stubs know no types by a unit or a width that is not literal
+    arrow: Any = pa  # its stubs require literal units and widths
     match parameters(meaning):
         case ("", ()):
             length = int(lengths[0]) if fixed == _FIXED and lengths else None

@@ -1,8 +1,8 @@
-"""What other distributions bring, by entry points, and what to install where an optional part is missing.
+"""What other distributions register as entry points, and what to install when an optional part is missing.
 
-Whatever is wrong with an entry becomes one sentence that names the package at fault.
+Any problem with an entry becomes one sentence that names the package at fault.
 
-What to install where an optional part is missing, in one wording for every message.
+What to install when an optional part is missing has one wording in all messages.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ SPARK_EXTRA = "spark"
 
 
 def installing(extra: str, distribution: str = DISTRIBUTION) -> str:
-    """How to install an extra. No message names a bare `pip install`: the package need not be on the user's index."""
+    """How to install an extra. No message has a bare `pip install`: the package need not be on the user's index."""
     return f"install the extra {extra!r} of {distribution} (in a checkout: pip install '.[{extra}]')"
 
 
 class Group(Enum):
-    """A group of entry points: its name, what an entry is called, and what the object behind an entry must have.
+    """A group of entry points: its name, what an entry is called, and the attributes that its object must have.
 
-    The first of the attributes says what the object is called; the entry has the same name.
+    The first attribute is the object's name; the entry has the same name.
     """
 
     ADAPTERS = "pruner.adapters", "adapter", ("engine",)
-    """Adapters by their engines: `pruner.adapters.Adapter`, docs/adapters.md."""
+    """Adapters by engine: `pruner.adapters.Adapter`, docs/adapters.md."""
     INDEX_TYPES = (
         "pruner.indexes",
         "index type",
         ("name", "partition", "version", "check", "record", "load"),
     )
-    """Index types by their names: `pruner.indexes.base.IndexType`, docs/index-types.md."""
+    """Index types by name: `pruner.indexes.base.IndexType`, docs/index-types.md."""
 
     FORMATS = (
         "pruner.formats",
         "table format",
         ("name", "title", "several_roots", "is_root", "open", "own_indexes"),
     )
-    """Table formats by their names: `pruner.formats.format.TableFormat`, docs/table-formats.md."""
+    """Table formats by name: `pruner.formats.format.TableFormat`, docs/table-formats.md."""
 
     def __init__(self, entry_points: str, noun: str, attributes: tuple[str, ...]) -> None:
         self.entry_points = entry_points
@@ -62,11 +62,11 @@ class MissingPluginError(PrunerError):
 
 
 class BrokenPluginError(PrunerError):
-    """A distribution registers that name, and what it registers cannot be used."""
+    """A distribution registers that name, but what it registers cannot be used."""
 
 
 def _entries(group: Group) -> EntryPoints:
-    # Imported here: it brings the parser of e-mail along, and most processes need no plugin.
+    # Imported here: it also imports the email parser, and most processes need no plugin.
     from importlib.metadata import entry_points
 
     return entry_points(group=group.entry_points)
@@ -76,20 +76,20 @@ def _entries(group: Group) -> EntryPoints:
 def may_be_registered(group: Group) -> bool:
     """Tell whether some installed distribution can register anything in a group.
 
-    A millisecond, where importing what reads entry points takes thirty: most processes have no plug-in.
+    Takes one millisecond; importing the entry point reader takes thirty, and most processes have no plugin.
     """
     return any(_may_name(place, group.entry_points.encode()) for place in sys.path)
 
 
 def _may_name(place: str, group: bytes) -> bool:
-    """Tell whether a place on the path for imports can hold a distribution whose entry points name a group."""
+    """Tell whether an import path entry can hold a distribution whose entry points name a group."""
     try:
         with os.scandir(place or ".") as entries:
             metadata = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
     except FileNotFoundError:
         return False
     except OSError:
-        return True  # an archive, say: only its own finder knows what is in it
+        return True  # such as an archive: only its own finder knows what is in it
     return any(group in _content(f"{folder}/entry_points.txt") for folder in metadata)
 
 
@@ -101,24 +101,24 @@ def _content(path: str) -> bytes:
 
 
 def plugin_names(group: Group) -> tuple[str, ...]:
-    """The names that installed distributions register, in small letters and in order. Nothing is imported."""
+    """The names that installed distributions register, in lower case and sorted. Nothing is imported."""
     return tuple(sorted({entry.name.lower() for entry in _entries(group)}))
 
 
-# To look through all installed distributions takes milliseconds. A call that raises is not remembered.
+# Searching all installed distributions takes milliseconds. A call that raises is not cached.
 @cache
 def load_plugin(group: Group, name: str) -> object:
-    """Import what is registered under a name, in any case of letters.
+    """Import what is registered under a name, whose case does not matter.
 
     Raises:
-        MissingPluginError: nothing is.
+        MissingPluginError: nothing is registered.
         BrokenPluginError: it cannot be imported, lacks an attribute, or two distributions register different things.
     """
     entry = _entry(group, name)
     described = _described(group, entry)
     try:
         plugin: object = entry.load()
-    # Whatever the other package's import raises, the user learns which package it is.
+    # Whatever the other package's import raises, the message names the package.
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise BrokenPluginError(f"{described} cannot be loaded: {reason}{_advice(entry, error)}") from error
@@ -145,7 +145,7 @@ def _described(group: Group, entry: EntryPoint) -> str:
 
 
 def _advice(entry: EntryPoint, error: Exception) -> str:
-    """How to install a module that is missing, where the distribution has an extra of the entry's name for it."""
+    """How to install a missing module, if the distribution has an extra of the entry's name for it."""
     if not isinstance(error, ModuleNotFoundError) or entry.dist is None:
         return ""
     extras = entry.dist.metadata.get_all("Provides-Extra") or []

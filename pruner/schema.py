@@ -1,4 +1,4 @@
-"""The schema of a table as its snapshot gives it: fields by path, with what the formats know about each."""
+"""The schema of a table in its snapshot: fields by path, with what the formats know about each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pruner.parquet_type import ParquetType
 
 
 def type_name(data_type: pa.DataType) -> str:
-    """A type for people: Arrow's own name of the type, but for UUIDs, which have a long one."""
+    """A type for display: Arrow's own name of the type, except for UUID, whose name is long."""
     return "UUID" if isinstance(data_type, pa.UuidType) else str(data_type)
 
 
@@ -22,18 +22,18 @@ _BY_ID: Final = "\0"
 
 
 def path_of_id(field_id: int) -> tuple[str, ...]:
-    """The path by which a column is found in files by its field id, whatever it and its parents are called there."""
+    """The path that finds a column in files by its field id, whatever it and its parents are called there."""
     return (_BY_ID, str(field_id))
 
 
 def id_of_path(path: tuple[str, ...]) -> int | None:
-    """The field id that a path stands for; None for a path of names."""
+    """The field id that a path encodes; None for a path of names."""
     return int(path[1]) if path[0] == _BY_ID else None
 
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """The change of a schema that gave a column its name or type, for the `reason` that it is one.
+    """The schema change that gave a column its name or type; `reason` describes it.
 
     Files of writes up to its `instant` hold another column under that name, or this one under another.
     """
@@ -48,19 +48,19 @@ class Field:
 
     `type` is the type in the table (after promotion over files). `field_id` is the Parquet field id where files have
     them. A `partition` field takes its value from the path; `in_file` tells whether files hold it as well (both can be
-    true). With `conflict` set, files disagree about the field in a way that no promotion mends, and it says how:
-    such a field never serves pruning. With `since` set, it serves pruning in the files of later writes alone.
-    `stored` is the path by which files hold it where that is another one (column mapping): it is never given to a
-    second column, so records belong to it and not to the name; it can be one by field id (`path_of_id`). `stored_type`
-    is the type of a top-level column with the names that files give the fields of structs, where those are others.
-    `mapped` are the paths by which files without any field ids may hold it, by a name mapping; None without one.
+    true). `conflict`, if set, says how files disagree about the field in a way that no promotion resolves: such a field
+    never serves pruning. With `since` set, it serves pruning only in the files of later writes.
+    `stored` is the path under which files hold it if that differs (column mapping): it is never reused for a second
+    column, so records belong to it and not to the name; it can be a path by field id (`path_of_id`). `stored_type` is
+    the type of a top-level column with the names that files give the fields of structs, if those differ.
+    `mapped` are the paths under which files without any field ids may hold it, by a name mapping; None without one.
     `absent_is_null` tells whether an engine reads NULL from a file without it; `default` is what it reads instead, as
-    an Arrow scalar, where that is the same for all files.
-    `parquet` are the Parquet types by which files hold it, None where no footer was looked at; what an engine makes of
-    them is for `pruner.expr.parquet_reading` to say.
+    an Arrow scalar, if that is the same for all files.
+    `parquet` are the Parquet types with which files hold it, None if no footer was read; `pruner.expr.parquet_reading`
+    defines how an engine reads them.
 
-    A field that stands for the values of an `expression` over the columns `sources` is in no schema
-    (`pruner.expr.derived`); its path begins with an empty name.
+    A field for the values of an `expression` over the columns `sources` is in no schema (`pruner.expr.derived`); its
+    path begins with an empty name.
     """
 
     path: tuple[str, ...]
@@ -80,16 +80,16 @@ class Field:
     default: Any = None
 
     def __hash__(self) -> int:
-        return hash(self.path)  # fields are looked up in every plan, and those of one path are few
+        return hash(self.path)  # every plan looks up fields, and few have the same path
 
     @property
     def name(self) -> str:
-        """The path with dots, or the expression; for people, not unique when names hold dots."""
+        """The dotted path, or the expression; for display, not unique when names hold dots."""
         return ".".join(self.path) if self.expression is None else self.path[-1]
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """The path under which records of the field are kept: they follow a column that gets another name."""
+        """The path under which records of the field are kept: they follow a column that is renamed."""
         if self.expression is None:
             return self.stored or self.path
         if all(source.stored is None for source in self.sources):
@@ -97,24 +97,24 @@ class Field:
         return (*self.path, *(".".join(source.recorded) for source in self.sources))
 
     def in_files(self) -> Field:
-        """The field as files hold it, for whoever reads them."""
+        """The field as files hold it, for readers of the files."""
         return self if self.stored is None else replace(self, path=self.stored, stored=None)
 
     @property
     def dispute(self) -> str | None:
-        """Why some file may hold another column under the name; None where each holds this one or none."""
+        """Why some file may hold another column under the name; None if each file holds this one or none."""
         return self.conflict or (None if self.since is None else self.since.reason)
 
     @property
     def type_name(self) -> str:
-        """The type for people. A UUID, which Arrow has as 16 bytes, is one by its files' word."""
+        """The type for display. A UUID, which Arrow has as 16 bytes, is recognized by the type in the files."""
         of_uuids = bool(self.parquet) and all(type_.meaning == "UUID" for type_ in self.parquet)
         return "UUID" if of_uuids else type_name(self.type)
 
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The fields of a table in order: top-level columns with the nested fields of structs right behind them.
+    """The fields of a table in order: each top-level column is followed by the nested fields of its structs.
 
     Fields of lists and maps are not listed: no predicate can name one row's value by such a path.
     """
@@ -130,10 +130,10 @@ class TableSchema:
         return index
 
     def find(self, path: tuple[str, ...], *, case_sensitive: bool = False) -> Field:
-        """Return the field at `path`: an exact spelling first, else the only one that differs in case.
+        """Return the field at `path`: the exact spelling, else the only one that differs in case.
 
         Raises:
-            SchemaError: there is no such field, or several differ from `path` in case alone.
+            SchemaError: there is no such field, or several differ from `path` only in case.
         """
         candidates = self._by_lower.get(tuple(part.lower() for part in path), [])
         exact = [candidate for candidate in candidates if candidate.path == path]
@@ -151,10 +151,10 @@ class TableSchema:
         return {entry.recorded: entry for entry in reversed(self.fields)}
 
     def of_records(self, path: tuple[str, ...]) -> Field:
-        """Return the field of which records are kept under a path: see `Field.recorded`.
+        """Return the field whose records are kept under a path: see `Field.recorded`.
 
         Raises:
-            SchemaError: the table has it no more.
+            SchemaError: the table no longer has it.
         """
         own_field = self._by_recorded.get(path)
         if own_field is None:
@@ -162,11 +162,11 @@ class TableSchema:
         return own_field
 
     def has_records_of(self, path: tuple[str, ...]) -> bool:
-        """Whether the table has a field of which records are kept under a path."""
+        """Whether the table has a field whose records are kept under a path."""
         return path in self._by_recorded
 
     def shown(self, recorded: tuple[str, ...], otherwise: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """The path of the field of which records are kept under a path; that one, or another, where it is gone."""
+        """The path of the field whose records are kept under `recorded`; `otherwise` or `recorded` if it is gone."""
         own_field = self._by_recorded.get(recorded)
         return own_field.path if own_field is not None else otherwise or recorded
 
@@ -181,10 +181,10 @@ class TableSchema:
         return tuple(entry for entry in self.fields if len(entry.path) == 1)
 
     def filled_in(self, columns: Collection[str]) -> TableSchema:
-        """The schema for an engine that reads a value of its own, not NULL, from files without these columns.
+        """The schema for an engine that reads its own default, not NULL, from files without these columns.
 
         Args:
-            columns: top-level columns, by their names in lower case.
+            columns: names of top-level columns in lower case.
         """
         fields = (
             replace(entry, absent_is_null=False) if entry.path[0].lower() in columns else entry

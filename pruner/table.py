@@ -1,7 +1,7 @@
 """A table with its indexes: the object that users and adapters hold.
 
-Most processes only plan. What other methods need is imported when they are called: all of it takes longer to load than
-a plan over thousands of files takes to make.
+Most processes only plan. Other methods import what they need when they are called: loading all of it takes longer than
+planning over thousands of files.
 """
 
 from __future__ import annotations
@@ -77,21 +77,21 @@ class Table:
 
     @property
     def format(self) -> str:
-        """`hudi` or `parquet`."""
+        """Name of the table format: `parquet`, `delta`, `iceberg`, `hudi`, or that of a plugin."""
         return self._source.format
 
     @property
     def storage_options(self) -> Mapping[str, str]:
-        """Options of the object store with which the table was opened."""
+        """Object store options with which the table was opened."""
         return self._source.storage_options
 
     @property
     def schema(self) -> TableSchema:
-        """Schema of the table as it is now."""
+        """Current schema of the table."""
         return self.snapshot().schema
 
     def indexes(self) -> tuple[IndexDefinition, ...]:
-        """Definitions of the indexes, in the order of creation.
+        """Definitions of the indexes, in creation order.
 
         Raises:
             FormatError: the metadata table is damaged, or a newer pruner wrote it.
@@ -108,7 +108,7 @@ class Table:
             fresh: check the table now, whatever `max_staleness` allows.
 
         Raises:
-            TableError: the listing cannot be read completely, or `as_of` is not possible.
+            TableError: the listing cannot be read completely, or `as_of` cannot be resolved.
         """
         if fresh:
             self._views.forget()
@@ -121,8 +121,8 @@ class Table:
 
         Args:
             predicate: SQL text, or the expression form (`pruner.expr.nodes`), which never fails for a type mismatch.
-            dialect: engine whose SQL and default semantics hold: duckdb (default), spark, trino.
-            semantics: the engine's rules in full, instead of `dialect`.
+            dialect: engine whose SQL and default semantics apply: duckdb (default), spark, trino.
+            semantics: the engine's full rules, instead of `dialect`.
 
         Raises:
             PredicateError: the text cannot be parsed, compares what cannot be compared, or is too large.
@@ -139,13 +139,13 @@ class Table:
         semantics: Semantics | None = None,
         as_of: str | None = None,
     ) -> int:
-        """Count the rows for which the predicate is true; DuckDB reads the files that metadata does not answer for.
+        """Count the rows for which the predicate is true; DuckDB reads the files if metadata alone has no exact answer.
 
-        Takes what `plan` does, and `as_of` as `snapshot` does; raises what they do.
+        Takes the arguments of `plan`, and `as_of` like `snapshot`; also raises what they raise.
 
         Raises:
-            PredicateError: files have to be read, and the predicate is not in DuckDB's SQL.
-            BrokenPluginError: files have to be read, and DuckDB is not installed.
+            PredicateError: files must be read, and the predicate is not in DuckDB's SQL.
+            BrokenPluginError: files must be read, and DuckDB is not installed.
         """
         plan = self.snapshot(as_of=as_of).plan(predicate, dialect=dialect, semantics=semantics)
         answer = plan.count()
@@ -174,25 +174,26 @@ class Table:
 
         Args:
             name: unique in the table, regardless of case.
-            on: a column path, a list of them (each is indexed by itself), "*" for every column of a supported type, or
+            on: a column path, a list of them (each is indexed separately), "*" for every column of a supported type, or
                 an expression over columns (docs/expressions.md).
             using: type of the index.
             options: options of the type.
-            where: predicate on partition columns; slices of other partitions are not indexed, so this index drops none
+            where: predicate on partition columns; slices of other partitions are not indexed, so this index prunes none
                 of them.
             dialect: engine in whose SQL the expression is written: duckdb (default), spark, trino.
             if_not_exists: do nothing when an index of that name exists.
             build: False only registers the index; `refresh` builds it.
-            force: create it even if a sample of the files shows that it is too large (docs/bitmap.md).
-            dry_run: create nothing, and only estimate the cost (`estimate` in the result).
+            force: create it even if a sample of the files shows that it would be too large (docs/bitmap.md).
+            dry_run: create nothing and only estimate the cost (`estimate` in the result).
             run: where it is built: see `refresh`.
-            progress: called with what was done; False shows no bar in a terminal or notebook.
+            progress: called with the number of slices done and of all slices; False shows no bar in a terminal or
+                notebook.
 
         Returns:
-            What was built, or None when nothing was.
+            What was built, or None if nothing was.
 
         Raises:
-            IndexDefinitionError: the name is taken, or the column or type cannot be indexed, or the index would be too
+            IndexDefinitionError: the name is taken, the column or type cannot be indexed, or the index would be too
                 large and is not forced.
             SchemaError: no such column.
             StorageError: the metadata table cannot be written.
@@ -200,7 +201,7 @@ class Table:
         from pruner.maintenance.build import is_forced, what_stands
         from pruner.pipeline.batches import SharingRunner
 
-        runner = runner_for(run)  # what cannot run must not leave a definition behind
+        runner = runner_for(run)  # a `run` that cannot be used must not leave a definition behind
         given = {key: str(value) for key, value in (options or {}).items()}
         force = is_forced(given) or force
         if dry_run:
@@ -243,21 +244,21 @@ class Table:
         """Index every slice that is not covered yet.
 
         Args:
-            index: only this index; all unless given.
-            partition: only these partitions and those below them, by their paths (`year=2024`); all unless given.
+            index: only this index; by default all.
+            partition: only these partitions and those below them, by path (`year=2024`); by default all.
             run: "local" for this machine, or a SparkSession, whose executors then do the work.
             dry_run: only count what would be read.
             progress: as in `create_index`; with a SparkSession it is called from another thread.
 
         Returns:
-            Counts, and each slice that failed with one sentence (it stays uncovered; the others are committed).
+            Counts, and one sentence for each slice that failed (it stays uncovered; the others are committed).
 
         Raises:
             IndexDefinitionError: there is no such index.
             TableError: there is no such partition.
             ConflictError: an index was dropped while it was being built.
             StorageError: the metadata table cannot be written.
-            PrunerError: Spark's executors lack something, or the Spark job failed.
+            PrunerError: Spark's executors lack a requirement, or the Spark job failed.
         """
         from pruner.maintenance.build import what_stands
         from pruner.pipeline.batches import SharingRunner
@@ -275,18 +276,16 @@ class Table:
         return result
 
     def tag_location(self, keys: Any) -> Any:
-        """Find where each key is: in which partition and file group, since which instant, or that it is new.
+        """Find the partition, file group and base instant of each key, or that the key is new.
 
-        A record index is asked where there is one; otherwise ranges and bloom filters are, and then the files
-        themselves.
+        Uses a record index if there is one; otherwise ranges and Bloom filters, and then the files themselves.
 
         Args:
-            keys: an Arrow table or a Spark DataFrame of the columns that make up the key, by their names in the table.
+            keys: an Arrow table or a Spark DataFrame of the key columns, named as in the table.
 
         Returns:
             The keys, as a table or DataFrame like `keys`, with `partition_path`, `file_id` and `base_instant`, which
-            are null for keys that no row has, and for NULL. A key that is in several file groups appears once for
-            each.
+            are null for NULL and for keys that no row has. A key that is in several file groups appears once for each.
 
         Raises:
             SchemaError: the table has no such column, or has it with another type.
@@ -302,7 +301,7 @@ class Table:
         )
 
     def status(self) -> TableStatus:
-        """Coverage, age and size of each index over the table as it is now."""
+        """Coverage, age and size of each index over the current table."""
         from pruner.maintenance.status import table_status
 
         return table_status(
@@ -310,12 +309,12 @@ class Table:
         )
 
     def inspect(self, index: str, prefix: str = "", *, positions: int = 10) -> Iterator[IndexEntry]:
-        """Show the entries of an index that stores values, over the table as it is now, by key.
+        """Show the entries of an index that stores values, over the current table, by key.
 
         Args:
             index: name of the index.
-            prefix: start of the keys `column$value$partition$file_group` (docs/bitmap.md).
-            positions: how many row positions of an entry to show at most.
+            prefix: prefix of the keys `column$value$partition$file_group` (docs/bitmap.md).
+            positions: maximum number of row positions to show for an entry.
 
         Raises:
             IndexDefinitionError: there is no such index, or its type stores no values.
@@ -332,16 +331,16 @@ class Table:
         return entries(definition, view.state, view.snapshot, self._segments, prefix, positions)
 
     def map(self, columns: str | Sequence[str] = (), *, history: bool = False) -> TableMap:
-        """Say which slices each index covers, and how far the ranges of columns overlap over the slices.
+        """Report which slices each index covers, and how far column ranges overlap across the slices.
 
         Args:
-            columns: column paths; those that have an index of ranges unless given. Ranges that no index knows come from
-                the footers of at most 2,000 files.
+            columns: column paths; by default those with an index of ranges. Ranges that no index has come from the
+                footers of at most 2,000 files.
             history: also count the slices that each index covered after each of the newest commits to its records.
 
         Raises:
             SchemaError: no such column.
-            IndexDefinitionError: every column that is named is of a type without ranges.
+            IndexDefinitionError: every named column is of a type without ranges.
         """
         from pruner.maintenance.mapping import Cartographer
 
@@ -362,14 +361,14 @@ class Table:
         limits: SampleLimits | None = None,
         budget: float | Pace | None = None,
     ) -> Advice:
-        """Say which indexes would help, what each costs and saves, which never helped, and what a layout would do.
+        """Report which indexes would help, what each costs and saves, which never helped, and what a layout would do.
 
         Args:
             plans: plans of the statements to speed up, for example `last_plans` of a connection; without any,
-                questions are made from values of each column.
+                predicates are made from values of each column.
             limits: how much of the table is sampled (docs/advisor.md).
-            budget: seconds that it may take; a smaller sample is judged by then, and the notes say so. Without one the
-                whole sample is judged, however long it takes.
+            budget: seconds that it may take; if the sample cannot be finished by then, a smaller one is judged, and the
+                notes say so. Without a budget the whole sample is judged, however long it takes.
 
         Raises:
             TableError: the listing cannot be read completely.
@@ -385,9 +384,9 @@ class Table:
         return advisor.advise(plans)
 
     def verify(self, *, files: bool = False) -> list[str]:
-        """Check every stored byte of the metadata table against its checksum; one sentence for each fault.
+        """Check every stored byte of the metadata table against its checksum; return one sentence for each fault.
 
-        Partition statistics are also computed again from the records and compared.
+        Partition statistics are also recomputed from the records and compared.
 
         Args:
             files: also list all files of the table again, and name those that changed in place since they were
@@ -404,24 +403,24 @@ class Table:
         return faults
 
     def diagnose(self) -> Iterator[Finding]:
-        """Try what pruning and building rely on, one probe after the other: see `pruner doctor`.
+        """Probe what pruning and building rely on, one check after another: see `pruner doctor`.
 
-        Lists the table, reads the footer of one file, and writes, reads and deletes an object where the metadata table
-        is. The table and its indexes do not change.
+        Lists the table, reads the footer of one file, and writes, reads and deletes an object at the location of the
+        metadata table. The table and its indexes do not change.
 
         Raises:
-            TableError: the table cannot be listed, so that nothing else can be tried.
-            StorageError: the store refuses to be read.
+            TableError: the table cannot be listed, so nothing else can be tried.
+            StorageError: the store refuses the read.
         """
         from pruner.maintenance.doctor import examine
 
         return examine(self._source, self._metadata, self._views.fresh_snapshot, self.status)
 
     def compact(self) -> CompactResult:
-        """Merge the small segments that many refreshes leave, and leave out slices that are gone from the table. A
-        damaged snapshot that is stored for the next look is stored anew.
+        """Merge the small segments that many refreshes leave, and drop slices that are gone from the table. A damaged
+        saved snapshot is written again.
 
-        Readers are not disturbed: what was merged stays until `vacuum` finds it out of use for long enough. Plans
+        Readers are not disturbed: merged segments stay until they have been out of use long enough for `vacuum`. Plans
         of past instants lose the evidence about slices that the newest snapshot does not have.
 
         Raises:
@@ -438,10 +437,10 @@ class Table:
         return result
 
     def vacuum(self, *, grace_seconds: float = 7 * 24 * 3600) -> int:
-        """Delete files that went out of use longer ago than the grace; returns how many.
+        """Delete files that have been out of use for longer than the grace; returns how many.
 
-        With a short grace a plan that runs just now may find records gone: it keeps files that it could have left
-        out. A build that runs longer fails with a conflict and is run again. No row is lost either way.
+        With a short grace a concurrent plan may find records gone: it keeps files that it could have pruned. A build
+        that runs longer than the grace fails with a conflict and must be run again. No row is lost either way.
 
         Raises:
             PrunerError: the grace is not a number of seconds, 0 or more.
@@ -449,7 +448,7 @@ class Table:
         return self._metadata.vacuum(checked_grace(grace_seconds))
 
     def out_of_use(self, *, grace_seconds: float = 7 * 24 * 3600) -> OutOfUse:
-        """What `vacuum` with this grace leaves for now though nothing refers to it, and until when.
+        """Unreferenced files that `vacuum` with this grace keeps for now, and until when.
 
         Raises:
             PrunerError: the grace is not a number of seconds, 0 or more.
@@ -467,7 +466,7 @@ class Table:
         return deleted > 0
 
     def _share_listing(self, runner: SharingRunner) -> None:
-        """Have the machines that build list the table, where nobody has and it is worth it."""
+        """Let the machines that build the index list the table, if no process has listed it and it is worth it."""
         from pruner.maintenance.shared_listing import share_listing
 
         self._views.resume()

@@ -1,9 +1,9 @@
-"""What a predicate can come to on the rows of each slice: can be true, can be false, can be null.
+"""What a predicate can evaluate to on the rows of each slice: can be true, can be false, can be null.
 
-Each answer is a mask over slices and an over-approximation: a bit that is set may be wrong, one that is clear is
-proven. Whatever is unknown sets all three. NOT swaps true and false, so no approximation ever flips into a claim. Only
-the outcome that is asked for is computed: a scan asks whether the predicate can be TRUE, a NOT above a part asks that
-part whether it can be FALSE, and the proof that every row matches asks for FALSE and NULL.
+Each answer is a mask over slices and an over-approximation: a set bit may be wrong, a clear bit is proven. Anything
+unknown sets all three. NOT swaps true and false, so no approximation ever flips into a claim. Only the requested
+outcome is computed: a scan asks whether the predicate can be TRUE, a NOT above a part asks that part whether it can be
+FALSE, and the proof that every row matches asks for FALSE and NULL.
 
 | | can be true | can be false | can be null |
 |---|---|---|---|
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(Enum):
-    """What a predicate comes to on a row."""
+    """What a predicate evaluates to on a row."""
 
     TRUE = "true"
     FALSE = "false"
@@ -42,7 +42,7 @@ class Outcome(Enum):
 
     @property
     def swapped(self) -> Outcome:
-        """The outcome of a predicate whose negation comes to this one."""
+        """The outcome of a predicate whose negation evaluates to this one."""
         match self:
             case Outcome.TRUE:
                 return Outcome.FALSE
@@ -53,7 +53,7 @@ class Outcome(Enum):
 
 
 LeafVerdict = Callable[["Leaf", Outcome], "Mask"]
-"""Which slices can hold a row on which the leaf comes to the outcome."""
+"""Which slices can hold a row on which the leaf evaluates to the outcome."""
 
 
 class Lattice(Protocol):
@@ -68,11 +68,11 @@ AnswerT = TypeVar("AnswerT", bound=Lattice)
 
 
 def possible(predicate: BoundExpr, outcome: Outcome, leaf_verdict: LeafVerdict, count: int) -> Mask:
-    """Tell for each of `count` slices whether some row can make `predicate` come to `outcome`.
+    """Tell for each of `count` slices whether some row can make `predicate` evaluate to `outcome`.
 
     Args:
         predicate: bound to the table whose slices `leaf_verdict` knows.
-        outcome: what is asked for.
+        outcome: the outcome that is asked for.
         leaf_verdict: answers for one leaf; a mask of `count` entries, never modified here.
         count: number of slices.
 
@@ -96,13 +96,13 @@ def evaluate(
     part: Callable[[BoundExpr, Outcome], AnswerT | None],
     constant: Callable[[bool], AnswerT],
 ) -> AnswerT:
-    """Work out where `predicate` can come to `outcome`, in any kind of set.
+    """Determine where `predicate` can evaluate to `outcome`, in any kind of set.
 
     Args:
         predicate: the whole predicate.
-        outcome: what is asked for.
-        part: answers for a part of the predicate as a whole, None to have it taken apart; a leaf without an answer
-            is not known anywhere.
+        outcome: the outcome that is asked for.
+        part: answers for a part of the predicate as a whole, None to have it decomposed; a leaf without an answer is
+            unknown everywhere.
         constant: the set of everything or of nothing.
     """
 
@@ -136,7 +136,7 @@ def _nary(
     absorbing: Outcome,
     ask: Callable[[BoundExpr, Outcome], AnswerT],
 ) -> AnswerT:
-    """AND (absorbing FALSE) or OR (absorbing TRUE): one absorbing operand decides, else all must be neutral."""
+    """AND (absorbing FALSE) or OR (absorbing TRUE): one absorbing operand decides, otherwise all must be neutral."""
     neutral = absorbing.swapped
     match outcome:
         case Outcome.NULL:

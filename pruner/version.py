@@ -1,4 +1,4 @@
-"""The version of this package, where every module may import it from."""
+"""The version of this package, which every module may import from here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DuckDB connection that reads pruned tables by their names and hands everything else to DuckDB."""
+"""A DuckDB connection that reads pruned tables by name and passes everything else to DuckDB."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ from pruner_duckdb.statements import LearnedViews, StatementRunner
 from pruner_duckdb.types import quote
 
 KEPT_PLANS = 64
-"""Scans that `last_plans` remembers."""
+"""Number of scans that `last_plans` keeps."""
 
 _shared: list[tuple[Shadow, Predicates]] = []
 
 
 def _shadow_and_predicates() -> tuple[Shadow, Predicates]:
-    """The shadow database of this process, made when it is first needed."""
+    """The shadow database of this process, created when it is first needed."""
     if not _shared:
         shadow = Shadow()
         _shared.append((shadow, Predicates(shadow)))
@@ -70,24 +70,24 @@ def _shadow_and_predicates() -> tuple[Shadow, Predicates]:
 
 
 def ask_unknown_version() -> None:
-    """Let a DuckDB that was not tested show that its plans are understood; warn if they are not."""
+    """Check that the plans of an untested DuckDB version are understood; warn if they are not."""
     if duckdb.__version__ not in TESTED_VERSIONS:
         shadow, _ = _shadow_and_predicates()
         plan_format_problem(shadow)
 
 
 def self_test() -> str | None:
-    """Test the running DuckDB, be its version tested or not; return what is not as expected, None if all is."""
+    """Test the running DuckDB, whether its version is tested or not; return the first problem, None without one."""
     shadow, _ = _shadow_and_predicates()
     return find_problem(shadow)
 
 
 class Connection:
-    """Wraps a DuckDB connection; what is not here is DuckDB's own.
+    """Wraps a DuckDB connection; members not defined here are DuckDB's own.
 
-    `sql` and `execute` read the tables by name, each scan pruned by what DuckDB's optimizer would push to it.
-    `last_plans` holds the newest scans (bounded), oldest first. `unserved` has the tables, with the reason, if a native
-    scan was to be had where possible (`native="auto"`).
+    `sql` and `execute` read the tables by name, each scan pruned by what DuckDB's optimizer would push down to it.
+    `last_plans` holds the newest scans (bounded), oldest first. `unserved` maps each table without a native scan to the
+    reason, if one was requested where possible (`native="auto"`).
     """
 
     def __init__(self, runner: StatementRunner, unserved: Mapping[str, str] | None = None) -> None:
@@ -102,11 +102,11 @@ class Connection:
         return self._runner.native
 
     def execute(self, query: Any, parameters: Any = None) -> Connection:
-        """Run a statement (or several); fetch from the connection itself, as with DuckDB.
+        """Run one or more statements; fetch from the connection itself, as with DuckDB.
 
         Raises:
-            PrunerError: a table cannot be listed completely, or not be read by this kind of statement.
-            duckdb.Error: whatever DuckDB refuses.
+            PrunerError: a table cannot be listed completely, or cannot be read by this kind of statement.
+            duckdb.Error: DuckDB rejects the statement.
         """
         scope = self._scope(_caller(inspect.currentframe()))
         for statement in self._runner.statements(query, parameters, self._runner.method(lazy=False), scope):
@@ -114,13 +114,13 @@ class Connection:
         return self
 
     def sql(self, query: Any, *, alias: str = "", params: Any = None) -> Any:
-        """Return a `LazyRelation` over a SELECT; run any other statement at once, as DuckDB does.
+        """Return a `LazyRelation` over a SELECT; run any other statement immediately, as DuckDB does.
 
         The relation plans again each time it runs: it never misses a file that was committed after this call.
 
         Raises:
-            PrunerError: a table cannot be listed completely, or not be read by this kind of statement.
-            duckdb.Error: whatever DuckDB refuses.
+            PrunerError: a table cannot be listed completely, or cannot be read by this kind of statement.
+            duckdb.Error: DuckDB rejects the statement.
         """
         return self._sql(query, alias, params, self._scope(_caller(inspect.currentframe())))
 
@@ -133,7 +133,7 @@ class Connection:
         return self._sql(query, alias, params, self._scope(_caller(inspect.currentframe())))
 
     def table(self, table_name: str) -> Any:
-        """Return a relation over one table or view by its name."""
+        """Return a relation over one table or view by name."""
         return self._named(table_name, "table")
 
     def view(self, view_name: str) -> Any:
@@ -157,8 +157,8 @@ class Connection:
         """Run a statement once for each set of parameters; the rows of the last run can be fetched.
 
         Raises:
-            PrunerError: a table cannot be listed completely, or not be read by this kind of statement.
-            duckdb.Error: whatever DuckDB refuses.
+            PrunerError: a table cannot be listed completely, or cannot be read by this kind of statement.
+            duckdb.Error: DuckDB rejects the statement.
         """
         runner, scope = self._runner, self._scope(_caller(inspect.currentframe()))
         method = runner.method(lazy=False)
@@ -172,7 +172,7 @@ class Connection:
         return self
 
     def register(self, view_name: str, python_object: Any) -> Connection:
-        """Give a data frame or relation a name; a relation over pruned tables plans again whenever it is read."""
+        """Register a data frame or relation under a name; a relation over pruned tables plans again on each read."""
         self.unregister(view_name)
         if isinstance(python_object, LazyRelation):
             self._runner.registered[view_name] = python_object
@@ -222,7 +222,7 @@ class Connection:
 
     def _sql(self, query: Any, alias: str, params: Any, scope: Scope) -> Any:
         runner = self._runner
-        # A relation runs later, with the values of now.
+        # A relation runs later, but with the parameter values of now.
         *before, last = runner.statements(query, copy(params), runner.method(lazy=True), scope)
         for statement in before:
             runner.run(statement)
@@ -234,10 +234,10 @@ class Connection:
             return self._relation(last)
 
     def _relation(self, statement: Statement) -> LazyRelation | duckdb.DuckDBPyRelation | None:
-        """A relation of one statement, lazy where DuckDB's own would keep to the files of now.
+        """A relation of one statement, lazy where DuckDB's own would be fixed to the present files.
 
         Raises:
-            LearnedViews: begin again.
+            LearnedViews: the caller must try again.
         """
         runner, scope = self._runner, statement.scope
         statement = runner.stored.written_out(statement)
@@ -253,12 +253,12 @@ class Connection:
         if made is not None:
             if not SHOWS_WHAT_WAS_DONE:
                 return None
-            # Made lazy, so that nobody has a handle of the database who does not ask for one.
+            # Lazy, so that callers get a handle of the database only if they ask for one.
             return LazyRelation(
                 lambda: made, restated, runner.tables.look_again, handed_out=runner.changes.handed_out
             )
         if form is None or not form.lazy:
-            # DuckDB's relation would hold on to the files that a lazy relation in a variable reads now.
+            # DuckDB's relation would be fixed to the files that a lazy relation in a variable reads now.
             variables = runner.lazy_variables(statement)
             result = runner.attempt(statement)
             scope.keep(variables)
@@ -273,7 +273,7 @@ class Connection:
         select = form.select
         scope.keep({reference.path[-1] for reference in select.references if len(reference.path) == 1})
         if form.literal or not runner.rewriter.binds(select, statement.parameters, runner.relation_of(scope)):
-            # A mistake is to be reported here, as DuckDB does.
+            # An error must be raised here, as DuckDB does.
             runner.attempt(statement, record=False)
 
         def composed(method: str, given: Sequence[object]) -> LazyRelation | None:
@@ -287,7 +287,7 @@ class Connection:
         )
 
     def _composed(self, statement: Statement, method: str, given: Sequence[object]) -> LazyRelation | None:
-        """A relation whose statement has what a method asks; None where DuckDB itself must take it or refuse it."""
+        """A relation whose statement includes what a method adds; None where DuckDB itself must apply or reject it."""
         text = None
         try:
             if method == "filter" and len(given) == 1:
@@ -309,17 +309,18 @@ class Connection:
         return relation if isinstance(relation, LazyRelation) else None
 
     def _filtered(self, statement: Statement, condition: object) -> str | None:
-        """A statement with a condition; None where it is no text, or reads what it does not mean.
+        """A statement with a condition; None where the condition is no text, or would read something that it does not
+        mean.
 
         Raises:
-            NotSelect: the statement is none.
+            NotSelect: the statement is no SELECT.
         """
         if EXPRESSIONS_ARE_TEXT and isinstance(condition, duckdb.Expression):
             condition = str(condition)  # as DuckDB does
         if not isinstance(condition, str):
             return None
         tables, read = self._runner.tables, read_by(condition, self._runner.rewriter.parse)
-        # A condition means the variables of whoever calls `filter`, not those of the statement.
+        # A condition refers to the variables of the caller of `filter`, not to those of the statement.
         if read is None or statement.scope.has_any(
             reference.path[-1] for reference in read if not tables.of(reference)
         ):
@@ -331,10 +332,10 @@ class Connection:
         return with_condition(statement.text, condition, alias)
 
     def _ordered(self, statement: Statement, order: object) -> str | None:
-        """A statement with an order; None where it is no text, or more than an order of columns.
+        """A statement with an order; None where the order is no text, or more than an order of columns.
 
         Raises:
-            NotSelect: one of them is none.
+            NotSelect: the statement or the order cannot be parsed as part of a SELECT.
         """
         if not isinstance(order, str):
             return None
@@ -345,10 +346,10 @@ class Connection:
         return text if plain and not asked.references else None
 
     def _tree(self, text: str) -> Mapping[str, Any]:
-        """A SELECT in DuckDB's parse tree.
+        """DuckDB's parse tree of a SELECT.
 
         Raises:
-            NotSelect: it is none, or one whose last part does not stand at the top.
+            NotSelect: it is no SELECT, or one whose last part is not at the top of the tree.
         """
         rewriter = self._runner.rewriter
         tree = rewriter.shadow.located_tree(rewriter.parse(text).text)
@@ -397,13 +398,13 @@ def connect(
     """Open a DuckDB database and let its statements read tables of pruner by name.
 
     Args:
-        tables: for each name (with a schema in front, if wanted) a path or URI, several roots, a
+        tables: for each name (optionally with a schema in front) a path or URI, several roots, a
             `pruner.Table`, or a dict with `uri` and the options of `pruner.open_table`, `as_of` and
-            `read_optimized`. Opened when first read.
+            `read_optimized`. A table is opened when it is first read.
         database: DuckDB's database file.
         config: DuckDB's configuration.
-        read_only: open the database for reading only.
-        native: "auto" and "on" let DuckDB ask for files while it plans, through an extension that is not signed
+        read_only: open the database read-only.
+        native: "auto" and "on" let DuckDB ask for files while it plans, through an unsigned extension
             (docs/native-scan.md). With "auto", statements are rewritten where that is not possible.
 
     Raises:
@@ -432,7 +433,7 @@ def _native(
     why_not: Callable[[], str | None],
     make: Callable[..., NativeConnection],
 ) -> tuple[NativeConnection | None, str | None]:
-    """A connection with the native scan, or why there is none although it was asked for.
+    """A connection with the native scan, or the reason why there is none although it was requested.
 
     Raises:
         PrunerError: an option is unknown, or there is no native scan and `native` is "on".
@@ -482,13 +483,13 @@ def attach(
     """Let statements of an existing connection read tables of pruner by name, through the returned wrapper.
 
     A table or view that DuckDB itself finds under a name hides the table of pruner, as a temporary table hides one of
-    the catalog. If it exists already, `attach` refuses the name.
+    the catalog. If it already exists, `attach` rejects the name.
 
     Args:
         con: DuckDB's connection.
         tables: see `connect`.
-        native: see `connect`. The database must be in memory, and allow unsigned extensions; it gets a view for each
-            table.
+        native: see `connect`. The database must be in-memory and allow unsigned extensions; a view is created in it for
+            each table.
 
     Raises:
         PrunerError: the database has a table of one of the names, an option is unknown, or there is no native scan and
@@ -525,7 +526,7 @@ def _over(
     _require_free(names, shadow, ask)
     names.begin_in(*ask("SELECT system.main.current_database(), system.main.current_schema()", []))
     if not changes.is_pristine:
-        # A new database has no views; to say so takes DuckDB 7 ms, for it makes its own first.
+        # A new database has no views; listing none takes DuckDB 7 ms, because it creates its own first.
         views.look(ask, for_macros=False)
     return Connection(runner)
 
@@ -541,7 +542,7 @@ def _require_free(names: TableNames, shadow: Shadow, ask: Ask) -> None:
 
 
 def _known(tables: Mapping[str, TableSpec]) -> dict[Path, KnownTable]:
-    # For callers that no type checker warns.
+    # For callers without a type checker.
     if not isinstance(tables, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TableError(f"tables are given by name, as in {{'flights': 'lake/flights'}}, not as {tables!r}")
     known: dict[Path, KnownTable] = {}
@@ -562,11 +563,11 @@ tested_versions: tuple[str, ...] = tuple(sorted(TESTED_VERSIONS))
 
 
 def probe(table: Table, plan: Plan) -> None:
-    """Read a row of a table as statements do: see `pruner.adapters.ProbingAdapter`."""
+    """Read one row of a table as statements do: see `pruner.adapters.ProbingAdapter`."""
     con = connect({_PROBED: table})
     try:
         con.execute(f"SELECT * FROM {_PROBED} LIMIT 1").fetchmany(1)
-    except StorageError as error:  # the name is none that the user has given
+    except StorageError as error:  # the user did not choose this name
         raise StorageError(str(error).removeprefix(f"table {_PROBED}: ")) from None
     finally:
         con.close()

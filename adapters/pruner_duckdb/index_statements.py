@@ -1,7 +1,7 @@
 """Statements about indexes over a table of pruner: CREATE, DROP, REFRESH INDEX and SHOW INDEXES, in DuckDB's SQL.
 
-DuckDB has statements of these names for its own tables, which stay its own: one that it cannot find, and that names a
-table of pruner, is about an index of pruner.
+DuckDB has statements of these names for its own tables and keeps them. A statement is about an index of pruner if it
+names a table of pruner that DuckDB itself does not find.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SHOWN: Final = ("name", "using", "columns", "where", "covered", "coverable", "b
 
 
 def shown_instead(statement: Statement, shadow: Shadow) -> str | None:
-    """Run a statement about an index of pruner; returns the query whose rows say what was done, None for any other.
+    """Run a statement about an index of pruner; returns a query whose rows report the result, None for any other.
 
     Raises:
-        PrunerError: the statement cannot be read, or not be done.
+        PrunerError: the statement cannot be parsed or executed.
     """
     if not statement.mentions_table or not _ABOUT_INDEXES.match(statement.text):
         return None
@@ -42,7 +42,7 @@ def shown_instead(statement: Statement, shadow: Shadow) -> str | None:
 
 
 def _table_in(statement: Statement, shadow: Shadow) -> KnownTable | None:
-    """The table of pruner that a statement is about."""
+    """The table of pruner that a statement is about, if any."""
     names = statement.tables
     try:
         parsed = parse_statement(statement.text)
@@ -78,7 +78,7 @@ class _OneTable:
         """Open it.
 
         Raises:
-            TableError: it is read as of an instant.
+            TableError: it is read as of a past instant.
         """
         if self._known.as_of is not None:
             raise TableError(
@@ -88,7 +88,7 @@ class _OneTable:
 
 
 def _rows(result: SqlResult) -> str:
-    """What a statement did, as a query of constants."""
+    """The result of a statement, as a query of constants."""
     if result.status is not None:
         rows = [[row[name] for name in _SHOWN] for row in result.rows]
         values = ", ".join(f"({', '.join(map(_constant, row))})" for row in rows)

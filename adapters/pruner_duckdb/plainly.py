@@ -1,10 +1,10 @@
-"""Statements that failed over fewer files, read again as DuckDB alone would read the table.
+"""Retries of statements that failed over fewer files: they run again as DuckDB alone would read the table.
 
 Whether a condition that fails for some values (`day = 'x'`, a cast of text) is evaluated at all is up to DuckDB. Its
-optimizer leaves it out where another condition decides, which it may know from the statistics of the files that it
-reads, and the order of the conditions depends on how the files are read. So a statement over some of the files may fail
-where one over all of them does not, and nobody can tell beforehand which will. A statement that has failed for a value
-runs again, over all files and in each of the ways in which DuckDB may be asked to read them. Each gives the right rows.
+optimizer drops it where another condition decides, which it may know from the statistics of the files that it reads,
+and the order of the conditions depends on how the files are read. So a statement over some of the files may fail where
+one over all of them does not, and the adapter cannot predict which will. A statement that failed for a value runs
+again, over all files and in each of the ways in which DuckDB can read them. Each gives the right rows.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VALUE_ERRORS: Final = (duckdb.DataError, duckdb.InvalidInputException)
-"""How DuckDB fails for a value: a conversion, a number out of range, what a function does not take."""
+"""DuckDB's errors about a value: a failed conversion, a number out of range, an argument that a function rejects."""
 
 
 class AccessPath(Enum):
-    """How DuckDB alone may read all files of a table: by a scan or by a view of it, below which DuckDB 2.0 takes no
-    condition that may fail, and with or without the statistics of all files, which `union_by_name` looks at first.
+    """How DuckDB alone may read all files of a table: through a scan or through a view of it, below which DuckDB 2.0
+    pushes no condition that may fail, and with or without the statistics of all files, which `union_by_name` reads
+    first.
     """
 
     SCAN = (True, False)
@@ -34,12 +35,12 @@ class AccessPath(Enum):
 
     @property
     def bare(self) -> bool:
-        """Whether the scan itself stands in FROM."""
+        """Whether the scan itself is in FROM."""
         return self.value[0]
 
     @property
     def by_name(self) -> bool:
-        """Whether DuckDB looks at all files first."""
+        """Whether DuckDB opens all files first."""
         return self.value[1]
 
 

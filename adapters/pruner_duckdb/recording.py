@@ -1,6 +1,6 @@
-"""Statements outside of pruned connections: written down for `pruner advise --log`, and ordered for writing.
+"""Statements outside pruned connections: recorded for `pruner advise --log`, and sorted for writing.
 
-Writing for pruning: a query whose rows come in the order of an index, so that few files hold a value of it.
+Sorting for pruning: a query returns its rows in the order of an index, so that few files hold any one of its values.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _RUN = frozenset(["execute", "executemany", "sql", "query", "from_query"])
 
 
 class RecordingConnection:
-    """Wraps a connection, of DuckDB or of pruner; what is not here is its own."""
+    """Wraps a connection of DuckDB or of pruner; members not defined here are those of the connection."""
 
     def __init__(self, connection: Any, path: Path) -> None:
         self._connection = connection
         self._path = path
 
     def cursor(self) -> RecordingConnection:
-        """Another connection to the same database, written down as well."""
+        """Another connection to the same database, also recorded."""
         return RecordingConnection(self._connection.cursor(), self._path)
 
     duplicate = cursor
@@ -58,7 +58,7 @@ class RecordingConnection:
 
 
 def _parameters(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a statement's parameters as literals of SQL; nothing where one has no such literal."""
+    """The values of a statement's parameters as SQL literals; empty if one of them has no literal."""
     given = named.get("parameters", named.get("params", arguments[0] if arguments else None))
     try:
         match given:
@@ -77,7 +77,7 @@ def _literal(value: Any) -> str:
     """A value in DuckDB's SQL.
 
     Raises:
-        ValueError: it is more than one.
+        ValueError: it is a list, tuple or dict.
     """
     if isinstance(value, (list, tuple, dict)):
         raise ValueError
@@ -87,8 +87,8 @@ def _literal(value: Any) -> str:
 def record(connection: Any, path: str | os.PathLike[str]) -> RecordingConnection:
     """Write each statement that runs through the returned connection to a file, as `pruner advise --log` reads it.
 
-    A line is a JSON object with the text as `query`, and the values of its parameters as `parameters`: literals of SQL
-    in their order, or by name. Lists and other values that are no literals are not written down.
+    A line is a JSON object with the text as `query`, and the values of its parameters as `parameters`: SQL literals in
+    their order, or by name. Lists and other values without a literal are not recorded.
 
     Args:
         connection: one of DuckDB's, or of `pruner_duckdb.connect`.
@@ -100,18 +100,18 @@ def record(connection: Any, path: str | os.PathLike[str]) -> RecordingConnection
 def sort_for(query: str, on: str, *, table: str | os.PathLike[str] | Table | None = None) -> str:
     """Return a query with the same rows in the order of an index or expression, for COPY.
 
-    Each file written from it then holds few of the values, so that a condition on them leaves more files out. COPY
-    mixes the rows of several threads where it writes several files: `SET threads = 1` keeps them in order.
+    Each file written from it then holds few of the values, so that a condition on them skips more files. COPY mixes
+    the rows of several threads when it writes several files: `SET threads = 1` keeps them in order.
 
     Args:
         query: in DuckDB's SQL.
-        on: an expression in DuckDB's SQL, or with `table` the name of an index.
+        on: an expression in DuckDB's SQL, or, with `table`, the name of an index.
         table: the table that has the index.
 
     Raises:
-        IndexDefinitionError: the index is over every column, or over one that is gone.
+        IndexDefinitionError: the index is over every column, or over one that no longer exists.
         TableError: there is no such table.
-        ConfigError: `pruner.toml` is wrong.
+        ConfigError: `pruner.toml` is invalid.
     """
     parts: list[str] | None = None
     if table is not None:

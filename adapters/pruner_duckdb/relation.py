@@ -1,11 +1,11 @@
-"""The result of `sql()`: a relation that plans again whenever it runs, with the conditions put on it later.
+"""The result of `sql()`: a relation that plans again whenever it runs, including the conditions added to it later.
 
-DuckDB's own relation is lazy. One that held a list of files would lose every file that is committed between `sql()`
-and the moment it runs. So this one holds the statement, makes DuckDB's relation anew for each run, and applies the
+DuckDB's own relation is lazy. One that held a list of files would miss every file that is committed between `sql()`
+and the moment it runs. So this one holds the statement, creates DuckDB's relation again for each run, and applies the
 same methods to it.
 
-Conditions, orders and limits that are put on a relation later, as part of its statement: then its scans are pruned by
-them, too.
+Conditions, orders and limits that are added to a relation later become part of its statement, so that its scans are
+pruned by them, too.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
     from pruner_duckdb.sql.select import Select, TableReference
 
 _FREEZING = frozenset(["create_view", "to_view"])
-"""Methods whose result outlives the run with the list of files that it had."""
+"""Methods whose result outlives the run and keeps its list of files."""
 
 _COMPOSED: Final = {"filter": ("filter_expr",), "order": ("order_expr",), "limit": ("n", "offset")}
-"""Methods that become a part of the statement, and what they call their arguments."""
+"""Methods that become part of the statement, and the names of their arguments."""
 
 Composed = Callable[[str, Sequence[object]], "LazyRelation | None"]
-"""Takes a method and its arguments; None where DuckDB itself is to apply it to its relation, or to refuse it."""
+"""Takes a method and its arguments; None where DuckDB itself must apply it to its relation, or reject it."""
 
 
 RetryInFull = Callable[[duckdb.Error, Callable[[duckdb.DuckDBPyRelation], Any]], Any]
-"""Runs a statement over all files: takes how it failed, and what is made of DuckDB's relation."""
+"""Runs a statement over all files: takes the error with which it failed, and a function that uses DuckDB's relation."""
 
 _Result = TypeVar("_Result")
 
 
 def _nothing() -> None:
-    """Nobody is to be told."""
+    """Do nothing: there is no one to notify."""
 
 
 class LazyRelation:
-    """Looks like `duckdb.DuckDBPyRelation`: its methods work, and those that return relations return a `LazyRelation`.
+    """Behaves like `duckdb.DuckDBPyRelation`; methods that return relations return a `LazyRelation`.
 
-    `fetchone` and `fetchmany`, which DuckDB 2.0 removed, run the statement once and go through its rows, which stay in
-    DuckDB's memory.
+    `fetchone` and `fetchmany`, which DuckDB 2.0 removed, run the statement once and iterate over its rows, which stay
+    in DuckDB's memory.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class LazyRelation:
         """Hold what is needed to run the statement whenever the relation runs.
 
         Args:
-            make: makes DuckDB's relation.
-            told: tells the cause of an error of that relation.
-            look_again: lets `make` plan for the tables as they are then.
+            make: creates DuckDB's relation.
+            told: returns the cause of an error of that relation.
+            look_again: makes `make` plan with fresh snapshots of the tables.
             composed: makes a condition, an order or a limit part of the statement.
-            handed_out: to be told before somebody may change the database by way of the relation.
-            retry_in_full: uses DuckDB's relation over all files, after an error that a value made; raises it again
-                where that fails, too.
+            handed_out: is called before a caller may change the database through the relation.
+            retry_in_full: uses DuckDB's relation over all files, after an error about a value; raises that error again
+                if this fails, too.
         """
         self._make = make
         self._told = told
@@ -101,11 +101,11 @@ class LazyRelation:
         return self._rows
 
     def _on_native(self, use: Callable[[duckdb.DuckDBPyRelation], _Result]) -> _Result:
-        """What comes of DuckDB's relation over the tables as they are now.
+        """Use DuckDB's relation over the tables as they are now.
 
         Raises:
             PrunerError: a table cannot be listed completely.
-            duckdb.Error: whatever DuckDB refuses.
+            duckdb.Error: DuckDB rejects the statement.
         """
         try:
             return use(self._make())
@@ -115,7 +115,7 @@ class LazyRelation:
                 return self._retry_in_full(told, use)
             if not isinstance(error, duckdb.IOException) and not isinstance(told, TableError):
                 raise told from error.__cause__
-            # A file that a cleaner removed since the plan was made is met by planning again, once.
+            # A cleaner may have removed a file since the plan was made: plan again, once.
             self._look_again()
         try:
             return use(self._make())
@@ -188,7 +188,7 @@ class LazyRelation:
 
 
 def _given(name: str, arguments: Sequence[object], named: Mapping[str, object]) -> list[object] | None:
-    """The arguments of a method in their order; None where it is not composed, or has others."""
+    """The arguments of a method in their order; None where it is not composed, or has other arguments."""
     known = _COMPOSED.get(name, ())[len(arguments) :]
     later = known[: len(named)]
     if name not in _COMPOSED or len(arguments) > len(_COMPOSED[name]) or set(later) != set(named):
@@ -201,8 +201,8 @@ def _native(value: Any) -> Any:
 
 
 def _rows_of_one_run(native: duckdb.DuckDBPyRelation) -> Iterator[tuple[Any, ...]]:
-    """The rows of a relation that runs now, one by one. They stay in DuckDB's memory, so that nothing that the
-    connection does meanwhile ends them: DuckDB 1.5 drops what it has not read by then.
+    """Run a relation now and iterate over its rows. They stay in DuckDB's memory, so that later calls on the connection
+    do not end the iteration: DuckDB 1.5 drops what it has not read by then.
     """
     of_either_version: Any = native
     if hasattr(native, "iter_rows"):
@@ -217,19 +217,19 @@ _UNNAMED: Final = "unnamed_relation"
 
 
 def read_by(condition: str, parse: Parse) -> tuple[TableReference, ...] | None:
-    """The tables that a condition reads itself; None for what is no expression or has parameters, which would be taken
+    """The tables that a condition reads itself; None if it is no expression, or has parameters, which would be taken
     for those of the statement.
 
     Args:
-        condition: what `filter` was given.
-        parse: takes a SELECT apart.
+        condition: the argument of `filter`.
+        parse: parses a SELECT.
     """
     if not _is_one_piece(condition, separators=";,"):
         return None
     if any(token.kind == "mark" for token in tokens(condition.encode())):
         return None
     try:
-        # A query is an expression in brackets alone, and what may follow an expression is none there.
+        # A query is an expression only in parentheses, and what may follow an expression is an error there.
         parse(f"SELECT {condition}\n")
         return parse(f"SELECT ({condition}\n)").references
     except NotSelect:
@@ -237,16 +237,16 @@ def read_by(condition: str, parse: Parse) -> tuple[TableReference, ...] | None:
 
 
 def with_condition(text: str, condition: str, alias: str | None) -> str | None:
-    """Return a SELECT of the rows of another one that meet a condition, which is what DuckDB's `filter` makes.
+    """Return a SELECT of the rows of another one that meet a condition, as DuckDB's `filter` does.
 
     Args:
         text: one SELECT.
         condition: one expression.
-        alias: by which the condition may call the relation; "" where it has no name, None where the condition may stand
-            behind the text itself.
+        alias: the name by which the condition may refer to the relation; "" if it has none, None if the condition may
+            directly follow the text itself.
 
     Returns:
-        None where brackets do not surely hold all of the statement.
+        None unless parentheses are certain to enclose the whole statement.
     """
     statement = text.strip().rstrip(";")
     if not _is_one_piece(statement, separators=";"):
@@ -254,18 +254,18 @@ def with_condition(text: str, condition: str, alias: str | None) -> str | None:
     if alias is None:
         return f"{statement}\nWHERE ({condition}\n)"
     if not alias:
-        # The same for the same texts, so that what was planned serves again; nothing in the condition means it.
+        # The same alias for the same texts, so that the plan can be reused; nothing in the condition refers to it.
         alias = _UNNAMED
         while alias in condition.lower():
             alias += "_"
-    # A comment may stand at the end of either.
+    # Either may end with a comment.
     return f"SELECT * FROM ({statement}\n) AS {quote(alias)} WHERE ({condition}\n)"
 
 
 def with_order(text: str, order: str, alias: str | None) -> str | None:
-    """Return a SELECT of the rows of another one in an order, as DuckDB's `order` makes it.
+    """Return a SELECT of the rows of another one in an order, as DuckDB's `order` does.
 
-    Takes and returns what `with_condition` does, with what may follow ORDER BY as the order.
+    Takes and returns the same as `with_condition`; the order is what may follow ORDER BY.
     """
     statement = text.strip().rstrip(";")
     if (
@@ -282,16 +282,16 @@ def with_order(text: str, order: str, alias: str | None) -> str | None:
 
 
 _OF_FILES = frozenset(["rowid", "filename", "file_row_number", "file_index"])
-"""Columns that a table has, and no query over it."""
+"""Columns that a table has, but no query over it."""
 
 
 def is_about_columns(select: Select) -> bool:
-    """Tell whether what is asked means the same beside a table as over its rows: columns by their bare names."""
+    """Tell whether an expression means the same in the query of a table as over its rows: columns by bare names."""
     return b"." not in select.text and not select.columns & _OF_FILES
 
 
 def shows_a_table(tree: Mapping[str, Any]) -> bool:
-    """Tell whether a SELECT in DuckDB's parse tree shows all columns of one table as they are, of all rows or some."""
+    """Tell whether a SELECT in DuckDB's parse tree returns all columns of one table unchanged, for all rows or some."""
     shown: list[Mapping[str, Any]] = tree.get("select_list", [{}])
     unchanged = (
         "exclude_list",
@@ -316,7 +316,7 @@ def shows_a_table(tree: Mapping[str, Any]) -> bool:
 
 
 def with_limit(text: str, rows: object, skipped: object = 0) -> str | None:
-    """Return a SELECT of some of the first rows of another one, which has no LIMIT; None as of `with_condition`."""
+    """Return a SELECT of some of the first rows of another one without a LIMIT; None as for `with_condition`."""
     statement = text.strip().rstrip(";")
     counts = [count for count in (rows, skipped) if type(count) is int and count >= 0]
     if len(counts) < 2 or not _is_one_piece(statement, separators=";"):
@@ -325,7 +325,7 @@ def with_limit(text: str, rows: object, skipped: object = 0) -> str | None:
 
 
 def _is_one_piece(text: str, *, separators: str) -> bool:
-    """Tell whether brackets around a text hold all of it, and nothing separates parts of it outside of others."""
+    """Tell whether parentheses around a text enclose all of it, and it has no separator outside of brackets."""
     depth = 0
     for token in tokens(text.encode()):
         if token.kind == "sign":

@@ -1,4 +1,4 @@
-"""What happened to each scan: kept in `last_plans`, and one log record."""
+"""The outcome of each scan: an entry in `last_plans`, and one log record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("pruner")
 
 LEFT_OUT = "DuckDB's optimizer leaves the scan out, so that no file is read"
-"""Why a scan is not pruned of which a statement needs no row, whatever its table holds: `WHERE 5 + 5 = 11`."""
+"""Why a scan is not pruned if the statement needs none of its rows, whatever its table holds: `WHERE 5 + 5 = 11`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Scan:
     plan: Plan
     reason: str | None
     left: Plan | None = None
-    """The plan of what is read where metadata answers for the rest, or where the first rows are in fewer files; None
-    where all that `plan` keeps is read.
+    """The plan of what is read if metadata answers for the rest, or if fewer files hold the first rows; None if all
+    that `plan` keeps is read.
     """
 
     @property
@@ -41,7 +41,7 @@ class Scan:
 
     @property
     def read(self) -> int:
-        """Number of slices that are read of them."""
+        """Number of those slices that are read."""
         return self.plan.kept if self.left is None else self.left.kept
 
     @property
@@ -56,11 +56,11 @@ class Scan:
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """Each reason why something could not be used to prune."""
+        """Reasons why something could not be used for pruning."""
         return ((self.reason,) if self.reason else ()) + tuple(self.plan.fallbacks)
 
     def explain(self) -> str:
-        """The plan's report as text, below the reason why nothing could be pruned, if there is one."""
+        """The plan's report as text, preceded by the reason why nothing could be pruned, if there is one."""
         report = (self.plan if self.left is None else self.left).explain()
         return f"not pruned: {self.reason}\n{report}" if self.reason else report
 

@@ -1,4 +1,4 @@
-"""One statement on its way to DuckDB: rewritten where it reads pruned tables, run as the caller would."""
+"""One statement on its way to DuckDB: rewritten where it reads pruned tables, and run as the caller would run it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _as_it_is(made: Any) -> Any:
 
 
 class LearnedViews(Exception):  # noqa: N818 - never reaches a user
-    """The statement reads a view that was not known to read a table of pruner; now it is: begin again."""
+    """The statement reads a view that was not known to read a table of pruner; now it is, and a retry will succeed."""
 
 
 class StatementRunner:
@@ -72,10 +72,10 @@ class StatementRunner:
         self._recording = True
         self._sources: Sources = {}
         self._unread: Statement | None = None
-        """What `execute` ran last over pruned tables, until a row of it has been fetched."""
+        """The statement over pruned tables that `execute` ran last, until its rows are first fetched."""
 
     def on(self, native: duckdb.DuckDBPyConnection) -> StatementRunner:
-        """The same for another connection to the database."""
+        """A runner for another connection to the same database."""
         return StatementRunner(native, self.rewriter, self.views, self.last_plans, self.changes)
 
     def method(self, *, lazy: bool, alias: str = "") -> Method:
@@ -85,7 +85,7 @@ class StatementRunner:
     def statements(
         self, query: Any, parameters: Parameters, method: Method, scope: Scope
     ) -> Sequence[Statement]:
-        """The statements of a text one by one; only the last one takes parameters, as with DuckDB."""
+        """The statements of a text, in order; only the last one takes parameters, as with DuckDB."""
         if isinstance(query, duckdb.Statement) and self.stored.concern(query.query):
             query = query.query
 
@@ -103,15 +103,15 @@ class StatementRunner:
         return [*(statement(part, None) for part in parts[:-1]), statement(parts[-1], parameters)]
 
     def run(self, statement: Statement, *, record: bool = True) -> Any:
-        """Run one statement; a file that was removed in between is met by planning again, once.
+        """Run one statement; if a file was removed after planning, plan again, once.
 
         Args:
             statement: the statement.
             record: whether its scans are logged and remembered.
 
         Raises:
-            PrunerError: a table cannot be listed completely, or not be read by this kind of statement.
-            duckdb.Error: whatever DuckDB refuses.
+            PrunerError: a table cannot be listed completely, or cannot be read by this kind of statement.
+            duckdb.Error: DuckDB rejects the statement.
         """
         try:
             return self.attempt(statement, record=record)
@@ -119,10 +119,10 @@ class StatementRunner:
             return self.attempt(statement, record=record)
 
     def attempt(self, statement: Statement, *, record: bool = True) -> Any:
-        """The same as `run`, except that a view may be met which has to be learned first.
+        """The same as `run`, without the retry for a view that must be learned first.
 
         Raises:
-            LearnedViews: begin again.
+            LearnedViews: a view was learned; the caller must try again.
         """
         self._unread = None
         about_index = shown_instead(statement, self.rewriter.shadow)
@@ -165,11 +165,11 @@ class StatementRunner:
         Args:
             statement: the statement.
             error: how it failed.
-            use: what is made of its result.
+            use: is applied to its result.
             record: whether its scans are logged and remembered.
 
         Raises:
-            duckdb.Error: it fails so, too; the error is the first one.
+            duckdb.Error: it fails this way, too; the first error is raised.
         """
         relation_of = self.relation_of(statement.scope)
         tried: set[str] = set()
@@ -184,8 +184,8 @@ class StatementRunner:
         raise error
 
     def fetched(self, fetch: Callable[[], _Result]) -> _Result:
-        """What comes of DuckDB's result. The first of it may be the first to fail for a value: DuckDB goes on working
-        while rows are fetched.
+        """Fetch from DuckDB's result. A value may make the statement fail only at the first fetch: DuckDB continues to
+        execute while rows are fetched.
         """
         statement, self._unread = self._unread, None
         try:
@@ -196,7 +196,7 @@ class StatementRunner:
             return self.retry_in_full(statement, error, lambda _: fetch())
 
     def lazy_variables(self, statement: Statement) -> set[str]:
-        """Names of the variables with a `LazyRelation` that a SELECT reads, as DuckDB reads data frames."""
+        """Names of the variables holding a `LazyRelation` that a SELECT reads, as DuckDB reads data frames."""
         names = {name.lower(): name for name in statement.scope.lazy_names()}
         if not names or not isinstance(statement.text, str):
             return set()
@@ -209,7 +209,7 @@ class StatementRunner:
         }
 
     def relation_of(self, scope: Scope) -> Callable[[str], duckdb.DuckDBPyRelation]:
-        """Makes a relation of a query that sees the user's variables, to look at its shape: nothing is read."""
+        """Return a function that makes relations of queries over the user's variables, only for their shapes."""
 
         def relation(sql: str) -> duckdb.DuckDBPyRelation:
             self._recording = False
@@ -244,9 +244,9 @@ class StatementRunner:
             raise self.restated(error, statement) from error.__cause__
 
     def _call_in_time(self, rewritten: Rewritten, statement: Statement, record: bool) -> Any:
-        """Run a statement, and once more over all files if it may have begun too late for its plan.
+        """Run a statement, and run it again over all files if it may have begun too late for its plan.
 
-        DuckDB's `now()` is when the transaction began, by the clock of this machine, and that was before now.
+        DuckDB's `now()` is the start of the transaction by this machine's clock, and that was before now.
         """
         self._record(rewritten, record)
         made = self._call_rewritten(rewritten, statement)
@@ -260,14 +260,14 @@ class StatementRunner:
     def _run_again(
         self, again: Rewritten, statement: Statement, use: Callable[[Any], _Result], *, record: bool
     ) -> _Result:
-        """Run a statement once more, over all files; its scans count once its result was of use."""
+        """Run a statement again, over all files; its scans are recorded once its result has been used successfully."""
         result = use(self._call_rewritten(again, statement))
         self._record(again, record)
         return result
 
     def restated(self, error: duckdb.Error, statement: Statement) -> Exception:
-        """An error of DuckDB as one about the statement that was asked for; where reading merged rows was what failed,
-        the error of pruner behind it.
+        """Restate an error of DuckDB in terms of the original statement; if reading merged rows failed, return the
+        underlying error of pruner.
         """
         failures = [source.failure for source in self._sources.values() if source.failure is not None]
         if failures:
@@ -287,10 +287,10 @@ class StatementRunner:
             raise restated(error, statement.written, self.tables.written) from error.__cause__
 
     def _learn_views(self, error: duckdb.CatalogException, statement: Statement) -> None:
-        """Find out why DuckDB misses one of the tables, if that is what the error says.
+        """Find out why DuckDB does not find one of the tables, if that is what the error says.
 
         Raises:
-            LearnedViews: the statement reads it by way of a view.
+            LearnedViews: the statement reads it through a view.
             PrunerError: the statement is of a kind that cannot read it.
         """
         missing = _MISSING_TABLE.search(str(error))
@@ -308,7 +308,7 @@ class StatementRunner:
             raise LearnedViews from None
         written = str(statement.text)
         if missing is not None and not self.tables.is_meant(missing.group(1), name, written):
-            return  # another schema, or a part of the name: DuckDB says that there is no such table
+            return  # another schema, or a part of the name: DuckDB's error that there is no such table stands
         macro = self.views.macro_in(written)
         if macro is not None:
             raise PrunerError(

@@ -1,7 +1,7 @@
 """Statements over tables of pruner that outlive their run: PREPARE, CREATE VIEW, CREATE MACRO … AS TABLE.
 
-Their text is kept, never a list of files. Each EXECUTE becomes the statement itself with the values of its arguments in
-the place of its parameters, and the texts of views and macros take the place of their names.
+Their text is kept, never a list of files. Each EXECUTE becomes the statement itself with the values of its arguments
+instead of its parameters, and the texts of views and macros replace their names.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _CONCERNED = re.compile("prepare|deallocate", re.IGNORECASE)
 
 
 class WrongArgumentsError(PrunerError):
-    """An EXECUTE gives other parameters than its statement takes, for which DuckDB has an error of its own.
+    """The arguments of an EXECUTE do not match the parameters of its statement; DuckDB has an error of its own for it.
 
-    `stand_in` is a PREPARE of the same name with the same parameters that reads nothing, `name` that name, quoted.
+    `stand_in` is a PREPARE with the same name and the same parameters that reads nothing; `name` is that name, quoted.
     """
 
     def __init__(self, name: str, marks: Sequence[str]) -> None:
@@ -42,11 +42,11 @@ class WrongArgumentsError(PrunerError):
 
 _NOTHING_COUNTED = 'SELECT 0::BIGINT AS "Count" WHERE false'
 _NOTHING_DONE = 'SELECT true AS "Success" WHERE false'
-"""What the connection shows after a CREATE VIEW, and after a PREPARE."""
+"""The result that the connection shows after a CREATE VIEW, and after a PREPARE."""
 
 
 class StoredDefinitions:
-    """What one DuckDB connection knows of such statements."""
+    """What one DuckDB connection knows about such statements."""
 
     def __init__(
         self,
@@ -62,14 +62,14 @@ class StoredDefinitions:
         self._prepared = PreparedStatements()
 
     def concern(self, text: str) -> bool:
-        """Tell cheaply whether a text may read a table, a view or a prepared statement of ours."""
+        """Tell cheaply whether a text may read one of our tables, views or prepared statements."""
         return self._tables.mentioned_in(text) or self._views.mentioned_in(text) or self._prepared.any
 
     def run(self, statement: Statement) -> Any:
         """Run a statement that outlives its run, PREPARE or CREATE VIEW, if it reads one of the tables.
 
         Returns:
-            What DuckDB returns of it; None for any other statement.
+            What DuckDB returns for it; None for any other statement.
         """
         if not isinstance(statement.text, str):
             return None
@@ -86,17 +86,17 @@ class StoredDefinitions:
         return run(_NOTHING_DONE) if kept else None
 
     def reads_tables(self, statement: Statement) -> bool:
-        """Tell whether a statement names one of the tables, itself or by way of a view or a prepared statement."""
+        """Tell whether a statement names one of the tables, itself or through a view or a prepared statement."""
         if not isinstance(statement.text, str) or not self.concern(statement.text):
             return False
         return self.written_out(statement).form is not None
 
     def written_out(self, statement: Statement) -> Statement:
-        """Put what EXECUTE stands for, and the texts of views, into the place of their names.
+        """Replace an EXECUTE by its prepared statement, and the names of views by their texts.
 
         Raises:
             duckdb.Error: the arguments do not fit the statement.
-            PrunerError: a name in a view would mean another thing.
+            PrunerError: a name in a view would change its meaning.
         """
         if not isinstance(statement.text, str):
             return statement
@@ -119,10 +119,10 @@ class StoredDefinitions:
         return statement
 
     def _refuse(self, text: str, wrong: WrongArgumentsError) -> None:
-        """Let DuckDB say what is wrong with the arguments of an EXECUTE.
+        """Let DuckDB report what is wrong with the arguments of an EXECUTE.
 
         Raises:
-            duckdb.Error: what it says.
+            duckdb.Error: DuckDB's own error.
         """
         self._native.execute(wrong.stand_in)
         try:
@@ -159,7 +159,7 @@ class PreparedStatements:
 
         Args:
             text: any statement.
-            reads_tables: tells whether a statement does.
+            reads_tables: tells whether a statement reads them.
 
         Returns:
             False for a text that is left to DuckDB.
@@ -181,13 +181,13 @@ class PreparedStatements:
         return False
 
     def executed(self, text: str, found: Sequence[Token], value_of: Callable[[str], str]) -> str:
-        """Write out what an EXECUTE of one of the statements stands for, perhaps behind EXPLAIN; other text
-        stays.
+        """Replace an EXECUTE of one of the statements, also one after EXPLAIN, by its statement; other text is returned
+        unchanged.
 
         Args:
             text: any statement.
             found: its tokens.
-            value_of: turns an expression into a literal of its value, which is the same for all rows.
+            value_of: turns an expression whose value is the same for all rows into a literal of that value.
 
         Raises:
             WrongArgumentsError: the arguments do not fit the statement.
@@ -210,7 +210,7 @@ class PreparedStatements:
 
 
 def _arguments(text: bytes, found: Sequence[Token], value_of: Callable[[str], str]) -> dict[str, str]:
-    """The arguments of an EXECUTE by name or number, literals as they stand."""
+    """The arguments of an EXECUTE by name or number; literals are kept as written."""
     groups: list[list[Token]] = [[]]
     depth = 0
     for token in found[1:-1]:
@@ -237,10 +237,10 @@ def _is_literal(token: Token) -> bool:
 
 
 def _with_arguments(name: str, text: str, values: dict[str, str]) -> str:
-    """Put arguments in the place of parameters.
+    """Replace parameters by arguments.
 
     Raises:
-        WrongArgumentsError: one of the two lacks a counterpart.
+        WrongArgumentsError: a parameter lacks an argument, or an argument a parameter.
     """
     edits: list[tuple[Span, str]] = []
     wanted: set[str] = set()

@@ -1,4 +1,4 @@
-"""DuckDB's types and Arrow's, in both directions."""
+"""Conversion between DuckDB's types and Arrow's, in both directions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SQL_NAMES: dict[pa.DataType, str] = {
     pa.date32(): "DATE",
     pa.date64(): "DATE",
     pa.uuid(): "UUID",
-    pa.null(): "INTEGER",  # what DuckDB itself makes of a column without a type
+    pa.null(): "INTEGER",  # as DuckDB itself reads a column without a type
 }
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
@@ -70,18 +70,18 @@ def is_remote(uri: str) -> bool:
 
 
 def file_name(uri: str) -> str:
-    """Return a file's URI as DuckDB is to be given it: local ones as paths, signs of patterns escaped."""
+    """Return a file's URI in the form that DuckDB needs: local ones as paths, glob characters escaped."""
     path = uri.removeprefix("file://")
-    # Few names have such a sign, and to look takes a twentieth of what translating does.
+    # Few names have such a character, and the check takes a twentieth of the time of `translate`.
     return path.translate(_GLOB_SIGNS) if "*" in path or "?" in path or "[" in path else path
 
 
 READ_PARQUET = "system.main.read_parquet"
-"""By its full name, so that no macro of the user's stands in its place."""
+"""The fully qualified name, so that no macro of the user can replace it."""
 
 
 def quote(identifier: str) -> str:
-    """Return an identifier in double quotes, as DuckDB's SQL wants it."""
+    """Return an identifier in double quotes, as DuckDB's SQL requires."""
     return '"' + identifier.replace('"', '""') + '"'
 
 
@@ -91,7 +91,7 @@ def quote_text(text: str) -> str:
 
 
 def sql_type(data_type: pa.DataType) -> str | None:
-    """Return the DuckDB type that holds every value of an Arrow type; None where there is none."""
+    """Return the DuckDB type that can hold every value of an Arrow type; None if there is none."""
     named = _SQL_NAMES.get(data_type)
     if named is not None:
         return named
@@ -120,11 +120,11 @@ def sql_type(data_type: pa.DataType) -> str | None:
 
 
 def nested_type(data_type: pa.DataType, inner: Callable[[pa.DataType], str | None]) -> str | None:
-    """Return the DuckDB type of values that hold others; None where there is none.
+    """Return the DuckDB type of a type that contains others; None if there is none.
 
     Args:
         data_type: a list, map, struct or dictionary.
-        inner: the DuckDB type of each type in it; asked in the order in which Parquet has them.
+        inner: returns the DuckDB type of a contained type; called in the order in which Parquet stores them.
     """
     if pa.types.is_dictionary(data_type):
         return inner(data_type.value_type)
@@ -151,15 +151,15 @@ def nested_type(data_type: pa.DataType, inner: Callable[[pa.DataType], str | Non
 
 
 def is_nested(data_type: pa.DataType) -> bool:
-    """Tell whether values of a type hold others."""
+    """Tell whether values of a type contain others."""
     return pa.types.is_nested(data_type)
 
 
 def is_ambiguous(data_type: pa.DataType) -> bool:
-    """Tell whether files of this Arrow type can be several DuckDB types, so that DuckDB is to be asked.
+    """Tell whether file columns of this Arrow type can have several DuckDB types, so that DuckDB must be asked.
 
     A fixed-size binary may be a UUID, nanoseconds may be INT96, which DuckDB reads as microseconds, and
-    what lies below a nested type is not looked at here.
+    the types within a nested type are not examined here.
     """
     if pa.types.is_timestamp(data_type):
         return data_type.unit == "ns"
@@ -172,7 +172,7 @@ def is_ambiguous(data_type: pa.DataType) -> bool:
 
 
 def is_json(node: dict[str, Any]) -> bool:
-    """Tell whether a type in DuckDB's plan JSON is JSON: text, compared as such, under a name of its own."""
+    """Tell whether a type in DuckDB's plan JSON is JSON: text, compared as text, with its own type name."""
     details = node.get("type_info")
     return (
         node.get("id") == "VARCHAR"
@@ -182,10 +182,9 @@ def is_json(node: dict[str, Any]) -> bool:
 
 
 def arrow_type(node: dict[str, Any]) -> pa.DataType | None:
-    """Return the Arrow type of a type in DuckDB's plan JSON; None where the expression form has no place
-    for it.
+    """Return the Arrow type of a type in DuckDB's plan JSON; None where the expression form cannot represent it.
 
-    A type that carries more than its name (a collation, an alias) is not the plain type and gives None.
+    A type that carries more than its name (a collation, an alias) is not the plain type and yields None.
     """
     name = node.get("id")
     details = node.get("type_info")

@@ -1,4 +1,4 @@
-"""A plan as a Dataset of pyarrow."""
+"""A plan as a pyarrow Dataset."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 engine = "pyarrow"
 
-_parquet: Any = pq  # whose stubs leave types open
+_parquet: Any = pq  # its stubs leave types open
 
 
 def scan(
@@ -51,7 +51,7 @@ def probe(table: Table, plan: Plan) -> None:
 
 
 def _check_readable(file: str, storage_options: Mapping[str, str]) -> None:
-    """Refuse a file that pyarrow does not open: Polars writes Arrow schemas with types that pyarrow lacks (Int128)."""
+    """Refuse a file that pyarrow cannot open: Polars writes Arrow schemas with types that pyarrow lacks (Int128)."""
     try:
         _parquet.read_schema(open_for_arrow(file, None, storage_options))
     except arrow.ArrowNotImplementedError as error:
@@ -59,7 +59,7 @@ def _check_readable(file: str, storage_options: Mapping[str, str]) -> None:
 
 
 def _guarantee(part: PartitionFiles) -> Any:
-    """The values of a partition, as what holds for all of its rows: from there pyarrow takes them."""
+    """The values of a partition, as a guarantee for all of its rows, from which pyarrow takes them."""
     known = [
         compute.field(name) == value if value.is_valid else compute.field(name).is_null()
         for name, value in part.values.items()

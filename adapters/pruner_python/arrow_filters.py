@@ -1,8 +1,8 @@
 """Filters of pyarrow's datasets as expressions of pruner.
 
-pyarrow shows its expressions as text alone, in which values and names cannot be told apart for certain. Their pickled
-form can be read exactly: a file of one record batch, whose columns hold the literals and whose metadata list the
-expression's parts in order (arrow/compute/expression.cc, `Serialize`). What is not known there is `Opaque`.
+pyarrow exposes its expressions only as text, in which values and names cannot be distinguished reliably. Their pickled
+form can be read exactly: a file of one record batch, whose columns hold the literals and whose metadata lists the
+expression's parts in order (arrow/compute/expression.cc, `Serialize`). Unknown parts are `Opaque`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _COMPARISONS = {
     "greater_equal": Operator.GE,
 }
 _FALSE_FOR_NULL = (0, 1)
-"""`null_matching_behavior` of `is_in` by which NULL is not in a list without NULL: MATCH and SKIP."""
+"""The values of `null_matching_behavior` of `is_in` for which NULL is not in a list without NULL: MATCH and SKIP."""
 
 _COMPARED_ALIKE = (
     pa.types.is_boolean,
@@ -55,7 +55,7 @@ _COMPARED_ALIKE = (
     pa.types.is_binary,
     pa.types.is_large_binary,
 )
-"""Types whose values pyarrow compares as pruner does, where both sides have the same."""
+"""Types whose values pyarrow compares as pruner does, if both sides have the same type."""
 
 _Part = tuple[str, str]
 _Value = tuple[pa.DataType, Any]
@@ -73,9 +73,9 @@ def decode(filter_: Any, schema: pa.Schema) -> Expr:
 
 
 def _metadata(schema: Any) -> list[_Part]:
-    """The metadata of a schema with keys that come several times, of which pyarrow's own mapping keeps one.
+    """The metadata of a schema with repeated keys, of which pyarrow's own mapping keeps only one.
 
-    They stand in the third pointer of an ArrowSchema (the C data interface): a count, then lengths and texts.
+    It is behind the third pointer of an ArrowSchema (the C data interface): a count, then lengths and texts.
     """
     capsule = schema.__arrow_c_schema__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -170,7 +170,7 @@ class _Reader:
                 return None
 
     def _compared(self, operator: Operator, column: Column, literal: Literal) -> Expr | None:
-        """A comparison of values of one type: what pyarrow makes of others it may round."""
+        """A comparison of values of one type: for others, pyarrow's conversion may round."""
         return Compare(operator, column, literal) if self._fits(column, literal) else None
 
     def _fits(self, column: Column, literal: Literal) -> bool:
@@ -182,7 +182,7 @@ class _Reader:
         )
 
     def _listed(self, column: Column, options: Any) -> Expr | None:
-        """`is_in` as SQL's IN beside what makes it false for NULL. It tells -0.0 from 0.0: floats are left alone."""
+        """`is_in` as SQL's IN, made false for NULL. It distinguishes -0.0 from 0.0, so floats are not understood."""
         values = options["value_set"].values
         literals = tuple(_literal(value.type, value) for value in values)
         if (
@@ -203,5 +203,5 @@ class _Reader:
 
 
 def _literal(type_: pa.DataType, value: Any) -> Literal:
-    """See `pruner.expr.values` for which value stands for which type."""
+    """See `pruner.expr.values` for the value of each type."""
     return Literal(value.value if pa.types.is_timestamp(type_) else value.as_py(), type_)

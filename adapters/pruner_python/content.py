@@ -1,8 +1,8 @@
-"""What a Python engine is to read of a plan: files by partition, with the columns and types of the table.
+"""What a Python engine must read for a plan: files by partition, with the columns and types of the table.
 
-A column that files hold is taken from there, also where it stands in the path as well; a file that lacks it gives NULL.
-A column that stands in paths alone has the value that the snapshot read there. Whatever would come out of the files
-otherwise than the table's schema says is refused before anything is read.
+A column that files hold is read from them, even if it is in the path as well; a file that lacks it gives NULL. A column
+that is only in paths has the value that the snapshot read there. Columns that would be read from the files differently
+from the table's schema are refused before anything is read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartitionFiles:
-    """Files of one partition; `values` are those of the columns that stand in paths alone."""
+    """Files of one partition; `values` are those of the columns that are only in paths."""
 
     files: list[str]
     values: dict[str, pa.Scalar[Any]]
@@ -36,9 +36,9 @@ class PartitionFiles:
 
 @dataclass(frozen=True)
 class DatasetContent:
-    """What is to be read: `schema` has the columns of the result, `stored` those that come from the files.
+    """What must be read: `schema` has the columns of the result, `stored` those that come from the files.
 
-    `samples` has one file of each Parquet schema, for engines that make other types of it than the table has.
+    `samples` has one file of each Parquet schema, for engines that derive other types from it than the table has.
     """
 
     schema: pa.Schema
@@ -50,18 +50,18 @@ class DatasetContent:
 def content_of(
     plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str]
 ) -> DatasetContent:
-    """Work out what is to be read of a plan, and check that every file gives what the table's schema says.
+    """Determine what must be read for a plan, and check that every file matches the table's schema.
 
     Args:
-        plan: what is to be read.
+        plan: the plan whose files are read.
         columns: names of top-level columns; all unless given.
         storage_options: options of the store, to read footers where the snapshot has not read them.
 
     Raises:
-        SchemaError: a column cannot be read as the table has it; with the reason.
+        SchemaError: a column cannot be read as the table has it; the message says why.
         TableError: a file group to read has log files, so its base file alone is not the table's content.
     """
-    # It refuses slices with log files.
+    # `files_arrow` refuses slices with log files.
     count = len(plan.files_arrow)
     fields = list(plan.schema.columns)
     if columns is not None:
@@ -79,7 +79,7 @@ def content_of(
 
 
 def _check_any(plan: Plan, fields: list[Field]) -> None:
-    """Refuse a table of which no column can be read: naming others does not help."""
+    """Refuse a table if none of its columns can be read: naming others does not help."""
     if fields and all(
         any(part.path[0] == field.path[0] and _is_mapped(part) for part in plan.schema) for field in fields
     ):
@@ -109,14 +109,14 @@ def _check_field(plan: Plan, field: Field) -> None:
 
 
 def refusal(name: str, reason: str) -> SchemaError:
-    """The error for a column that would not come out as the table has it."""
+    """The error for a column that would not be read as the table has it."""
     return SchemaError(
         f"column {name!r} cannot be read from the files alone: {reason}; name the columns that you need"
     )
 
 
 def _check_files(plan: Plan, fields: list[Field], storage_options: Mapping[str, str]) -> list[str]:
-    """Refuse a file that holds a column in another type, or under a name of other capitals, than can be read.
+    """Refuse a file that holds a column in an incompatible type, or under a name with other capitals.
 
     Returns:
         One file of each schema.
@@ -134,7 +134,7 @@ def _check_files(plan: Plan, fields: list[Field], storage_options: Mapping[str, 
 
 
 def _schema_in_footer(uri: str, storage_options: Mapping[str, str]) -> pa.Schema:
-    parquet: Any = pq  # whose stubs leave types open
+    parquet: Any = pq  # its stubs leave types open
     return plain_schema(parquet.read_schema(open_for_arrow(uri, None, storage_options)))
 
 

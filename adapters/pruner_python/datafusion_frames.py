@@ -1,4 +1,4 @@
-"""A plan as a DataFrame of DataFusion, which reads the files by a Dataset of pyarrow."""
+"""A plan as a DataFusion DataFrame, which reads the files through a pyarrow Dataset."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ engine = "datafusion"
 def scan(
     plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str], into: Any = None
 ) -> Any:
-    """The files of a plan in a session context: see `pruner.adapters.FileScanner`."""
+    """The files of a plan as a DataFrame of a session context: see `pruner.adapters.FileScanner`."""
     context: Any = datafusion.SessionContext() if into is None else into
     frame: Any = arrow.scan(plan, columns, storage_options)
     return context.read_table(
@@ -36,25 +36,25 @@ def probe(table: Table, plan: Plan) -> None:
 
 
 class _Files:
-    """Several files in the place of one fragment: pyarrow reads them side by side."""
+    """Several files in place of one fragment: pyarrow reads them in parallel."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
 
     def scanner(self, schema: object = None, **options: Any) -> Any:
-        """As of a fragment; all of them have the schema of the dataset."""
+        """Like a fragment's; all files have the schema of the dataset."""
         return self._dataset.scanner(**options)
 
 
 class _InFewParts(ds.FileSystemDataset):
-    """A dataset that DataFusion reads in as many parts as there are processors.
+    """A dataset that DataFusion reads in as many parts as there are CPUs.
 
-    DataFusion makes a partition of each fragment, and aggregates each by itself: of hundreds of small files that took
+    DataFusion makes each fragment a partition, and aggregates each separately: with hundreds of small files, that took
     four times as long as reading them.
     """
 
     def get_fragments(self, filter: Any = None) -> Iterator[Any]:  # noqa: A002 - pyarrow's name
-        """The files that may hold rows for a filter, in few parts."""
+        """The files that may hold rows for a filter, grouped into few parts."""
         own: Any = super()
         files = list(own.get_fragments(filter=filter))
         parts = min(len(files), os.cpu_count() or 1)

@@ -1,6 +1,6 @@
-"""A table as a Dataset of pyarrow that prunes itself: whoever scans it with a filter reads the files that are left.
+"""A table as a self-pruning pyarrow Dataset: a scan with a filter reads only the files that are left.
 
-DuckDB, Polars, DataFusion and others read any Dataset, and hand it the filters that pyarrow can apply.
+DuckDB, Polars, DataFusion and others read any Dataset, and push down to it the filters that pyarrow can apply.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class DatasetScan:
 
 
 class PrunedDataset(ds.Dataset):
-    """The rows of a table, each scan planned over the table as it is then.
+    """The rows of a table; each scan is planned over the table's state at that time.
 
     `last_plans` has the newest scans (bounded), oldest first. Joins, sorting and other schemas are pyarrow's, over all
     files. `on_scan` is called with each scan before it reads.
     """
 
-    # pyarrow's own constructor refuses to make one. All that is public is defined here, or rests on `scanner`.
+    # pyarrow's own constructor always raises. All public members are defined here, or are based on `scanner`.
     def __init__(
         self, table: Table, name: str | None = None, on_scan: Callable[[DatasetScan], None] | None = None
     ) -> None:
@@ -59,7 +59,7 @@ class PrunedDataset(ds.Dataset):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the table as it is now."""
+        """The current columns of the table."""
         self._told = self._table.schema.to_arrow()
         return self._told
 
@@ -67,7 +67,7 @@ class PrunedDataset(ds.Dataset):
         """A scanner of the files that may hold rows for a filter, which pyarrow then applies to their rows.
 
         Raises:
-            PrunerError: the table cannot be listed completely, or not be read by pyarrow.
+            PrunerError: the table cannot be listed completely, or cannot be read by pyarrow.
         """
         scanner: Any = self._planned(filter, columns)
         return scanner.scanner(columns, filter, *more, **options)
@@ -102,33 +102,33 @@ class PrunedDataset(ds.Dataset):
         return scan.plan.scan_pyarrow(_read(columns, filter_, schema))
 
     def filter(self, expression: Any) -> Any:
-        """The files that may hold rows for a filter as it is now, with the filter for every scan of them."""
+        """The files that currently may hold rows for a filter, with the filter applied to every scan of them."""
         return self._planned(expression, None).filter(expression)
 
     @property
     def partition_expression(self) -> Any:
-        """What holds of all rows: nothing that would be known."""
+        """What is known to hold for all rows: nothing."""
         return self._planned(None, None).partition_expression
 
     def replace_schema(self, schema: pa.Schema) -> Any:
-        """All files as they are now, read with another schema."""
+        """All current files, read with another schema."""
         return self._planned(None, None).replace_schema(schema)
 
     def join(self, *arguments: Any, **options: Any) -> Any:
-        """As of all files."""
+        """As in pyarrow, over all files."""
         return self._planned(None, None).join(*arguments, **options)
 
     def join_asof(self, *arguments: Any, **options: Any) -> Any:
-        """As of all files."""
+        """As in pyarrow, over all files."""
         return self._planned(None, None).join_asof(*arguments, **options)
 
     def sort_by(self, sorting: Any, **options: Any) -> Any:
-        """As of all files."""
+        """As in pyarrow, over all files."""
         return self._planned(None, None).sort_by(sorting, **options)
 
 
 def _read(columns: Any, filter_: Any, schema: pa.Schema) -> list[str] | None:
-    """The columns that a scan reads: its own and, by what the filter shows, at least those of the filter."""
+    """The columns that a scan reads: its own and, judging by the filter's text, at least those of the filter."""
     if not isinstance(columns, (list, tuple)):
         return None
     text = str(filter_)

@@ -1,10 +1,10 @@
 """A plugin of dbt-duckdb: models that select from a source read it pruned.
 
-In `profiles.yml`: `plugins: [{module: pruner_python.dbt, alias: pruner}]`. A table of a source says `plugin: pruner`,
-and `uri` with the other keys of `pruner.toml`; without `uri` its name is looked up there. docs/dbt.md has it all.
+In `profiles.yml`: `plugins: [{module: pruner_python.dbt, alias: pruner}]`. A table of a source has `plugin: pruner`,
+and `uri` with the other keys of `pruner.toml`; without `uri`, its name is looked up there. See docs/dbt.md.
 """
 
-# dbt stands in an environment of its own.
+# dbt is installed in an environment of its own.
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pruner_python.datasets import DatasetScan, PrunedDataset
 
 
 class Plugin(BasePlugin):
-    """What dbt-duckdb makes of `module: pruner_python.dbt`.
+    """The plugin that dbt-duckdb loads for `module: pruner_python.dbt`.
 
-    With `scans: FILE` in its `config` each scan appends the report of its plan to the file, one JSON object a line.
+    With `scans: FILE` in its `config`, each scan appends the report of its plan to the file, one JSON object per line.
     """
 
     def initialize(self, plugin_config: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ class Plugin(BasePlugin):
         self._lock = threading.Lock()
 
     def load(self, source_config: Any) -> PrunedDataset:
-        """The rows of a source's table, over which dbt makes a view."""
+        """The rows of a source's table, over which dbt creates a view."""
         name = f"{source_config.schema}.{source_config.identifier}"
         options = {key: source_config.meta[key] for key in TABLE_KEYS if key in source_config.meta}
         table = open_given({"uri": source_config.identifier, **options}, f"source {name}")

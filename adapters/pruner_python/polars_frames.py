@@ -1,4 +1,4 @@
-"""A plan as a LazyFrame of Polars."""
+"""A plan as a Polars LazyFrame."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ engine = "polars"
 _MOST_DIGITS = 38
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
-"""Texts that stand in a path as they are."""
+"""Texts that are in a path unescaped."""
 
 _CASTS = pl.ScanCastOptions(
     integer_cast="upcast",
@@ -30,8 +30,9 @@ _CASTS = pl.ScanCastOptions(
     categorical_to_string="allow",
     missing_struct_fields="insert",
 )
-"""What Polars converts: narrower integers, and what it takes from the Arrow schema that some writers keep in the
-footer, where the table has what the Parquet schema says: zones other than UTC, categories. A struct may lack a field.
+"""What Polars converts: narrower integers, and types (zones other than UTC, categories) that it takes from the Arrow
+schema that some writers store in the footer, where the table has those of the Parquet schema. A struct may lack a
+field.
 """
 
 
@@ -46,7 +47,7 @@ def scan(
     if not content.parts:
         return pl.LazyFrame(schema=whole)
     if len(content.parts) > 1 and all(map(_told_by_folders, content.parts)):
-        # One scan takes half the time of one for each partition.
+        # One scan takes half the time of one scan per partition.
         keys = {name: whole[name] for name in content.parts[0].values}
         files = [file for part in content.parts for file in part.files]
         return _scan(files, stored, storage_options, keys).select(list(whole))
@@ -60,7 +61,7 @@ def probe(table: Table, plan: Plan) -> None:
 
 
 def _told_by_folders(part: PartitionFiles) -> bool:
-    """Tell whether Polars reads of the paths of a partition what the snapshot has: plain texts, numbers and days."""
+    """Tell whether Polars reads from a partition's paths the snapshot's values: plain texts, integers and dates."""
     told = {name: _as_folder(value.as_py()) for name, value in part.values.items()}
     for folder in {file.rpartition("/")[0] for file in part.files}:
         named: list[Any] = [part.split("=", 1) for part in folder.split("/") if "=" in part]
@@ -70,7 +71,7 @@ def _told_by_folders(part: PartitionFiles) -> bool:
 
 
 def _as_folder(value: object) -> str | None:
-    """What a folder says of a value if it says it plainly; None for values that it can say in several ways."""
+    """The spelling of a value in a folder name; None for values that can be spelled in several ways."""
     match value:
         case str() if _PLAIN.fullmatch(value):
             return value
@@ -83,7 +84,7 @@ def _as_folder(value: object) -> str | None:
 
 
 def _check_types(file: str, stored: Mapping[str, Any], storage_options: Mapping[str, str]) -> None:
-    """Refuse a file of which Polars makes other types than the table has, and which it does not convert."""
+    """Refuse a file whose types in Polars differ from the table's and are not converted."""
     options = dict(storage_options) or None
     frame = pl.scan_parquet(file, hive_partitioning=False, glob=False, storage_options=options)
     for name, data_type in frame.collect_schema().items():
@@ -104,7 +105,7 @@ def _converts(data_type: Any, wanted: Any) -> bool:
         return data_type.time_unit == wanted.time_unit and zones[0] == zones[1]
     if isinstance(data_type, pl.Categorical):
         return bool(wanted == pl.String)
-    # Wider numbers have been checked by what the files hold.
+    # Wider numbers have been refused already, by the types in the files.
     numbers = data_type.is_integer() and wanted.is_integer() and pl.Int128 not in (data_type, wanted)
     return bool(data_type == wanted or numbers or (data_type.is_decimal() and wanted.is_decimal()))
 
@@ -123,7 +124,7 @@ def _frame(
 def _scan(
     files: list[str], stored: Mapping[str, Any], storage_options: Mapping[str, str], keys: dict[str, Any]
 ) -> pl.LazyFrame:
-    """One scan of files; `keys` are columns whose values Polars reads of the paths."""
+    """One scan of files; `keys` are columns whose values Polars reads from the paths."""
     return pl.scan_parquet(
         files,
         schema={**stored, **keys},
@@ -138,7 +139,7 @@ def _scan(
 
 
 def _polars_schema(schema: pa.Schema) -> Mapping[str, Any]:
-    polars: Any = pl  # whose types leave some open
+    polars: Any = pl  # its stubs leave some types open
     for field in cast("list[pa.Field[Any]]", list(schema)):
         if _is_too_wide(field.type):
             raise refusal(field.name, f"Polars has no type for the table's {field.type}")
@@ -146,7 +147,7 @@ def _polars_schema(schema: pa.Schema) -> Mapping[str, Any]:
 
 
 def _is_too_wide(type_: Any) -> bool:
-    """Tell whether a type has decimals of more digits than Polars holds: it ends in a panic over some of them."""
+    """Tell whether a type has decimals of more digits than Polars supports: it panics on some of them."""
     if pa.types.is_decimal(type_):
         return bool(type_.precision > _MOST_DIGITS)
     return any(_is_too_wide(type_.field(position).type) for position in range(type_.num_fields))

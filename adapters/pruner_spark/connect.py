@@ -1,7 +1,7 @@
-"""Spark Connect, and any session of which only the public interface is to be used: a list of files.
+"""Spark Connect, and any session of which only the public interface may be used: a list of files.
 
-There is no Java object behind a DataFrame of Spark Connect, so nothing can be asked when the scan runs. The plan
-is made once, from a predicate that the program gives, and the frame reads the files that were left.
+There is no Java object behind a DataFrame of Spark Connect, so nothing can be planned when the scan runs. The plan
+is made once, from a predicate that the program gives, and the frame reads the files that are left.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pruner import Plan, Table
 
 MOST_FILES = 1_000
-"""Files that are named one by one at most; Spark lists each of them, so above that the whole table is read."""
+"""Most files that are named one by one; Spark lists each of them, so above that the whole table is read."""
 
 _PATTERN_SIGNS = frozenset("*?[]{}\\")
 
@@ -38,19 +38,19 @@ def connect_read(
 ) -> DataFrame:
     """Return the rows of a Parquet table for which a predicate is true, read from the files that can hold them.
 
-    This is weaker than `read`: the files are those of this moment, filters that come later prune nothing, and
-    the predicate has to be given as text. Only public methods of Spark are used.
+    This is weaker than `read`: the files are fixed now, later filters prune nothing, and the predicate must be given
+    as text. Only public methods of Spark are used.
 
     Args:
         spark: the session, of Spark Connect or not.
-        uri: where the table is, or its name in `pruner.toml`.
+        uri: the location of the table, or its name in `pruner.toml`.
         where: the predicate, in Spark's SQL; it is applied to the rows as well.
         index_uri: location of the metadata table, if it is not beside the table.
-        storage_options: options of the store as pruner opens it.
+        storage_options: options with which pruner opens the store.
         options: options of Spark's reader.
 
     Raises:
-        TableError: there is no such table, it has several roots, or it is a Hudi table.
+        TableError: there is no such table, it has several roots, or it is not a Parquet table.
         ConfigError: `pruner.toml` is wrong.
         pyspark.errors.PySparkException: Spark refuses the predicate or cannot read the table.
     """
@@ -68,7 +68,7 @@ def connect_read(
         return whole.where(where)
     if not files:
         return whole.where(where).where("false")
-    # A shorter list of paths would make Spark infer other types, so the whole table's schema is given.
+    # Spark could infer other types from fewer paths, so the whole table's schema is given.
     reader = spark.read.options(**options).option("basePath", place).schema(whole.schema)
     return reader.parquet(*(place + file.removeprefix(table.uri) for file in files)).where(where)
 

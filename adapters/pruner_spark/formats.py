@@ -1,6 +1,6 @@
 """How Spark reads tables of each format, and the leaves of a plan that scan their files.
 
-The leaves of a plan that scan files, as java/statements/Description.java tells of them: all in one call.
+java/statements/Description.java describes all leaves of a plan in one call.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 class Leaf:
     """A leaf that scans files.
 
-    `index` is the class of what lists its files, `roots` are the places that it lists, `names` are the parts of its
-    name in the catalog, the table's last. `query_type` and `hudi_indexes` (the partitions of its metadata table) are
-    Hudi's. `reader` is the session by whose settings Spark
-    reads the files, whichever session runs the query.
+    `index` is the class that lists its files, `roots` are the paths that it lists, `names` are the parts of its name in
+    the catalog, the table's last. `query_type` and `hudi_indexes` (the partitions of its metadata table) are Hudi's.
+    `reader` is the session whose settings Spark reads the files with, whichever session runs the query.
     """
 
     position: int
@@ -42,12 +41,12 @@ class Leaf:
 
 
 def leaves_of(relations: Any) -> list[Leaf]:
-    """Return the leaves that java/statements/Relations.java has found, in their order."""
+    """Return the leaves that java/statements/Relations.java has found, in order."""
     return told_leaves(json.loads(str(relations.described())))
 
 
 def told_leaves(described: Sequence[Mapping[str, Any]]) -> list[Leaf]:
-    """Return the leaves that were described."""
+    """Return leaves from their descriptions."""
     return [_leaf(position, description) for position, description in enumerate(described)]
 
 
@@ -69,7 +68,7 @@ def _leaf(position: int, told: Mapping[str, Any]) -> Leaf:
 
 
 def table_behind(leaf: Leaf) -> TableSettings | None:
-    """Return the table with an index behind a leaf, by the catalog's name or by its place.
+    """Return the indexed table behind a leaf, by its catalog name or its location.
 
     Raises:
         ConfigError: `pruner.toml` cannot be read.
@@ -80,9 +79,9 @@ def table_behind(leaf: Leaf) -> TableSettings | None:
 
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
 CATALOG_INDEX: Final = f"{_DATASOURCES}.CatalogFileIndex"
-"""The file index of a table whose partitions a catalog keeps, with their types."""
+"""The file index of a table whose partitions, with their types, are in a catalog."""
 READ_OPTIMIZED: Final = "READ_OPTIMIZED"
-"""The type of a query in which Hudi reads base files alone."""
+"""The query type in which Hudi reads base files only."""
 
 _PARQUET_FORMAT = f"{_DATASOURCES}.parquet.ParquetFileFormat"
 _V2_TABLES = f"{_DATASOURCES}.v2."
@@ -93,7 +92,7 @@ _V2_REASON = (
 
 
 class NotPrunableError(PrunerError):
-    """A relation that cannot be pruned; it is read as it is."""
+    """A relation cannot be pruned; it is read unpruned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +100,18 @@ class SparkFormat:
     """How Spark reads the tables of one format.
 
     Attributes:
-        name: of the format, as `pruner.formats` has it.
+        name: the format, as `pruner.formats` names it.
         indexes: classes of the file indexes in relations over such tables.
-        unpruned: classes of others, with the reason why their relations are not pruned.
-        queries: types of queries that are pruned; empty where the format knows no types.
-        as_of_option: the option of the reader that travels back in time.
-        as_of_version: whether it takes a version, and a scan says of which version it is.
-        as_of_names: whether it takes names of branches and tags, too.
+        unpruned: other classes of file indexes, with the reason why their relations are not pruned.
+        queries: query types that are pruned; empty where the format has no query types.
+        as_of_option: the reader option for time travel.
+        as_of_version: whether that option takes a version, and a scan reports its version.
+        as_of_names: whether that option also takes names of branches and tags.
         switch: a setting without which no scan is pruned, and why.
-        needs: a class without which Spark cannot read it, the package that has it, and the extension that it is.
-        keeps_files: whether a relation reads the files of the moment at which it was resolved, and not of its scan.
+        needs: a class without which Spark cannot read the format, the package that has it, and its extension.
+        keeps_files: whether a relation reads the files as of its resolution, not as of its scan.
         types_folders: whether Spark itself decides the types of values in folder names.
-        takes_keys: whether Spark tells a relation that reads the file groups of some keys alone from the whole one.
+        takes_keys: whether Spark distinguishes a relation that reads only the file groups of some keys from the whole.
     """
 
     name: str
@@ -180,7 +179,7 @@ def spark_format(name: str) -> SparkFormat:
     """How Spark reads a format.
 
     Raises:
-        TableError: no scan of such tables is pruned in Spark.
+        TableError: pruner does not read tables of this format in Spark.
     """
     for format_ in _ALL:
         if format_.name == name:
@@ -192,7 +191,7 @@ def format_of(leaf: Leaf) -> SparkFormat:
     """The format of the table that a relation reads.
 
     Raises:
-        NotPrunableError: the listing of such a relation is not that of a table's snapshot.
+        NotPrunableError: the relation does not list a snapshot of a table.
     """
     kind = leaf.index
     for format_ in _ALL:

@@ -1,8 +1,8 @@
-"""The part of the adapter that runs in Spark's Java machine: compiled there when a session first needs it.
+"""The part of the adapter that runs in Spark's JVM: compiled there when a session first needs it.
 
 Janino, the compiler that Spark itself uses for the code of every query, is always on its class path. So the
-file index is a few short Java classes (`java/`), no jar has to be built or shipped, and what they are compiled
-against is the very Spark and Hudi that run.
+file index is a few short Java classes (`java/`), no jar has to be built or shipped, and the classes are compiled
+against the very Spark and Hudi that run.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _SEQ = "$SEQ$"
 _SQL = "org.apache.spark.sql"
 _HUDI_PROPERTIES = ".hoodie/hoodie.properties"
 _PATIENCE = 1_000
-"""Milliseconds that Spark has to tell of the queries that have ended."""
+"""Milliseconds within which Spark must report the queries that have ended."""
 
 
 class JavaSide:
-    """The compiled classes in one Java machine."""
+    """The compiled classes in one JVM."""
 
     def __init__(self, gateway: Any) -> None:
         self.gateway = gateway
@@ -46,14 +46,14 @@ class JavaSide:
 
     @property
     def factory(self) -> Any:
-        """An instance of the class `Factory` (java/Factory.java), which has the planner.
+        """An instance of the class `Factory` (java/Factory.java), which holds the planner.
 
         Raises:
             PrunerError: the classes do not fit the running Spark.
         """
         from pyspark import java_gateway
 
-        # Spark's own function: it leaves a server that is there as it is.
+        # Spark's own function: it leaves a running server alone.
         start: Any = getattr(java_gateway, "ensure_callback_server_started")  # noqa: B009  (untyped)
         start(self.gateway)
         with self._lock:
@@ -81,7 +81,7 @@ class JavaSide:
             raise PrunerError(f"the file index does not fit this Spark: {sentence(error)}") from None
 
     def _class(self, name: str) -> Any:
-        """Return a class of Spark's; each part of `jvm.org.apache…` would be looked for as a class first (2 ms)."""
+        """Return a class of Spark's; py4j would first look up each part of `jvm.org.apache…` as a class (2 ms)."""
         from py4j.java_gateway import JavaClass  # pyright: ignore[reportMissingTypeStubs]
 
         return JavaClass(name, self.gateway._gateway_client)
@@ -91,11 +91,11 @@ class JavaSide:
         return self._class(f"{_SQL}.execution.CommandExecutionMode")
 
     def slices(self, lines: str, count: int) -> Any:
-        """Return the slices of a snapshot by their keys; see java/scans/Slices.java."""
+        """Return the slices of a snapshot, by key; see java/scans/Slices.java."""
         return self.factory.slices(lines, count)
 
     def scans(self, spark: SparkSession) -> list[Scan]:
-        """Return the newest scans of a session, oldest first, with what they read as far as Spark has told."""
+        """Return the newest scans of a session, oldest first, with what they read as far as Spark has reported it."""
         session = session_id(spark)
         if self._factory is not None:
             self.factory.told(_PATIENCE)
@@ -106,11 +106,11 @@ class JavaSide:
         return self.log.scans(session)
 
     def execution(self, session: Any, plan: Any) -> Any:
-        """Return what will run an analysed plan."""
+        """Return the execution of an analyzed plan, which has not run yet."""
         return session.sessionState().executePlan(plan, self._modes.ALL())
 
     def hudi_instant(self, text: str) -> str:
-        """Return the instant of a timeline that a text of time travel means: 17 digits."""
+        """Return the timeline instant, of 17 digits, that a time-travel text denotes."""
         hudi = self.gateway.jvm.org.apache.spark.sql.hudi
         return str(hudi.HoodieSqlCommonUtils.formatQueryInstant(text))
 
@@ -126,7 +126,7 @@ class JavaSide:
         return True
 
     def is_hudi(self, spark: SparkSession, place: str) -> bool:
-        """Tell whether a place is the root of a Hudi table by the store as Spark has it; False where that fails."""
+        """Tell whether a path is the root of a Hudi table in the store as Spark opens it; False where that fails."""
         from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
         try:
@@ -137,7 +137,7 @@ class JavaSide:
             return False
 
     def _sources(self) -> dict[str, str]:
-        """The classes by the names under which Janino looks for them, with the type that Scala 2.13 changed."""
+        """The sources by the names under which Janino looks them up, with the type that Scala 2.13 changed."""
         two_twelve = ".version 2.12." in f".{self.gateway.jvm.scala.util.Properties.versionString()}"
         seq = "scala.collection.Seq" if two_twelve else "scala.collection.immutable.Seq"
         top = files("pruner_spark") / "java"
@@ -148,7 +148,7 @@ class JavaSide:
 
 
 def _java_files(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
-    """Walk the Java classes of a folder, each with its path there: a folder is a package."""
+    """Walk the Java classes of a folder, each with its relative path: a folder is a package."""
     for entry in folder.iterdir():
         if entry.is_dir():
             yield from _java_files(entry, f"{prefix}{entry.name}/")
@@ -157,7 +157,7 @@ def _java_files(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Tr
 
 
 def java_session(spark: SparkSession) -> Any:
-    """Return Java's session."""
+    """Return the Java session behind a Python session."""
     return spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
 
 
@@ -167,7 +167,7 @@ def session_state(spark: SparkSession) -> SessionState:
 
 
 def session_id(spark: SparkSession) -> str:
-    """Return the identity of a session in its Java machine."""
+    """Return the identity of a session in its JVM."""
     return str(java_session(spark).sessionUUID())
 
 
@@ -176,10 +176,10 @@ _lock = Lock()
 
 
 def java_side(spark: SparkSession) -> JavaSide:
-    """Return the compiled classes of the Java machine behind a session.
+    """Return the compiled classes of the JVM behind a session.
 
     Raises:
-        PrunerError: there is none behind a session of Spark Connect.
+        PrunerError: the session is of Spark Connect, which has no JVM behind it.
     """
     if ".connect." in type(spark).__module__:
         raise PrunerError("Spark Connect shows no plans to its clients: use pruner_spark.connect_read")

@@ -1,4 +1,4 @@
-"""The keys of a DataFrame as a predicate, so that a scan leaves out the files that hold none of them."""
+"""The keys of a DataFrame as a predicate, so that a scan skips the files that hold none of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _Typed: TypeAlias = tuple[Column, pa.DataType]
 
 MOST_LISTED = 16_384
-"""Keys that are asked about one by one; of more the range is."""
+"""Most keys that are looked up one by one; of more, only the range is used."""
 
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _TYPES = {
@@ -32,11 +32,11 @@ _COLLATIONS = "__COLLATIONS"
 
 
 def rows_with(keys: DataFrame) -> Expr:
-    """What is true of every row whose columns equal those of a row of keys; runs the DataFrame.
+    """A predicate that is true of every row whose columns equal those of a row of keys; runs the DataFrame.
 
     Raises:
-        SchemaError: a column is of a type whose values are not compared as they are.
-        pyspark.errors.PySparkException: Spark cannot make the keys.
+        SchemaError: there is no column, or one has a type whose values are not compared as they are.
+        pyspark.errors.PySparkException: Spark cannot evaluate the keys.
     """
     columns = [(Column((field.name,)), _type(field)) for field in keys.schema]
     if not columns:
@@ -50,7 +50,7 @@ def rows_with(keys: DataFrame) -> Expr:
 
 
 def require_alike(keys: DataFrame, table: DataFrame) -> None:
-    """Refuse keys that are not of the types of the table's columns: Spark would compare them as something else.
+    """Refuse keys whose types differ from the table's columns, integer widths aside: Spark would compare other values.
 
     Raises:
         SchemaError: there is no such column, or it is of another type.
@@ -77,7 +77,7 @@ def _type(field: StructField) -> pa.DataType:
 
 
 def _fetched(number: int, type_: pa.DataType) -> str:
-    """How a key is fetched: days as numbers, as Python has no year 0 and none above 9999."""
+    """The expression that fetches a key: days as numbers, as Python has no year 0 and none above 9999."""
     return f"unix_date(k{number}) AS k{number}" if pa.types.is_date(type_) else f"k{number}"
 
 
@@ -86,7 +86,7 @@ def _literal(value: Any, type_: pa.DataType) -> Literal:
 
 
 def _is_unsure(value: Any) -> bool:
-    """Tell whether a text may be none that Spark has: what comes from there for bytes that are no UTF-8."""
+    """Tell whether a text may differ from Spark's: bytes that are not UTF-8 arrive as replacement characters."""
     return isinstance(value, str) and REPLACEMENT in value
 
 

@@ -43,16 +43,16 @@ def read(
 ) -> DataFrame:
     """Return a table as a DataFrame whose scans prune themselves whenever they run.
 
-    The files are those that Spark or Hudi resolves now; reading anew sees later ones, as without pruner.
+    The files are those that Spark or Hudi resolves now; reading again sees later ones, as without pruner.
 
     Args:
-        spark: the session that is to run the queries.
-        uri: where the table is.
+        spark: the session that runs the queries.
+        uri: the location of the table.
         as_of: Hudi: the instant to travel back to, as Hudi's option `as.of.instant` takes it. Delta: a version, or a
             moment such as 2026-11-27T08:30:00Z. Iceberg: a snapshot id, a branch, a tag, or such a moment.
         read_optimized: Hudi: read base files only.
         index_uri: location of the metadata table, if it is not beside the table.
-        storage_options: options of the store as pruner opens it; Spark has its own settings.
+        storage_options: options with which pruner opens the store; Spark has its own settings.
         max_staleness: age in seconds up to which a check of the table may be reused.
         planning_seconds: how long a scan waits for its plan before it runs unpruned.
         options: further options of Spark's reader.
@@ -79,25 +79,25 @@ def read_with_keys(
     planning_seconds: float = PLANNING_SECONDS,
     **options: Any,
 ) -> DataFrame:
-    """Return the rows of the file groups that can hold one of some keys, other rows of them included.
+    """Return all rows of the file groups that can hold one of the given keys.
 
-    This is what a MERGE has to read (docs/record_index.md): no row with one of the keys is missing. The keys are
+    This is what a MERGE must read (docs/record_index.md): no row with one of the keys is missing. The keys are
     fetched now, and only make the scan smaller: join the rows with the keys, or filter them.
 
     Args:
-        spark: the session that is to run the queries.
-        uri: where the table is.
+        spark: the session that runs the queries.
+        uri: the location of the table.
         keys: the columns that make up the key, by their names and with their types in the table.
         index_uri: location of the metadata table, if it is not beside the table.
-        storage_options: options of the store as pruner opens it; Spark has its own settings.
+        storage_options: options with which pruner opens the store; Spark has its own settings.
         planning_seconds: how long a scan waits for its plan before it runs unpruned.
         options: further options of Spark's reader.
 
     Raises:
-        SchemaError: the table has no such column, has it with another type, or keys of this type are not compared.
+        SchemaError: the table has no such column, has it with another type, or keys of this type are not supported.
         TableError: there is no such table, or its format is not supported.
         ConfigError: `pruner.toml` or an option is wrong.
-        pyspark.errors.PySparkException: Spark cannot read it, or cannot make the keys.
+        pyspark.errors.PySparkException: Spark cannot read the table, or cannot evaluate the keys.
     """
     settings = settings_in_place(uri, index_uri=index_uri, storage_options=storage_options)
     frame = _resolved(spark, settings, None, False, options)
@@ -106,7 +106,7 @@ def read_with_keys(
 
 
 def register(spark: SparkSession, name: str, uri: Place, **options: Any) -> None:
-    """Make a temporary view over a table, for `spark.sql`; see `read` for the options.
+    """Create a temporary view over a table, for `spark.sql`; see `read` for the options.
 
     Raises:
         TableError: there is no such table, or its format is not supported.
@@ -164,7 +164,7 @@ def _resolved(
             )
         if read_as.as_of_version:
             version = opened(settings).snapshot(as_of).data.version
-            # A branch has the schema of the table, and its snapshot that of then.
+            # A branch is read with the table's current schema, its snapshot by id with the schema of that time.
             if version is not None and not (read_as.as_of_names and _is_name(as_of)):
                 as_of = version.rpartition(" ")[2]
         reader = reader.option(read_as.as_of_option, as_of)
@@ -174,12 +174,12 @@ def _resolved(
     except Exception:
         if refusal is not None:
             raise refusal from None
-        opened(settings).snapshot()  # says in one sentence that nothing there is Parquet, where that is why
+        opened(settings).snapshot()  # raises a clear error if the cause is that nothing there is Parquet
         raise
 
 
 def _is_name(as_of: str) -> bool:
-    """Tell whether a text is neither a number nor a moment."""
+    """Tell whether a text is a name: neither a number nor a timestamp."""
     try:
         datetime.fromisoformat(as_of)
     except ValueError:
@@ -188,10 +188,10 @@ def _is_name(as_of: str) -> bool:
 
 
 def _format(spark: SparkSession, settings: TableSettings) -> tuple[str, PrunerError | None]:
-    """The format that Spark is to read, and why pruner refuses the table, None where it does not.
+    """The format that Spark must read, and why pruner refuses the table, or None where it does not.
 
-    A Hudi table that Spark can read and pruner cannot is read unpruned. Whatever else is refused is not a table, or is
-    one that cannot be read by its files alone.
+    A Hudi table that Spark can read and pruner cannot is read unpruned. Anything else that is refused is not a table,
+    or cannot be read from its files alone.
 
     Raises:
         TableError: there is no such table, or its format is not supported.

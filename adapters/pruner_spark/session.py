@@ -1,4 +1,4 @@
-"""What changes the meaning of a predicate, or of the files that it is asked of, in a Spark session."""
+"""The settings of a Spark session that change the meaning of a predicate, or of the files it is applied to."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _BINARY_COLLATION = "UTF8_BINARY"
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """The session's rules, as they stood when they were asked for.
+    """A snapshot of the session's rules.
 
     `by_field_id` tells that columns are looked up in files by their Parquet field id; `list_threshold` is the length
-    up to which IN lists arrive as expressions. Which calendar old dates are read by is not here: evidence about files
-    that leave that to the session never speaks of such dates to Spark.
+    up to which IN lists arrive as expressions. The calendar of old dates is not here: for files that leave the
+    calendar to the session, Spark is never given evidence about such dates.
     """
 
     version: str
@@ -32,7 +32,7 @@ class SessionState:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> SessionState:
-        """The rules that java/scans/Asked.java tells of."""
+        """The rules that java/scans/Asked.java reports."""
         collation = str(settings["collation"])
         return cls(
             version=str(settings["version"]),
@@ -46,7 +46,7 @@ class SessionState:
 
     @property
     def collates(self) -> bool:
-        """Tell whether columns of this Spark may have a collation: from version 4 on."""
+        """Tell whether columns may have a collation in this Spark: from version 4 on."""
         return int(self.version.partition(".")[0]) >= 4
 
     def semantics(self, scan_mode: ScanMode = "snapshot") -> Semantics:

@@ -1,4 +1,4 @@
-"""Writing for pruning: rows in the order of an index, so that few files hold a value of it."""
+"""Writing for pruning: rows in the order of an index, so that few files hold any one value."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 def sort_for(
     frame: DataFrame, on: str, *, table: Place | Table | None = None, files: int | None = None
 ) -> DataFrame:
-    """Return the rows of a DataFrame in the order of an index or expression, to be written.
+    """Return the rows of a DataFrame in the order of an index or expression, ready to be written.
 
-    Each file written from them then holds few of the values, so that a condition on these leaves more files out.
+    Each file written from them then holds few of the values, so a condition on these skips more files.
 
     Args:
         frame: the rows.
         on: an expression in Spark's SQL, or the name of an index.
-        table: the table that has the index. Unless given, the tables that the DataFrame reads are asked.
-        files: how many files to write at most; Spark's own settings decide unless given.
+        table: the table that has the index. Unless given, the tables that the DataFrame reads are searched.
+        files: the maximum number of files to write; unless given, Spark's own settings decide.
 
     Raises:
         IndexDefinitionError: the index is over every column, or Spark has no spelling for its expression.
@@ -59,7 +59,7 @@ def _opened(table: Place | Table) -> Table:
 
 
 def _tables(frame: DataFrame) -> Iterable[Table]:
-    """The indexed tables that a DataFrame reads; none is known of one of Spark Connect."""
+    """The indexed tables that a DataFrame reads; none for a DataFrame of Spark Connect."""
     java_frame: Any = getattr(frame, "_jdf", None)
     if java_frame is None:
         return

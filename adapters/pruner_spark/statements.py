@@ -1,8 +1,8 @@
-"""`pruner_spark.sql`: any statement of Spark's by the catalog's own names, and the statements about indexes.
+"""`pruner_spark.sql`: any statement of Spark's with the catalog's own names, and the statements about indexes.
 
-MERGE INTO reads what it changes: of its target the file groups that can hold a key of its source.
+MERGE INTO reads, of its target, only the file groups that can hold a key of its source.
 
-UPDATE and DELETE read what they change: what their subqueries find is known before the table is read.
+The subqueries of UPDATE and DELETE run before the table is read, so that their results prune it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pruner_spark.wrapping import AnalyzedStatement
 
 MOST_SOURCE_BYTES = 10 * 1024 * 1024
-"""Size of a source, as Spark estimates it, up to which its rows are fetched: what Spark itself broadcasts."""
+"""Size of a source, as Spark estimates it, up to which its rows are fetched: Spark's default limit for broadcasts."""
 
 _BY_HUDI = "MERGE INTO reads no rows of its target: Hudi itself finds those of its record keys"
 _WHOLE = "MERGE INTO reads its target whole"
@@ -49,13 +49,13 @@ class Merger:
         self._wrapper = wrapper
 
     def pruned(self, plan: Any, source: Any, merging: Any) -> Any:
-        """Return the statement with the rows of its source, and a target that leaves out what has none of their keys.
+        """Return the statement with the fetched rows of its source, and a target that skips files without their keys.
 
-        The source runs here, once: its keys are those of the very rows that are merged then.
+        The source runs here, once: the keys are those of the very rows that are merged.
 
         Args:
-            plan: the analysed statement.
-            source: the part of it that reads what is merged.
+            plan: the analyzed statement.
+            source: the part of it that reads the rows to merge.
             merging: what it does (java/statements/Merging.java).
 
         Raises:
@@ -85,7 +85,7 @@ class Merger:
         return None if str(merging.columns()) else _NO_KEY
 
     def _rows(self, merging: Any, source: Any) -> Any:
-        """The source as rows that are here; None of a large one."""
+        """The source as fetched rows; None if it is large."""
         execution = self._side.execution(java_session(self._spark), source)
         if int(str(execution.optimizedPlan().stats().sizeInBytes())) > MOST_SOURCE_BYTES:
             return None
@@ -108,19 +108,19 @@ class Merger:
 
 
 MOST_BYTES = 10 * 1024 * 1024
-"""Size of a subquery's answer, as Spark estimates it, up to which it is fetched: what Spark itself broadcasts."""
+"""Size of a subquery's result, as Spark estimates it, up to which it is fetched: Spark's default broadcast limit."""
 
 
 def answered(spark: SparkSession, side: JavaSide, query: Any) -> Any:
-    """Return a query that runs at once with the answers of its subqueries in their places.
+    """Return a query, about to run, with its subqueries replaced by their results.
 
-    The answers are those that the statement goes by: a subquery runs once, here, and not again. Those that may be
-    large, depend on the row, or fail here stay as they are.
+    The statement uses these results: a subquery runs once, here, and not again. Subqueries that may be large, depend
+    on the row, or fail here stay unchanged.
 
     Args:
         spark: the session.
-        side: its Java machine.
-        query: the analysed query, whose relations prune themselves.
+        side: the compiled classes in its JVM.
+        query: the analyzed query, whose relations prune themselves.
     """
     from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
     from pyspark.errors import PySparkException
@@ -135,7 +135,7 @@ def answered(spark: SparkSession, side: JavaSide, query: Any) -> Any:
                 rows = execution.executedPlan().executeCollect()
                 subqueries.answer(number, rows, MOST_LISTED)
         except (Py4JError, PySparkException) as error:
-            # Spark may never ask for the answer: `false AND id = (SELECT 1 / 0)`.
+            # Spark may never need the result: `false AND id = (SELECT 1 / 0)`.
             LOGGER.info("a subquery is not answered beforehand: %s", error)
     return subqueries.answered()
 
@@ -165,11 +165,10 @@ def sql(
     """Run a statement; each scan of a table that has an index prunes itself.
 
     These are pruned: queries, what INSERT, CREATE TABLE AS and MERGE read from, what MERGE joins with it, and what
-    Hudi's UPDATE and DELETE read. Delta itself looks for what its UPDATE, DELETE and MERGE change. Other commands run
-    as in `spark.sql`. `prune` says how a table's index is found. The
-    subqueries of UPDATE and DELETE run first, so that their answers prune. CREATE INDEX, DROP INDEX, REFRESH INDEX and
-    SHOW INDEXES are pruner's own (docs/statements.md). They take a table's name in the catalog or in `pruner.toml`, or
-    its location.
+    Hudi's UPDATE and DELETE read. Delta itself finds what its UPDATE, DELETE and MERGE change. Other commands run
+    as in `spark.sql`. See `prune` for how a table's index is found. The subqueries of UPDATE and DELETE run first, so
+    that their results prune. CREATE INDEX, DROP INDEX, REFRESH INDEX and SHOW INDEXES are pruner's own
+    (docs/statements.md). They take a table's name in the catalog or in `pruner.toml`, or its location.
 
     Args:
         spark: the session.
@@ -178,7 +177,7 @@ def sql(
         planning_seconds: how long a scan waits for its plan before it runs unpruned.
 
     Raises:
-        PrunerError: a statement about indexes cannot be done, or `pruner.toml` is wrong.
+        PrunerError: a statement about indexes cannot be executed, or `pruner.toml` is wrong.
         pyspark.errors.PySparkException: Spark refuses the statement.
     """
     if _ABOUT_INDEXES.match(query):
@@ -188,7 +187,7 @@ def sql(
         return prune(session.sql(query, args), planning_seconds=planning_seconds)
     side = java_side(spark)
     wrapper = Wrapper(spark, side, planning_seconds)
-    # It is analysed once: what it comes to runs as it is, or with other relations in it.
+    # The statement is analyzed once: the resulting plan runs unchanged, or with other relations in it.
     statement = wrapper.told(side.factory.statement(java_session(spark), query), uncached=True)
     if statement.changes:
         wrapper.leave(statement.target, table_behind, _BY_DELTA)
@@ -204,7 +203,7 @@ def sql(
 def _changed(
     spark: SparkSession, side: JavaSide, wrapper: Wrapper, statement: AnalyzedStatement, chosen: str
 ) -> Any:
-    """A statement that changes rows, with what it reads pruned; None where it is to run as it is."""
+    """A statement that changes rows, with what it reads pruned; None where it must run unchanged."""
     plan, source = statement.plan, statement.source
     pruned, wrapped = plan, source
     merging = side.factory.merging(plan)
@@ -219,21 +218,21 @@ def _changed(
 
 
 class _SparkTables:
-    """Finds the tables of statements about indexes: pruner's names and places first, then Spark's names."""
+    """Finds the tables of statements about indexes: pruner's names and locations first, then Spark's names."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._catalog = Catalog()
 
     def names(self) -> Sequence[str]:
-        """The names of `pruner.toml`; DROP INDEX without a table looks through them."""
+        """The names in `pruner.toml`; DROP INDEX without a table searches them."""
         return self._catalog.names()
 
     def open(self, name: str) -> Table:
-        """Open a table by its name or place.
+        """Open a table by its name or location.
 
         Raises:
-            TableError: there is no such table, or it does not lie in one place.
+            TableError: there is no such table, or the name is not that of one table over files.
         """
         try:
             return self._catalog.open(name)
@@ -244,7 +243,7 @@ class _SparkTables:
             return opened(settings_at(roots))
 
     def _roots(self, name: str) -> list[str] | None:
-        """The places of the one relation behind a name of Spark's; None without such a name."""
+        """The root paths of the one relation behind a name of Spark's; None if there is no such name."""
         from pyspark.errors import AnalysisException, ParseException
 
         side = java_side(self._spark)
@@ -259,7 +258,7 @@ class _SparkTables:
 
 
 def _shown(spark: SparkSession, result: SqlResult) -> DataFrame:
-    """What a statement about indexes did, as rows."""
+    """The result of a statement about indexes, as rows."""
     if result.status is not None:
         names = [column.split(" ")[0] for column in _INDEX_COLUMNS.split(", ")]
         indexes = [tuple(_listed(row[name]) for name in names) for row in result.rows]

@@ -1,4 +1,4 @@
-"""Which table of pruner stands behind a place, or behind a relation that Spark resolved."""
+"""The pruner table behind a location, or behind a relation that Spark resolved."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from pruner import Table
 
 OPEN_TABLES = 256
-"""Tables that are kept open; the one that was used longest ago goes first."""
+"""Tables that are kept open; the least recently used one is evicted first."""
 
 _tables: OrderedDict[str, Table] = OrderedDict()
 _lock = Lock()
 
 
 def identity(settings: TableSettings) -> str:
-    """Return what two settings share exactly when they open the same table in the same way."""
+    """Return a key that is equal for two settings exactly when they open the same table in the same way."""
     return json.dumps(asdict(replace(settings, name=None, aliases=())), sort_keys=True)
 
 
 def opened(settings: TableSettings) -> Table:
-    """Open a table, or return the one that was opened by the same settings.
+    """Open a table, or return the one that was opened with the same settings.
 
     Raises:
         TableError: there is no such path, it is not a table, or its format is not supported.
@@ -48,11 +48,11 @@ def opened(settings: TableSettings) -> Table:
 
 
 def indexed_behind(names: Sequence[str], roots: Sequence[str]) -> TableSettings | None:
-    """Return the settings of the table behind a relation, if `pruner.toml` or an index beside it knows one.
+    """Return the settings of the table behind a relation, if it is in `pruner.toml` or has an index beside it.
 
     Args:
         names: the names that the catalog has for the relation, the longest first; may be empty.
-        roots: the places that the relation reads.
+        roots: the root paths that the relation reads.
 
     Raises:
         ConfigError: the configuration cannot be read.
@@ -61,7 +61,7 @@ def indexed_behind(names: Sequence[str], roots: Sequence[str]) -> TableSettings 
     if (configured := config.find_at(roots)) is not None:
         return configured
     for name in names:
-        # A bare name alone may be that of another table in another schema; its place has been compared already.
+        # A bare name may belong to a table in another schema; the location has been compared already.
         if "." in name and (configured := config.find(name)) is not None:
             return configured
     if len(roots) != 1:
@@ -71,7 +71,7 @@ def indexed_behind(names: Sequence[str], roots: Sequence[str]) -> TableSettings 
 
 
 def settings_at(roots: Sequence[str]) -> TableSettings:
-    """Return how to open the table at some places: as `pruner.toml` says if it knows them.
+    """Return the settings for the table at some root paths: those of `pruner.toml`, if it has them.
 
     Raises:
         ConfigError: the configuration cannot be read.
@@ -80,7 +80,7 @@ def settings_at(roots: Sequence[str]) -> TableSettings:
 
 
 def _has_index(settings: TableSettings) -> bool:
-    """Tell whether a table has an index; of one that pruner refuses, too, so that it is said why."""
+    """Tell whether a table has an index, even one that pruner refuses to open, so that the reason is reported."""
     try:
         return bool(opened(settings).indexes())
     except PrunerError:

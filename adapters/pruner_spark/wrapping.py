@@ -1,4 +1,4 @@
-"""Puts file indexes that prune themselves into Spark's plans."""
+"""Puts self-pruning file indexes into Spark's plans."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ _KEYS_REASON = (
     "files are read, whatever the keys"
 )
 _LISTINGS = "files"
-"""The partition of Hudi's metadata table that skips nothing: it saves listing folders."""
+"""The partition of Hudi's metadata table that skips nothing: it saves directory listings."""
 Chooser = Callable[[Leaf], "TableSettings | None"]
-"""Gives the table behind a leaf of a plan, or None to leave it as it is."""
+"""Gives the table behind a leaf of a plan, or None to leave the leaf unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnalyzedStatement:
-    """A statement that Spark has analysed (java/statements/Statement.java) and what it reads.
+    """A statement that Spark has analyzed (java/statements/Statement.java) and what it reads.
 
-    `leaves` is None where it only does something. With `is_direct` no more is to be done with it than to replace
-    relations. With `changes` it is one of Delta's that changes rows of `target`.
+    `leaves` is None for a command that reads nothing. With `is_direct`, replacing relations is all that it needs.
+    With `changes`, it is a statement of Delta's that changes rows of `target`.
     """
 
     spark: SparkSession
@@ -66,25 +66,25 @@ class AnalyzedStatement:
 
     @property
     def target(self) -> Any:
-        """The table that it changes."""
+        """The table that the statement changes."""
         return self.java.target()
 
     @property
     def plan(self) -> Any:
-        """The analysed plan."""
+        """The analyzed plan."""
         return self.java.plan()
 
     @property
     def source(self) -> Any:
-        """The part of it that reads."""
+        """The part of the plan that reads."""
         return self.java.source()
 
     def pruned(self, chosen: str) -> Any:
-        """The part that reads, with relations that prune themselves: see `Wrapper.chosen`."""
+        """The part that reads, with self-pruning relations: see `Wrapper.chosen`."""
         return self.java.pruned(chosen, self.patience)
 
     def frame(self, chosen: str) -> DataFrame:
-        """Its DataFrame, with relations that prune themselves; a command runs at once, as in `spark.sql`."""
+        """The statement's DataFrame, with self-pruning relations; a command runs at once, as in `spark.sql`."""
         from pyspark.sql import DataFrame
 
         return DataFrame(self.java.rows(chosen, self.patience), self.spark)
@@ -99,10 +99,10 @@ class Wrapper:
         self._patience = max(1, int(planning_seconds * 1000))
 
     def told(self, statement: Any, *, uncached: bool = False) -> AnalyzedStatement:
-        """Return what Java tells of one of its statements (java/statements/Statement.java).
+        """Return what Java reports about a statement (java/statements/Statement.java).
 
-        With `uncached` the parts of it that Spark has cached stay as they are: another relation in them would have
-        them read again, and what was cached may be gone, or other rows by now.
+        With `uncached`, the parts that Spark has cached stay unchanged: replacing a relation in them would make Spark
+        read them again, and the cached rows may be gone or different by now.
         """
         told = json.loads(str(statement.described(uncached)))
         leaves = told_leaves(told["reads"]) if "reads" in told else None
@@ -118,14 +118,14 @@ class Wrapper:
         )
 
     def analyzed(self, plan: Any, *, uncached: bool = False) -> AnalyzedStatement:
-        """Return a plan that Spark has analysed as a statement."""
+        """Return a plan that Spark has already analyzed, as a statement."""
         return self.told(self._side.factory.analyzed(java_session(self._spark), plan), uncached=uncached)
 
     def chosen(self, statement: AnalyzedStatement, choose: Chooser, keys: Expr = TRUE) -> str:
-        """Return, for Java, which relations of a statement prune themselves: those to which `choose` gives a table.
+        """Return, for Java, which relations of a statement prune themselves: those for which `choose` gives a table.
 
-        With `keys` they read the file groups that can hold a row for which these are true, whatever Spark pushes to
-        the scan.
+        With `keys`, they read the file groups that can hold a row for which the keys are true, whatever Spark pushes
+        down to the scan.
 
         Raises:
             ConfigError: `pruner.toml` cannot be read.
@@ -138,7 +138,7 @@ class Wrapper:
         return "\n".join(f"{place}\t{name}{mark}" for place, name in numbers.items() if name is not None)
 
     def wrap(self, plan: Any, choose: Chooser, keys: Expr) -> Any:
-        """Return an analysed plan whose relations prune themselves: see `chosen`.
+        """Return an analyzed plan whose relations prune themselves: see `chosen`.
 
         Raises:
             ConfigError: `pruner.toml` cannot be read.
@@ -149,7 +149,7 @@ class Wrapper:
         return analyzed.pruned(chosen) if chosen else plan
 
     def knows(self, plan: Any, choose: Chooser) -> bool:
-        """Tell whether `choose` gives a table for any relation of a plan.
+        """Tell whether `choose` gives a table for any relation in a plan.
 
         Raises:
             ConfigError: `pruner.toml` cannot be read.
@@ -157,7 +157,7 @@ class Wrapper:
         return any(choose(leaf) is not None for leaf in leaves_of(self._side.factory.relations(plan)))
 
     def leave(self, plan: Any, choose: Chooser, reason: str) -> None:
-        """Record of each indexed relation in a plan why it is read as it is.
+        """Record, for each indexed relation in a plan, why it is read unpruned.
 
         Raises:
             ConfigError: `pruner.toml` cannot be read.
@@ -170,12 +170,12 @@ class Wrapper:
         """Return the DataFrame of a plan; a command runs at once, as in `spark.sql`."""
         from pyspark.sql import DataFrame
 
-        # It has been analysed: to do it again, by the settings of now, could change what it means.
+        # The plan is already analyzed: analyzing it again, under the current settings, could change its meaning.
         plan.setAnalyzed()
         return DataFrame(self._side.factory.rows(java_session(self._spark), plan), self._spark)
 
     def _number(self, leaf: Leaf, choose: Chooser, keys: Expr, session: str) -> str | None:
-        """Return the planner's name for what a leaf reads and how; None where it stays as it is."""
+        """Return the planner's name for what a leaf reads and how; None where the leaf stays unchanged."""
         if leaf.index.startswith(_OURS):
             return None
         settings = choose(leaf)
@@ -206,7 +206,7 @@ class Wrapper:
         return self._side.planner.name_of(key, pruned)
 
     def _shape(self, read_as: SparkFormat, leaf: Leaf) -> Shape:
-        # Where scans say of which version they are, the relation need not.
+        # Where scans report their version, the relation need not.
         as_of = None if read_as.as_of_version else leaf.options.get(read_as.as_of_option or "")
         return Shape(
             read_as=read_as,
@@ -222,7 +222,7 @@ class Wrapper:
 
 
 def _remembering(choose: Chooser) -> Chooser:
-    """The same, asked once for all leaves of one name and place."""
+    """The same chooser, called once for all leaves with the same names and roots."""
     known: dict[tuple[tuple[str, ...], tuple[str, ...]], TableSettings | None] = {}
 
     def remembered(leaf: Leaf) -> TableSettings | None:
@@ -235,7 +235,7 @@ def _remembering(choose: Chooser) -> Chooser:
 
 
 def _notes(leaf: Leaf) -> tuple[str, ...]:
-    """What plans over a leaf have to say besides what they could not use."""
+    """Notes for plans over a leaf, besides what they could not use."""
     indexes = [name for name in leaf.hudi_indexes if name != _LISTINGS]
     if not indexes or leaf.options.get(_SKIPPING, "true").strip().lower() == "false":
         return ()

@@ -13,14 +13,14 @@ __all__ = ["ScanPreview", "decode_request", "plugin_jar", "preview"]
 engine = "trino"
 
 _PLUGIN_JAR = Path(__file__).parent / "plugin" / "lake-pruner-trino.jar"
-"""Where a wheel brings the plugin; `python -m pruner_trino` prints it."""
+"""Where a wheel installs the plugin; `python -m pruner_trino` prints this path."""
 
 
 def plugin_jar() -> Path:
     """Return the jar to copy into Trino's plugin folders (docs/trino.md).
 
     Raises:
-        PrunerError: this installation is a checkout in which the jar was not built, or was made from one.
+        PrunerError: this installation is, or was made from, a checkout in which the jar was not built.
     """
     if not _PLUGIN_JAR.is_file():
         raise PrunerError(

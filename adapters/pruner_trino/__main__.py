@@ -9,7 +9,7 @@ from pruner_trino import plugin_jar
 
 
 def main() -> None:
-    """Print where the jar is; exit code 1 with a sentence where there is none."""
+    """Print the path of the jar; exit with code 1 and a message if there is none."""
     try:
         print(plugin_jar())
     except PrunerError as error:

@@ -1,10 +1,9 @@
-r"""Comparisons as Trino means them: of values with constants, and of text whose type has a length.
+r"""Comparisons with Trino's semantics: of values with constants, and of text whose type has a length.
 
-Comparisons of text columns whose type has a length: Trino cuts what files hold, and pads CHAR.
-
-A `varchar(n)` column reads the first n characters of each value; a `char(n)` column reads them without the spaces at
-the end and compares as if spaces followed without end, so that 'a\x1f' comes before 'a'. The statements made here are
-about what the files hold. Sources: Trino's `ValueDecoders`, `Chars.compareChars`; trinodb/trino#30187.
+For text columns whose type has a length, Trino truncates the values in files, and pads CHAR. A `varchar(n)` column
+reads the first n characters of each value; a `char(n)` column reads them without trailing spaces and compares as if
+they were followed by infinitely many spaces, so that 'a\x1f' comes before 'a'. The predicates built here are about the
+values in files. Sources: Trino's `ValueDecoders`, `Chars.compareChars`; trinodb/trino#30187.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ _FIRST_PRINTABLE = " "
 
 
 def compare_text(column: Expr, kind: TrinoType, operator: Operator, text: str) -> Expr:
-    """Return `column operator text` as a statement about the values in files.
+    """Return `column operator text` as a predicate on the values in files.
 
     Args:
-        column: the column, as it stands in the files.
-        kind: its type in Trino, a text.
+        column: the column, as stored in the files.
+        kind: its type in Trino, a text type.
         operator: the comparison.
-        text: a value of that type; of `char(n)` without the spaces at the end.
+        text: a value of that type; for `char(n)`, without trailing spaces.
 
     Raises:
         NotUnderstood: the order of such a text is not certain.
@@ -49,19 +48,19 @@ def compare_text(column: Expr, kind: TrinoType, operator: Operator, text: str) -
         return _compare_char(column, operator, text)
     if _is_stored_as_is(text, kind):
         return Compare(operator, column, Literal(text, _STRING))
-    # Whatever starts with the text is cut to just it.
+    # Every value that starts with the text is truncated to it.
     return _split(
         operator, below=Compare(Operator.LT, column, Literal(text, _STRING)), equal=_starts(column, text)
     )
 
 
 def _is_stored_as_is(text: str, kind: TrinoType) -> bool:
-    """Tell whether a value is neither padded nor what longer values in files may be cut to."""
+    """Tell whether a value is neither padded nor the result of truncating longer values in files."""
     return kind.name == "varchar" and (kind.length is None or len(text) < kind.length)
 
 
 def text_in(column: Expr, kind: TrinoType, texts: Sequence[str]) -> Expr:
-    """Return `column IN (texts)` as a statement about the values in files."""
+    """Return `column IN (texts)` as a predicate on the values in files."""
     plain = [text for text in texts if _is_stored_as_is(text, kind)]
     others = [text for text in texts if not _is_stored_as_is(text, kind)]
     listed: tuple[Expr, ...] = (In(column, tuple(Literal(text, _STRING) for text in plain)),) if plain else ()
@@ -69,10 +68,10 @@ def text_in(column: Expr, kind: TrinoType, texts: Sequence[str]) -> Expr:
 
 
 def text_like(column: Expr, kind: TrinoType, pattern: str, escape: str | None) -> Expr:
-    """Return `column LIKE pattern [ESCAPE escape]` as a statement about the values in files.
+    """Return `column LIKE pattern [ESCAPE escape]` as a predicate on the values in files.
 
     Raises:
-        NotUnderstood: the values that match are not certain.
+        NotUnderstood: it is not certain which values match.
     """
     split = split_pattern(pattern, escape)
     if kind.length is None or split is None:
@@ -89,7 +88,7 @@ def text_like(column: Expr, kind: TrinoType, pattern: str, escape: str | None) -
 
 
 def _compare_char(column: Expr, operator: Operator, text: str) -> Expr:
-    """Values that do not start with the text are ordered as their bytes are; of the others only the very text is
+    """Values that do not start with the text are ordered by their bytes; of the others, only the text itself is
     certain.
     """
     literal = Literal(text, _STRING)
@@ -108,7 +107,7 @@ def _compare_char(column: Expr, operator: Operator, text: str) -> Expr:
 
 
 def _split(operator: Operator, *, below: Expr, equal: Expr) -> Expr:
-    """A comparison out of what is below and what is equal."""
+    """A comparison built from the predicates for below and equal."""
     match operator:
         case Operator.EQ:
             return equal
@@ -135,9 +134,9 @@ def _padded(column: Expr, text: str) -> Opaque:
 
 @dataclass(frozen=True, slots=True)
 class TypedExpr:
-    """A value in the expression form with its type in Trino, None for one that predicates are never decided on.
+    """A value in the expression form with its type in Trino, None for a type on which predicates are never decided.
 
-    `stored` tells that it is a column as the files hold it, whose text Trino may still cut or pad.
+    `stored` tells that it is a column as the files hold it, whose text Trino may still truncate or pad.
     """
 
     expr: Expr
@@ -149,7 +148,7 @@ class TypedExpr:
         """The type.
 
         Raises:
-            NotUnderstood: it is not known.
+            NotUnderstood: it is unknown.
         """
         if self.type is None:
             raise NotUnderstood("a value of a type that is not supported")
@@ -160,7 +159,7 @@ def compare(operator: Operator, left: TypedExpr, right: Literal) -> Expr:
     """Return `left operator right`, with `right` of the type of `left`.
 
     Raises:
-        NotUnderstood: what it means for the values in files is not certain.
+        NotUnderstood: its meaning for the values in files is not certain.
     """
     if left.known.is_text and isinstance(right.value, str) and left.stored:
         return compare_text(left.expr, left.known, operator, right.value)
@@ -171,7 +170,7 @@ def equals_any(left: TypedExpr, options: Sequence[Literal]) -> Expr:
     """Return `left IN (options)`, with options of the type of `left`.
 
     Raises:
-        NotUnderstood: what it means for the values in files is not certain.
+        NotUnderstood: its meaning for the values in files is not certain.
     """
     if left.known.is_text and left.stored and left.known.length is not None:
         texts = [option.value for option in options if isinstance(option.value, str)]

@@ -1,6 +1,6 @@
 """Trino's predicate of a scan, domains and filter, in the common expression form.
 
-Trino's domains, sets of values that a column may have, as predicates of the expression form.
+A domain is the set of values that a column may have; it becomes a predicate of the expression form.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def column_domain(column: TypedExpr, values: Values, *, null_allowed: bool) -> E
 
 
 def _inside(column: TypedExpr, values: Values, kind: TrinoType) -> Expr | None:
-    """What is said of values that are not NULL; None if every one is inside."""
+    """The predicate on values that are not NULL; None if all of them are inside."""
     match values:
         case AllValues():
             return None
@@ -71,7 +71,7 @@ def _inside(column: TypedExpr, values: Values, kind: TrinoType) -> Expr | None:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One end of a range; its value is no NULL and no NaN."""
+    """One end of a range; its value is neither NULL nor NaN."""
 
     value: Literal
     inclusive: bool
@@ -79,7 +79,7 @@ class _End:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A range with its values decoded; both ends of one that holds a single value are the same object."""
+    """A range with its values decoded; both ends of a single-value range are the same object."""
 
     low: _End | None
     high: _End | None
@@ -94,7 +94,7 @@ class _Span:
 
     @property
     def only_value(self) -> Literal | None:
-        """The literal of a range that holds one value; None for others."""
+        """The literal of a single-value range; None for others."""
         return self.low.value if self.low is not None and self.low is self.high else None
 
 
@@ -106,10 +106,10 @@ def _value(value: Any, kind: TrinoType) -> Literal:
 
 
 def _in_ranges(column: TypedExpr, spans: Sequence[_Span]) -> Expr | None:
-    """One of the ranges holds.
+    """A predicate that the value is in one of the ranges; None if every value is.
 
-    Ranges that are open at both ends are all values but some, and there NaN, which is in no range, may be wanted: they
-    become the denial of what lies between, which is true of NaN.
+    Ranges that are open at both ends mean all values but some, so NaN, which is in no range, may match: they become the
+    negation of the gaps, which is true for NaN.
     """
     if not spans:
         return FALSE
@@ -141,7 +141,7 @@ def _between(before: _Span, after: _Span) -> _Span | None:
 
 
 def _order(order: Literal) -> Any:
-    """What the values of one type are ordered by; days that Python's dates do not reach are numbers."""
+    """A sort key for values of one type; days outside the range of Python's dates are numbers."""
     return day_number(order.value) if isinstance(order.value, datetime.date) else order.value
 
 
@@ -165,10 +165,11 @@ def decode_request(content: bytes, semantics: Semantics) -> Expr:
 
     Args:
         content: the JSON that docs/trino-predicates.md describes.
-        semantics: whose rules the predicate follows; the engine must be Trino.
+        semantics: the rules that the predicate follows; the engine must be Trino.
 
     Returns:
-        All domains and the expression, AND-ed; each part that is not understood is an `Opaque` with the reason.
+        The conjunction of all domains and the expression; each part that is not understood is an `Opaque` with the
+        reason.
 
     Raises:
         PredicateError: the content has another shape, names columns that it does not have, or is for another engine.
@@ -204,7 +205,7 @@ def decode_domain(domain: ColumnDomain, decoder: Expressions) -> Expr:
 
 
 def _require_columns(content: Content) -> None:
-    """Every id must be that of a column: a part about nothing would be a misunderstanding of the whole."""
+    """Require that every id is that of a column: an unknown id means that the whole would be misunderstood."""
     named = [column.column for domain in content.domains for column in domain.columns]
     if content.expression is not None:
         named += survey(content.expression)[0]

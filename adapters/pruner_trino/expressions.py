@@ -1,6 +1,6 @@
 """Trino's connector expressions as predicates of the expression form.
 
-The list of functions is closed. What is not in it, or is there in another shape, becomes `Opaque` with the columns
+The list of functions is closed. Anything that is not in it, or has another shape, becomes `Opaque` with the columns
 below it: nothing is guessed and nothing inside an OR or a NOT is left out.
 """
 
@@ -43,10 +43,10 @@ from pruner_trino.messages import (
 from pruner_trino.values import BIGINT, BOOLEAN, NotUnderstood, TrinoType, literal, trino_type
 
 DEEPEST = 100
-"""Levels of an expression; deeper ones are opaque."""
+"""Most levels of an expression; deeper parts are opaque."""
 
 LARGEST = 100_000
-"""Nodes of an expression; one with more is opaque."""
+"""Most nodes of an expression; one with more is opaque."""
 
 _COLUMNS_NAMED = 8
 _TEXT = 200
@@ -69,7 +69,7 @@ class Expressions:
         self._columns = columns
 
     def predicate(self, node: TrinoNode) -> Expr:
-        """Return a truth value of Trino's as a predicate; what is not understood is `Opaque`."""
+        """Return a truth value of Trino's as a predicate; parts that are not understood are `Opaque`."""
         columns, count = survey(node)
         if count > LARGEST:
             return self.opaque(columns, "the expression", f"it has more than {LARGEST:,} parts")
@@ -105,12 +105,12 @@ class Expressions:
         return Opaque(named, text if len(text) <= _TEXT else text[:_TEXT] + "…", reason)
 
     def _stored(self, column: Column, kind: TrinoType | None, *, partition: bool = False) -> TypedExpr:
-        """A column as the connector reads it; of a type that is not known only whether it is NULL can matter, and
-        structs, lists and maps do not tell that either.
+        """A column as the connector reads it; for an unknown type, only IS NULL can be decided, and for structs, lists
+        and maps not even that.
         """
         if kind is None:
             return TypedExpr(column, None, stored=True)
-        # A number in a path is what its digits say, in whatever integer type it is read.
+        # A number in a path has the value of its digits, whatever integer type it is read as.
         read = BIGINT if partition and kind.name in ("tinyint", "smallint", "integer") else kind
         return TypedExpr(Call("read_as", (column,), read.arrow), kind, stored=True)
 
@@ -176,8 +176,8 @@ class Expressions:
                 raise NotUnderstood(f"{name[:60]} of {len(parts)} arguments is not understood")
 
     def _one_of(self, node: TrinoCall, depth: int) -> Expr:
-        """IN, and `contains` of an array of constants, which is the same: NULL of NULL, and NULL where nothing is
-        equal and a NULL is listed.
+        """IN, and the equivalent `contains` of an array: NULL for NULL, and NULL where nothing is equal and a NULL is
+        listed.
         """
         match node.function, node.arguments:
             case "$in", [operand, TrinoCall(function="$array", arguments=[_, *_] as listed, schema=None)]:
@@ -200,7 +200,7 @@ class Expressions:
 
 
 def _known(part: TypedExpr) -> Expr:
-    """The value of a part whose type is known; a part that is itself opaque says why."""
+    """The value of a part whose type is known; an opaque part, which has its own reason, is returned as well."""
     if not isinstance(part.expr, Opaque):
         _ = part.known
     return part.expr
@@ -227,12 +227,12 @@ def _compare(operator: Operator, left: TypedExpr, right: TypedExpr) -> Expr:
 
 
 def _one_kind(left: TypedExpr, right: TypedExpr) -> bool:
-    """Tell whether two values have one type; the engine compares no others, so more would be a misunderstanding."""
+    """Tell whether two values have one type; the engine compares no others, so anything else was misunderstood."""
     return left.type is not None and right.type is not None and left.type.name == right.type.name
 
 
 def _identical(left: TypedExpr, right: TypedExpr) -> Expr:
-    """IS NOT DISTINCT FROM a constant: never NULL, and NaN is the same as NaN."""
+    """IS NOT DISTINCT FROM a constant: never NULL, and NaN equals NaN."""
     if isinstance(left.expr, Literal):
         left, right = right, left
     if not isinstance(right.expr, Literal):
@@ -262,9 +262,9 @@ def _like(value: TypedExpr, patterns: Sequence[TypedExpr]) -> Expr:
 
 
 def _matches(value: TypedExpr, patterns: Sequence[TypedExpr]) -> Expr:
-    """`regexp_like`, as far as its pattern says how a text begins.
+    """`regexp_like`, as far as its pattern fixes the beginning of a text.
 
-    Both of Trino's libraries take `^` for the beginning of the text, not of a line, unless a flag in front says so.
+    In both of Trino's libraries, `^` matches the beginning of the text, and of a line only with a leading flag.
     """
     match [part.expr for part in patterns]:
         case [Literal(str() as pattern)]:
@@ -294,7 +294,7 @@ def _cast(function: str, operand: TypedExpr, target: TrinoType | None) -> TypedE
         if source.name != "varchar" or target.name != "varchar" or not operand.stored:
             raise NotUnderstood("a cast between text and another type")
         lengths = [length for length in (source.length, target.length) if length is not None]
-        # Cutting to one length and then to another is cutting to the shorter one.
+        # Truncating to one length and then to another is truncating to the shorter one.
         return TypedExpr(
             operand.expr, TrinoType("varchar", target.arrow, min(lengths, default=None)), stored=True
         )
@@ -302,7 +302,7 @@ def _cast(function: str, operand: TypedExpr, target: TrinoType | None) -> TypedE
 
 
 def _summary(node: TrinoNode, columns: Mapping[str, ScanColumn]) -> str:
-    """A short text of an expression, for reports."""
+    """A short text for an expression, for reports."""
     match node:
         case TrinoColumn(name):
             return ".".join(columns[name].path)

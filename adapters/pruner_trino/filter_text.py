@@ -1,7 +1,7 @@
 """The text of a scan's filter, as EXPLAIN shows it, as the nodes that the plugin would send.
 
-The text is for people: constants are not escaped, and forms that are not known here may stand anywhere. What cannot be
-read is an opaque node over the columns in it; a text in which quotes cannot be told apart is opaque as a whole.
+The text is for display: constants are not escaped, and unknown forms may occur anywhere. Parts that cannot be read
+become opaque nodes over their columns; a text in which quotes are ambiguous is opaque as a whole.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _RESULTS: Final = {
     **dict.fromkeys(("lower", "upper", "substring", "substr"), "varchar"),
 }
 _OF_LAST_ARGUMENT: Final = frozenset({*_ARITHMETIC.values(), "abs", "date_trunc", "date_add"})
-"""Functions whose results are of the type of their last argument."""
+"""Functions whose result has the type of their last argument."""
 _PATTERN = re.compile(r"\[(.*?)\](?:\[(.)\])?", re.DOTALL)
 _TYPE = re.compile(r"[a-z]+(?:\(\d+(?:,\d+)?\))?(?: with time zone)?")
 _INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
@@ -56,7 +56,7 @@ _UNKNOWN_TYPE = "unknown"
 
 
 class _UnreadableError(Exception):
-    """A form that is not known here; never leaves this module."""
+    """An unknown form; never leaves this module."""
 
 
 class _Token(NamedTuple):
@@ -72,7 +72,7 @@ def read_filter(text: str, types: Mapping[str, str]) -> TrinoNode:
 
     Args:
         text: `filterPredicate` of a scan in EXPLAIN's JSON.
-        types: Trino's types of the columns by the symbols that stand for them there.
+        types: Trino's types of the columns, by the symbols that represent them there.
     """
     return _Reader(text, types).whole()
 
@@ -116,7 +116,7 @@ class _Reader:
                 raise _UnreadableError
 
     def _group(self, depth: int) -> TrinoNode:
-        """What stands in parentheses, behind the first."""
+        """The content of parentheses, after the opening one."""
         start = self._position
         try:
             node = self._joined(depth)
@@ -189,7 +189,7 @@ class _Reader:
         return nodes
 
     def _skipped(self, start: int) -> TrinoNode:
-        """Whatever stands up to the parenthesis that closes the one before `start`."""
+        """An opaque node for everything up to the parenthesis that closes the one before `start`."""
         open_ = 1
         self._position = start
         while open_:
@@ -248,7 +248,7 @@ def _constant(token: _Token) -> TrinoNode:
 
 
 def value_of_text(type_: str, text: str) -> Any:
-    """Return a value that EXPLAIN shows as the plugin would send it; None for one whose text says too little."""
+    """Return a value shown by EXPLAIN as the plugin would send it; None if its text says too little."""
     base = _BASE_TYPE.match(type_)
     match base[0] if base else "":
         case "tinyint" | "smallint" | "integer" | "bigint" if _INTEGER.fullmatch(text):
@@ -268,7 +268,7 @@ def value_of_text(type_: str, text: str) -> Any:
 
 
 def _result_type(function: str, arguments: list[TrinoNode]) -> str:
-    """The type of a function's result, which the text does not have."""
+    """The type of a function's result, which is not in the text."""
     if function in _RESULTS:
         return _RESULTS[function]
     if function in _OF_LAST_ARGUMENT and arguments:

@@ -1,7 +1,7 @@
 """Trino's functions of a column, by the names of `pruner.expr.functions.registry`.
 
-The list is closed, and so is what each may be called with: text that Trino cuts or pads where it reads it is another
-one than the files hold, so functions of it are not understood.
+The list is closed, and so are the arguments of each: text that Trino truncates or pads when reading differs from the
+text in the files, so functions of it are not understood.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _STEPS: Final = {
     "quarter": Interval(months=3),
     "year": Interval(months=12),
 }
-_OF_INTEGERS: Final = names_of(SqlEngine.TRINO, pa.int64()) | {"$divide"}  # which cuts the fraction off
+_OF_INTEGERS: Final = names_of(SqlEngine.TRINO, pa.int64()) | {"$divide"}  # which truncates the fraction
 _OF_DOUBLES: Final = names_of(SqlEngine.TRINO, pa.float64())
 _OF_TEXTS: Final = names_of(SqlEngine.TRINO, pa.string())
 _OF_MOMENTS: Final = names_of(SqlEngine.TRINO, pa.timestamp("us"), pa.date32()) | {"date"}
 _OF_DECIMALS: Final = frozenset({"$add", "$subtract", "$multiply", "$negate"})
-"""Arithmetic of which statistics of a decimal column say something."""
+"""Arithmetic about which the statistics of a decimal column say something."""
 _OF_ANY: Final = frozenset({"$coalesce", "$nullif"})
 _OF_BYTES: Final = frozenset({"md5", "sha256", "to_hex"})
-"""Functions of bytes, which are known as those of a text (`pruner.expr.functions.registry`)."""
+"""Functions of bytes, which the registry has as functions of text (`pruner.expr.functions.registry`)."""
 
 NAMES: Final = (
     _OF_INTEGERS | _OF_DOUBLES | _OF_TEXTS | _OF_MOMENTS | _OF_BYTES | {"to_utf8", "date_add", "starts_with"}
@@ -48,10 +48,10 @@ NAMES: Final = (
 
 
 def function(name: str, parts: Sequence[TypedExpr], kind: TrinoType | None) -> TypedExpr:
-    """Return a built-in function of these arguments, whose result has a type.
+    """Return a built-in function of these arguments, with a result of type `kind`.
 
     Raises:
-        NotUnderstood: it is none of which a row of the registry could speak.
+        NotUnderstood: no row of the registry could cover it.
     """
     match name:
         case "$add" | "$subtract" if any(_is_interval(part.expr) for part in parts):
@@ -127,14 +127,14 @@ def _require(holds: bool, otherwise: str) -> None:
 
 
 def _is_whole_text(part: TypedExpr) -> bool:
-    """Tell whether a value is a constant, or text as the files hold it or as a function of such text makes it."""
+    """Tell whether a value is a constant, text as the files hold it, or a function of such text."""
     if isinstance(part.expr, Literal):
         return True
     return part.known.name == "varchar" and (part.known.length is None or not part.stored)
 
 
 def _is_bytes_of_text(name: str, part: TypedExpr) -> bool:
-    """Tell whether a value is the bytes of a text, whose length may be asked for."""
+    """Tell whether a value is the bytes of a text, which `length` may be applied to."""
     return name == "length" and isinstance(part.expr, Call) and part.expr.function == "to_utf8"
 
 

@@ -1,6 +1,6 @@
-"""What the plugin sends of a scan's predicate, as JSON; docs/trino-predicates.md has the words for each key.
+"""A scan's predicate as the plugin sends it, as JSON; docs/trino-predicates.md describes each key.
 
-Content of another shape is refused as a whole: a key that is not known here may change what the others mean.
+Content of another shape is refused as a whole: an unknown key may change the meaning of the others.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Path: TypeAlias = Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
 class ScanColumn(msgspec.Struct, forbid_unknown_fields=True):
-    """A column of the scan: its path, Trino's name of its type, and where its values come from.
+    """A column of the scan: its path, Trino's name for its type, and where its values come from.
 
-    Those of one that is `identified` are found by field ids.
+    The values of an `identified` column are found by field id.
     """
 
     path: Path
@@ -49,20 +49,20 @@ class NoValues(msgspec.Struct, tag_field="kind", tag="none", forbid_unknown_fiel
 
 
 class RangeValues(msgspec.Struct, tag_field="kind", tag="ranges", forbid_unknown_fields=True):
-    """The values in one of some ranges."""
+    """The values in any of these ranges."""
 
     ranges: list[Range]
 
 
 class DiscreteValues(msgspec.Struct, tag_field="kind", tag="discrete", forbid_unknown_fields=True):
-    """These values, or with `inclusive` false all others."""
+    """These values or, with `inclusive` false, all others."""
 
     inclusive: bool
     values: list[Any]
 
 
 class OpaqueValues(msgspec.Struct, tag_field="kind", tag="opaque", forbid_unknown_fields=True):
-    """Nothing can be said of the values."""
+    """Nothing can be said about the values."""
 
     text: str
 
@@ -71,7 +71,7 @@ Values: TypeAlias = AllValues | NoValues | RangeValues | DiscreteValues | Opaque
 
 
 class ColumnDomain(msgspec.Struct, forbid_unknown_fields=True):
-    """What a column's values may be."""
+    """The values that a column may have."""
 
     column: str
     null_allowed: bool
@@ -79,7 +79,7 @@ class ColumnDomain(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TupleDomain(msgspec.Struct, forbid_unknown_fields=True):
-    """What all columns may be; with `none` no row can match."""
+    """The values that all columns may have; with `none`, no row can match."""
 
     none: bool
     columns: list[ColumnDomain]
@@ -118,7 +118,7 @@ class TrinoField(msgspec.Struct, tag_field="node", tag="field", forbid_unknown_f
 
 
 class TrinoOpaque(msgspec.Struct, tag_field="node", tag="opaque", forbid_unknown_fields=True):
-    """What has no form on the wire."""
+    """An expression without a wire format."""
 
     type: str
     text: str
@@ -138,7 +138,7 @@ class Content(msgspec.Struct, forbid_unknown_fields=True):
     expression: TrinoNode | None = None
 
 
-# Made when this module is imported, by one thread: two that make the first of a type at once can crash the process.
+# Created at import, by one thread: two threads that create the first decoder of a type at once can crash the process.
 _CONTENT = msgspec.json.Decoder(Content)
 
 
@@ -146,7 +146,7 @@ def read_content(data: bytes) -> Content:
     """Return the content of a request.
 
     Raises:
-        PredicateError: it is not of the shape that docs/trino-predicates.md has, too long, or nested too deep.
+        PredicateError: it does not have the shape in docs/trino-predicates.md, is too long, or is nested too deep.
     """
     if len(data) > PREDICATE_TEXT_BYTES:
         raise PredicateError(

@@ -1,6 +1,5 @@
-"""What would be pruned of a statement on Trino, as its EXPLAIN shows the scans. Nothing is rewritten or run.
-
-The scans of a statement, as Trino's EXPLAIN shows them.
+"""A preview of what would be pruned for a statement on Trino, from the scans in its EXPLAIN. Nothing is rewritten or
+run.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ _TABLE = re.compile(r"([^:\s]+):([^:.\s]+)[:.]([^:\s]+)(?: constraint on .*)?", 
 class ExplainedScan:
     """One scan.
 
-    `table` is `catalog.schema.table`, or Trino's own words for one that is not named so. `symbols` has the columns by
-    the symbols that stand for them in `filter`, each with where its values come from; `partitioned_by` those from the
-    path, which may be in no filter because the partitions settle them.
+    `table` is `catalog.schema.table`, or Trino's own description of a table without such a name. `symbols` has the
+    columns by the symbols that represent them in `filter`, each with where its values come from; `partitioned_by` has
+    those from the path, which may be missing from the filter because the partitions decide them.
     """
 
     table: str
@@ -69,7 +68,7 @@ def explained_scans(connection: Connection, sql: str) -> list[ExplainedScan]:
     """Return the scans of a statement, in the order of the plan's fragments.
 
     Raises:
-        PrunerError: Trino cannot explain it, or explains it in a form that is not known here.
+        PrunerError: Trino cannot explain it, or explains it in an unknown form.
     """
     fragments = _explained(connection, sql, "LOGICAL")
     try:
@@ -79,12 +78,12 @@ def explained_scans(connection: Connection, sql: str) -> list[ExplainedScan]:
 
 
 def table_domains(connection: Connection, sql: str) -> dict[str, list[list[ColumnDomain | None]]]:
-    """Return what `EXPLAIN (TYPE IO)` says of the columns of each table, `catalog.schema.table`.
+    """Return what `EXPLAIN (TYPE IO)` says about the columns of each table, by `catalog.schema.table`.
 
-    Once for each scan of it, in no order; None for a domain that cannot be read.
+    Each table has one list for each scan, in no order; None is a domain that cannot be read.
 
     Raises:
-        PrunerError: Trino cannot explain the statement, or explains it in a form that is not known here.
+        PrunerError: Trino cannot explain the statement, or explains it in an unknown form.
     """
     by_table: dict[str, list[list[ColumnDomain | None]]] = {}
     explained = _explained(connection, sql, "IO")
@@ -112,7 +111,7 @@ def _domain(constraint: dict[str, Any]) -> ColumnDomain | None:
 
 
 def _bound(end: dict[str, Any], type_: str) -> Bound | None:
-    """One end of a range, None for an open one; the value in it is None where it cannot be read."""
+    """One end of a range, None for an open one; its value is None where it cannot be read."""
     if "value" not in end:
         return None
     return Bound(value_of_text(type_, end["value"]), end["bound"] == "EXACTLY")
@@ -165,10 +164,9 @@ _KINDS: dict[str, Literal["regular", "partition", "hidden"]] = {
 class ScanPreview:
     """One scan of a statement.
 
-    `table` is its name in Trino, `filter` the predicate as Trino shows it (None without one). `plan` is what the
-    planner keeps of it, None where `reason` says why that is not known. The plugin may leave out more: EXPLAIN does not
-    show the values of dynamic filters, and of a table that is scanned several times not which scan reads which
-    partitions.
+    `table` is its name in Trino, `filter` the predicate as Trino shows it (None without one). `plan` is the planner's
+    plan, None where `reason` says why there is none. The plugin may leave out more: EXPLAIN does not show the values of
+    dynamic filters, nor, for a table that is scanned several times, which scan reads which partitions.
     """
 
     table: str
@@ -178,12 +176,12 @@ class ScanPreview:
 
     @property
     def kept(self) -> int | None:
-        """Slices that must be read; None where that is not known."""
+        """Slices that must be read; None if unknown."""
         return None if self.plan is None else self.plan.kept
 
     @property
     def total(self) -> int | None:
-        """Slices of the table; None where that is not known."""
+        """Slices of the table; None if unknown."""
         return None if self.plan is None else self.plan.total
 
     @property
@@ -195,10 +193,10 @@ class ScanPreview:
 def preview(
     connection: Connection, sql: str, *, tables: Mapping[str, TableLike] | None = None
 ) -> list[ScanPreview]:
-    """Show for each scan of a statement what would be pruned, and why.
+    """Show, for each scan of a statement, what would be pruned, and why.
 
     Args:
-        connection: of the `trino` client; its catalog, schema, zone and session properties hold.
+        connection: of the `trino` client; its catalog, schema, zone and session properties apply.
         sql: one statement, which is explained and not run.
         tables: tables by their names in Trino (`catalog.schema.table`), before the aliases in `pruner.toml`.
 
@@ -211,7 +209,7 @@ def preview(
 
 
 class _Session:
-    """What is asked of the server once for a statement."""
+    """What is fetched from the server once for a statement."""
 
     def __init__(self, connection: Connection, sql: str, catalog: Catalog) -> None:
         self._connection = connection
@@ -227,14 +225,14 @@ class _Session:
         self._columns: dict[str, dict[str, str]] = {}
 
     def preview(self, scan: ExplainedScan) -> ScanPreview:
-        """What would be pruned of one scan."""
+        """Preview one scan."""
         if not scan.is_named or scan.table.casefold() not in self._names:
             reason = "no table of the configuration has this name as an alias"
             return ScanPreview(scan.table, scan.filter, reason=reason)
         connector = _CONNECTORS.get(self._connectors.get(scan.table.split(".")[0], ""))
         if connector is None:
             return ScanPreview(scan.table, scan.filter, reason="its connector is neither hive nor hudi")
-        # Trino reads the base files of Hudi's slices alone.
+        # Trino reads only the base files of Hudi's slices.
         mode = "read_optimized" if connector == "hudi" else "snapshot"
         try:
             plan = self._catalog.open(scan.table).plan(
@@ -264,7 +262,7 @@ class _Session:
         return read if partitions == TRUE else conjunction((partitions, read))
 
     def _partitions(self, scan: ExplainedScan, types: Mapping[str, str]) -> Expr:
-        """Which partitions the scan reads: those of some scan of the table, as EXPLAIN does not say which is which."""
+        """The partitions that the scan reads: those of any scan of the table, as EXPLAIN does not tell them apart."""
         decoder = Expressions(
             {
                 name: ScanColumn([name], types.get(name, "unknown"), "partition")
@@ -285,7 +283,7 @@ class _Session:
         return TRUE if TRUE in different or not different else disjunction(different)
 
     def _types(self, table: str) -> dict[str, str]:
-        """Trino's types of a table's columns, which say the precision of timestamps that is in force."""
+        """Trino's types of a table's columns, which include the effective precision of timestamps."""
         if table not in self._columns:
             self._columns[table] = self._asked_types(table)
         return self._columns[table]

@@ -1,7 +1,4 @@
-"""Trino's types, and constants as the plugin sends them, as those of the expression form.
-
-Trino's types by their display names, and Arrow's.
-"""
+"""Trino's types, by display name, and constants as the plugin sends them, as those of the expression form."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ from pruner.expr.values import Interval
 
 @dataclass(frozen=True, slots=True)
 class TrinoType:
-    """A type that predicates are decided on.
+    """A type on which predicates are decided.
 
-    `arrow` is the type of its literals; a timestamp's has the precision of Trino's or the next coarser unit. `length`
-    is the most characters of a `varchar(n)` or `char(n)`, None for text without a limit and for other types.
+    `arrow` is the type of its literals; a timestamp's has Trino's precision or the next coarser unit. `length` is the
+    maximum number of characters of a `varchar(n)` or `char(n)`, None for text without a limit and for other types.
     """
 
     name: str
@@ -72,7 +69,7 @@ _FINEST_DIGITS = 12
 
 
 def trino_type(display_name: str) -> TrinoType | None:
-    """Return the type of that display name; None for one that predicates are never decided on."""
+    """Return the type of that display name; None for one on which predicates are never decided."""
     plain = _PLAIN.get(display_name)
     if plain is not None:
         return plain
@@ -96,7 +93,7 @@ def trino_type(display_name: str) -> TrinoType | None:
 
 
 def _unit(digits: int) -> Unit:
-    """The finest unit that a timestamp with so many digits of a second has for certain."""
+    """The finest unit that a timestamp with this many fractional digits is certain to have."""
     return "s" if digits < 3 else "ms" if digits < 6 else "us" if digits < 9 else "ns"
 
 
@@ -123,7 +120,7 @@ def literal(value: Any, kind: TrinoType) -> Literal:
     """Return the literal of a value; None is NULL.
 
     Raises:
-        NotUnderstood: it is none that docs/trino-predicates.md has for the type.
+        NotUnderstood: it is not a value of the type as in docs/trino-predicates.md.
     """
     if value is None:
         return Literal(None, kind.arrow)
@@ -198,7 +195,7 @@ def _binary(text: str) -> bytes:
 
 
 def _moment(value: Any, *, instant: bool) -> Literal:
-    """Microseconds and picoseconds of a timestamp; Arrow has nothing below nanoseconds."""
+    """Microseconds and picoseconds of a timestamp; Arrow has nothing finer than nanoseconds."""
     if not isinstance(value, dict) or set(cast("dict[Any, Any]", value)) != {"micros", "picos"}:
         raise NotUnderstood("a timestamp in another form")
     parts = cast("dict[str, Any]", value)

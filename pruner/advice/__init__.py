@@ -1,1 +1,1 @@
-"""What would help a table: which indexes and which layout, judged by statements, footers and a sample of the files."""
+"""Which indexes and which layout would help a table, judged by statements, footers and a sample of the files."""

@@ -1,4 +1,4 @@
-"""The advisor: from what is asked of a table to what would help."""
+"""The advisor: from the queries on a table to what would help them."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ if TYPE_CHECKING:
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
-# What another order of the rows would do: rows of a sample, sorted by a column, written as files and planned over.
+# The effect of another row order: a sample of the rows is sorted by a column, written as files and planned over.
 #
-# The files are real ones in a folder that goes away again, so that whatever decides about a real table decides here.
+# The files are real ones in a temporary folder, so that the same code decides here as for a real table.
 
 FILES = 256
-"""Files of a layout on trial at most: it is the share of them that counts."""
+"""Most files of a trial layout: only the share of them that is read matters."""
 
 PARTITIONS = 64
-"""Values of a column from which on it is none to partition by."""
+"""Most distinct values of a column to partition by."""
 
 WORTH = 0.1
-"""Share of what ranges leave today that a layout has to save: rewriting a table costs more than indexing it."""
+"""Share of what ranges leave today that a layout must save: rewriting a table costs more than indexing it."""
 
 _WRITTEN = 1_600_000_000
-"""A time long past: files that were just written count as unsettled."""
+"""A modification time long past: files that were just written count as unsettled."""
 
 
 def layouts(
@@ -84,10 +84,11 @@ def layouts(
     pace: Pace,
     late: list[str],
 ) -> Iterator[LayoutProposal]:
-    """Layouts by each column that a question is about and that would save something, from a sample of the rows.
+    """Layouts by each column in the questions that would save enough, judged by a sample of the rows.
 
-    `as_it_lies` are the bytes that the questions read of the files as they are, with ranges of the same columns: what
-    ranges save without another order is no merit of a layout. `late` gets the columns for which no time is left.
+    `as_it_lies` is the number of bytes that the questions read from the files as they are, with ranges of the same
+    columns: what ranges save without another order is not credited to a layout. `late` collects the columns for which
+    no time is left.
     """
     fields = {path: field for question in questions for path, field in question.fields.items()}
     tried = [field for path, field in fields.items() if len(path) == 1 and _serves(field, rows)]
@@ -120,7 +121,7 @@ def _read(
     segments: SegmentCache,
     files: int,
 ) -> tuple[float, float, str]:
-    """The shares of the files and of the rows that all questions read, and the kind of layout."""
+    """The shares of the files and of the rows that all questions read in total, and the kind of layout."""
     edges, kind = _edges(ordered.column(by.path[0]).combine_chunks(), files)
     with tempfile.TemporaryDirectory(prefix="pruner-layout-") as folder:
         for number, (start, stop) in enumerate(pairwise(edges)):
@@ -148,7 +149,7 @@ def _has_ranges(field: Field) -> bool:
 
 
 def _edges(values: Any, files: int) -> tuple[list[int], str]:
-    """Where files begin, and the last one ends: at each new value where there are few, else after as many rows."""
+    """Where files begin, and where the last one ends: at each new value if there are few, else at equal row counts."""
     count = len(values)
     if compute.count_distinct(values).as_py() <= min(PARTITIONS, files):
         _, firsts = np.unique(np.asarray(values.dictionary_encode().indices.fill_null(-1)), return_index=True)
@@ -157,25 +158,25 @@ def _edges(values: Any, files: int) -> tuple[list[int], str]:
 
 
 def _within(edges: list[int], most: int) -> list[int]:
-    """The same parts, those with more rows than a file has cut."""
+    """The same parts, with those of more than `most` rows split."""
     cut = [list(range(start, stop, most)) for start, stop in pairwise(edges)]
     return [edge for part in cut for edge in part] + edges[-1:]
 
 
 SAMPLED_ROWS = 500_000
-"""Rows at most by which layouts are judged."""
+"""Approximate number of rows by which layouts are judged."""
 
 NOTED = 200
-"""Characters of a predicate, and of why it is not judged, in a note."""
+"""Most characters, in a note, of a predicate and the reason why it is not judged."""
 
 SHOWN_COLUMNS = 10
-"""Columns that a note names."""
+"""Most columns that a note names."""
 
 SUGGESTED_COLUMNS = 40
-"""Columns that are asked about where no statement says what is."""
+"""Most columns with suggested questions, if no statement is given."""
 
 NO_DROPS = "no DROP INDEX is proposed: an index can help a statement that was not judged"
-"""What a note says where some index may seem useless only because not every statement was understood."""
+"""A note for when an index may seem useless only because not every statement was understood."""
 
 _LOST_NOTHING = "no file is left out that would not be without it"
 _NOT_ASKED = "no question is about its columns"
@@ -205,7 +206,7 @@ class Advisor:
         self._notes: list[str] = []
 
     def advise(self, plans: Sequence[Plan]) -> Advice:
-        """Say what would help the questions that plans asked; such as the data suggest where there are none."""
+        """Advise on the questions in plans, or, if there are no plans, on questions that the data suggest."""
         questions = asked(plans)
         open_questions = unanswerable(plans)
         for part in open_questions:
@@ -258,7 +259,7 @@ class Advisor:
         )
 
     def _planned(self, state: State | None) -> Today:
-        """What a question leaves of all slices with the indexes of a state, planned once each."""
+        """A function for the slices that a question keeps with a state's indexes; each question is planned once."""
         planner = Planner(self._snapshot, SnapshotEvidence(self._snapshot, state, self._segments))
         masks: dict[int, NDArray[np.bool_]] = {}
 
@@ -276,8 +277,8 @@ class Advisor:
     ) -> dict[str, str]:
         """Existing indexes without which every question would read the same, by name, with a sentence.
 
-        One after the other, the largest first: an index that is named here is missing when the next is judged, so that
-        of two that leave out the same files one stays.
+        They are judged one after the other, the largest first, and an index that is found useless is missing when the
+        next is judged: of two that leave out the same files, one stays.
         """
         if self._state is None or not questions:
             return {}
@@ -294,7 +295,7 @@ class Advisor:
         return reasons
 
     def _stored(self, index: Candidate) -> int:
-        """The bytes of an index that is there."""
+        """The bytes of an existing index."""
         assert self._state is not None
         definitions = [definition for definition in self._state.definitions if definition.name == index.name]
         return sum(
@@ -305,7 +306,7 @@ class Advisor:
         )
 
     def _note_time(self, estimator: Estimator, unjudged: Sequence[str]) -> None:
-        """Say what there was no time for."""
+        """Note what there was no time for."""
         if unjudged:
             self._notes.append(
                 f"{self._pace.seconds:g} s did not suffice to judge indexes on {_named(unjudged)}: "
@@ -324,7 +325,7 @@ class Advisor:
             )
 
     def _note_left(self, columns: Sequence[str]) -> None:
-        """Say on which columns indexes would help that are not proposed, as there are enough."""
+        """Note the columns with further indexes that would help, beyond the most that are proposed."""
         if columns:
             self._notes.append(
                 f"these are the {PROPOSED} best; beside them an index would save a hundredth or more on "
@@ -342,7 +343,7 @@ class Advisor:
         )
 
     def _as_stored(self, candidate: Candidate) -> Candidate:
-        """The candidate over the table's own columns: engines read some as another type, such as UUID for 16 bytes."""
+        """The candidate over the table's own columns: engines read some as another type, such as 16 bytes as UUID."""
         schema = self._snapshot.schema
         fields = tuple(schema.find(field.path, case_sensitive=True) for field in candidate.fields)
         return replace(candidate, fields=fields)
@@ -363,7 +364,7 @@ class Advisor:
             yield Candidate(kind.name, tuple(fields), definition.name, existing=True)
 
     def _rows(self) -> pa.Table | None:
-        """A sample of the rows in base files; None, with a note, where they cannot be read."""
+        """A sample of the rows in base files; None, with a note, if they cannot be read."""
         among = self._pace.mixed(sampled(self._snapshot, self._limits))
         chosen = subset(self._snapshot, among[self._snapshot.coverable[among]])
         planner = Planner(chosen, _Nothing(), self._storage_options)
@@ -384,7 +385,7 @@ def _named(columns: Sequence[str]) -> str:
 
 
 def _is_asked_about(field: Field) -> bool:
-    """Leave out columns that files disagree about, and those that Hudi adds."""
+    """False for columns on which files disagree, and for those that Hudi adds."""
     return field.conflict is None and not field.name.startswith("_hoodie_")
 
 
@@ -397,7 +398,7 @@ class _Nothing:
 
 
 def _thinned(dataset: Any, pace: Pace) -> pa.Table:
-    """Rows of a dataset at even distances, of as many files as there is time for."""
+    """Evenly spaced rows of a dataset, from as many files as there is time for."""
     step = max(dataset.count_rows() // SAMPLED_ROWS, 1)
     tables: list[pa.Table] = []
     offset = 0

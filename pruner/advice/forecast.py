@@ -1,11 +1,11 @@
-"""How much a question would read with some indexes, judged by two samples, and how long that may take.
+"""How much a question would read with some indexes, estimated from two samples, within a time budget.
 
-What is read today is not judged, but planned. Ranges come from footers, so that they are tried on thousands of files.
-Everything else has to read the data, and is tried on fewer: what it leaves there of what ranges leave is taken for the
-share that it leaves everywhere. Few files, or files without a match, tell little: one more is then counted as kept, so
-that a sample that has no file of a question promises nothing.
+What is read today is not estimated, but planned. Ranges come from footers, so they are tried on thousands of files.
+All other indexes must read the data, and are tried on fewer files: the share that they leave there of what ranges leave
+is assumed everywhere. Few files, or files without a match, say little: one more file is then counted as kept, so that
+a sample that has no file of a question promises nothing.
 
-How long advice may take: work on a sample goes on while there is time, and is told to whoever watches.
+Work on a sample continues while there is time, and reports its progress.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
     Today = Callable[[Question], NDArray[np.bool_]]
-    """The slices that a question leaves of all with the indexes that are there."""
+    """The slices, of all, that a question keeps with the existing indexes."""
 
 STATEMENTS: Final = 0.3
 ROWS: Final = 0.4
@@ -38,22 +38,22 @@ FOOTERS: Final = 0.5
 DATA: Final = 0.7
 CHOICE: Final = 0.85
 LAYOUTS: Final = 1.0
-"""The share of the time at which each part of the work ends, one after the other. Each does a little in any case."""
+"""The share of the time at which each part of the work ends, in order. Each part does a little in any case."""
 
 _MOST = 64
-"""Most files in a piece of work; after each piece the clock is looked at."""
+"""Most files in a piece of work; the clock is checked after each piece."""
 
 _SEED = 0
 _WHOLE = 100
 
 
 class Pace:
-    """A time budget that runs from its creation on; without one there is always time.
+    """A time budget that starts at its creation; without `seconds`, it is unlimited.
 
     Args:
         seconds: how long the work may take.
-        told: is called with the progress in percent.
-        clock: gives seconds that only grow.
+        told: called with the progress in percent, and 100.
+        clock: a monotonic clock in seconds.
     """
 
     def __init__(
@@ -72,29 +72,29 @@ class Pace:
         return self.seconds is not None and self._clock() - self._began >= share * self.seconds
 
     def gone(self) -> float:
-        """The share of the time that has gone, more than 1 where the work took longer."""
+        """The share of the time that has elapsed, more than 1 if the work took longer."""
         return 0.0 if self.seconds is None else (self._clock() - self._began) / self.seconds
 
     def tell(self, share: float) -> None:
-        """Report how far the work is."""
+        """Report the progress of the work."""
         if self._told is not None:
             self._told(round(share * _WHOLE), _WHOLE)
 
     def mixed(self, ordinals: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Slices in an order in which the first of them are a fair sample, where not all may be reached."""
+        """Slices in an order whose beginning is a fair sample, as not all may be reached within the time."""
         if self.seconds is None:
             return ordinals
-        from numpy.random import default_rng  # the help of the command line waits for no such import
+        from numpy.random import default_rng  # the command line's help must not wait for this import
 
         return default_rng(_SEED).permutation(ordinals)
 
     def pieces(self, count: int, begin: float, end: float) -> Iterator[tuple[int, int]]:
-        """Cut so many things into pieces (start, stop), and end when the time for them has gone.
+        """Split `count` items into pieces (start, stop), and stop when their time is over.
 
         Args:
-            count: how many there are.
+            count: the number of items.
             begin: the share of the work that is done before them.
-            end: the share of the time at which they end.
+            end: the share of the time at which they must end.
         """
         start, length = 0, count if self.seconds is None else 1
         while start < count:
@@ -107,24 +107,24 @@ class Pace:
 
 
 FOOTER_FILES = 5000
-"""Files at most whose footers are read."""
+"""Most files whose footers are read."""
 
 DATA_FILES = 200
 DATA_BYTES = 256 * 1024**2
-"""Files at most whose data is read, and their size: what does not fit is left out of the sample."""
+"""Most files whose data is read, and their total size: what does not fit is left out of the sample."""
 
 TELLING = 5
-"""Files of a sample from which on the share of them that is kept is taken as it is."""
+"""Fewest files of a sample whose kept share is used without a correction."""
 
 NEARLY_DISTINCT = 0.8
-"""Distinct values for each row of the sample from which on an index that keeps the rows of each value is not tried."""
+"""Distinct values per row of the sample from which an index that stores the rows of each value is not tried."""
 
 SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SampleLimits:
-    """How much of a table is sampled: files whose footers, files whose data, and bytes of data are read at most."""
+    """Bounds on the sample of a table: files whose footers are read, files whose data is read, and bytes of data."""
 
     footer_files: int = FOOTER_FILES
     data_files: int = DATA_FILES
@@ -132,7 +132,7 @@ class SampleLimits:
 
 
 class ReadEstimate(NamedTuple):
-    """What is read for a question; `estimated` where files were judged that nobody looked into."""
+    """What is read for a question; `estimated` if it includes files that were not sampled."""
 
     files: float
     bytes: float
@@ -164,7 +164,7 @@ class Estimator:
         footers = {key: f for key, f in wanted.items() if unhurried or key[0] == RANGES}
 
         def tried(ordinals: NDArray[np.intp], about: Mapping[Any, Field], begin: float, end: float) -> Trial:
-            """Of the slices as many as there is time for."""
+            """A trial on as many of the slices as there is time for."""
             among = subset(snapshot, ordinals)
             evidence = recorded(among, about, storage_options, pace.pieces(len(among), begin, end))
             return Trial(
@@ -193,7 +193,7 @@ class Estimator:
         return forecast
 
     def total(self, questions: Sequence[Question], chosen: Collection[Candidate]) -> ReadEstimate:
-        """What all questions read, as often as each was asked."""
+        """What all questions read, each counted as often as it was asked."""
         reads = [(self.read(question, chosen), question.times) for question in questions]
         return ReadEstimate(
             sum(r.files * n for r, n in reads),
@@ -202,7 +202,7 @@ class Estimator:
         )
 
     def is_nearly_distinct(self, candidate: Candidate) -> bool:
-        """Whether an index would keep the rows of values that hardly ever come again."""
+        """Whether an index would store the rows of values that are nearly all distinct."""
         shares = [self._narrow.values.get((candidate.using, path)) for path in candidate.paths]
         return any(each is not None and each >= NEARLY_DISTINCT for each in shares)
 
@@ -229,7 +229,7 @@ class Estimator:
 def _scaled(
     total: ReadEstimate, trial: Trial, seen: NDArray[np.bool_], kept: NDArray[np.bool_]
 ) -> ReadEstimate:
-    """What is kept of so many files, of which some were `seen` in a trial and some of those `kept`."""
+    """The estimate of what is kept of `total`, of which some files were `seen` in a trial and some of those `kept`."""
     sizes = trial.snapshot.sizes
     count, left = int(np.count_nonzero(seen)), int(np.count_nonzero(kept))
     size, size_left = float(sizes[seen].sum()), float(sizes[kept].sum())
@@ -240,20 +240,20 @@ def _scaled(
         share, share_of_size = left / count, size_left / max(size, 1.0)
     files = left + max(total.files - count, 0.0) * share
     if files < 1:
-        # A sample that saw less than one does not say that there is none.
+        # An estimate below one file does not mean that there is none.
         return ReadEstimate(min(1.0, total.files), total.bytes / max(total.files, 1.0), True)
     return ReadEstimate(files, size_left + max(total.bytes - size, 0.0) * share_of_size, True)
 
 
 def _spread(count: int, most: int) -> NDArray[np.intp]:
-    """Some of so many, each as likely as the others: whatever comes back at even distances does not mislead."""
+    """At most `most` of `count` ordinals, drawn uniformly, so that periodic patterns do not bias the sample."""
     if count <= most:
         return np.arange(count)
     return np.sort(np.random.default_rng(SEED).choice(count, most, replace=False))
 
 
 def sampled(snapshot: Snapshot, limits: SampleLimits) -> NDArray[np.intp]:
-    """The slices whose data is read, of a bounded number and size."""
+    """The slices whose data is read, bounded in number and size."""
     mixed = np.random.default_rng(SEED).permutation(len(snapshot))
     fits = np.cumsum(snapshot.sizes[mixed]) <= limits.data_bytes
     fits[:1] = True

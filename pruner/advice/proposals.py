@@ -1,7 +1,4 @@
-"""Which indexes to propose, and the advice as values: each step takes the index that saves most.
-
-What an advisor says: plain values, for people and for programs.
-"""
+"""Which indexes to propose: each step takes the index that saves most. The advice is plain values."""
 
 from __future__ import annotations
 
@@ -28,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An index that would help: what it costs and what it saves beside those proposed before it.
+    """An index that would help: its cost, and its savings in addition to those of the proposals before it.
 
-    `bytes` are stored, and `seconds` are what the build takes of one core, without waiting for disks and stores.
-    `saved_files` and `saved_bytes` are not read any more, over all questions as often as each was asked; `helped`
-    numbers (from 1) the questions that it helps. `reason` says why this type, and `sql` makes it. Where the savings are
-    `estimated`, files were judged that nobody looked into.
+    `bytes` is its stored size, and `seconds` the CPU time of the build, without waiting for disks and stores.
+    `saved_files` and `saved_bytes` are no longer read, over all questions, each counted as often as it was asked;
+    `helped` has the numbers (from 1) of the questions that it helps. `reason` says why this type, and `sql` creates it.
+    If the savings are `estimated`, they include files that were not sampled.
     """
 
     name: str
@@ -51,10 +48,10 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class LayoutProposal:
-    """Another order of the rows: files sorted by a column, or a partition for each value of it (`kind`).
+    """Another order of the rows: files sorted by a column, or a partition for each of its values (`kind`).
 
-    `files` and `bytes` are read then for all questions, with ranges of every column that they name and no other index;
-    `saved_bytes` is what is read less than with the same ranges, beside the indexes of today, of the files as they lie.
+    `files` and `bytes` are then read for all questions, with ranges of every column that they name and no other index;
+    `saved_bytes` is the reduction from what the current files need with the same ranges and the existing indexes.
     """
 
     column: str
@@ -68,7 +65,7 @@ class LayoutProposal:
 class Forecast:
     """One question: how often it was asked, and the files and bytes that it reads each time, today and as proposed.
 
-    Today's are planned. Those as proposed are `estimated` where files were judged that nobody looked into.
+    Today's numbers are planned. Those as proposed are `estimated` if they include files that were not sampled.
     """
 
     number: int
@@ -103,22 +100,22 @@ class Advice:
 
 
 _LONGEST_NAME = 60
-"""Characters of the name of an index over several columns; a longer one would name none of them."""
+"""Most characters of the name of an index over several columns; where it would be longer, it names none of them."""
 
 PROPOSED = 5
-"""Indexes that are proposed at most."""
+"""Most indexes that are proposed."""
 
 WORTH = 0.01
-"""Share of what is read today that an index has to save."""
+"""Share of what is read today that an index must save."""
 
 AS_GOOD = 0.98
-"""Share of the greatest saving from which on an index saves as much: the simpler or smaller one is taken."""
+"""Share of the greatest saving from which an index counts as equally good: the simpler or smaller one is taken."""
 
 NEGLIGIBLE = 1_000_000
-"""Bytes of an index up to which it is proposed however small its table is, and does not have to be the smallest."""
+"""Bytes up to which an index is proposed however small its table is, and need not be the smallest."""
 
 MUCH_LARGER = 2
-"""Ranges that take more than so many times the bytes of the smallest index, and are not negligible, are not taken."""
+"""Ranges larger than this many times the smallest index are not taken, unless they are negligible."""
 
 _REASONS = {
     RANGES: "ranges alone leave out most of what can be left out, and come from footers",
@@ -127,15 +124,15 @@ _REASONS = {
     "record_index": "single values are searched for: it knows the files of each, and no smaller one saves as much",
 }
 _SMALLER = "it leaves out as much as ranges do, and is smaller"
-"""The reason of another type where ranges would leave no more files."""
+"""The reason for another type where ranges would leave no more files."""
 
 _LOOK_UPS = frozenset(["bloom_filter", "record_index"])
-"""Index types that answer for single values alone."""
+"""Index types that answer only lookups of single values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an index would cost; `refused` where it would be too large to be created unless forced."""
+    """What an index would cost; `refused` says why it would not be created unless forced."""
 
     bytes: int
     seconds: float
@@ -143,7 +140,7 @@ class Cost:
 
 
 def possible(questions: Sequence[Question], existing: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Every index over one column that some question is about and that is not there yet."""
+    """Every possible index over one column in the questions that does not exist yet."""
     there = {(candidate.using, path) for candidate in existing for path in candidate.paths}
     fields = {path: field for question in questions for path, field in question.fields.items()}
     for path, field in fields.items():
@@ -160,7 +157,7 @@ def possible(questions: Sequence[Question], existing: Iterable[Candidate]) -> It
 
 
 def cost_of(candidate: Candidate, snapshot: Snapshot, storage_options: Mapping[str, str]) -> Cost:
-    """What an index would cost, by `create_index(…, dry_run=True)`."""
+    """What an index would cost, as in `create_index(…, dry_run=True)`."""
     kind = index_type(candidate.using)
     requests = [BuildRequest(kind, field, {}, candidate.name) for field in candidate.fields]
     cost: IndexEstimate | None = estimate(snapshot, snapshot.coverable, requests, storage_options)
@@ -180,13 +177,13 @@ def chosen(
 ) -> list[Candidate]:
     """The indexes to propose, the most useful first; as many as there is time to find.
 
-    The columns that there was no time to judge beside those that are proposed go to `unjudged`.
+    Columns without a proposal that there was no time to judge are added to `unjudged`.
     """
     pace = pace or Pace()
     picked: list[Candidate] = []
     first = now = estimator.total(questions, existing).bytes
     left = list(candidates)
-    # A choice takes little time, so what came before it may not use that up.
+    # The choice takes little time, so earlier work must not use that up.
     end = max(CHOICE, pace.gone() + CHOICE - DATA)
     while left and len(picked) < PROPOSED:
         if picked and pace.is_over(end):
@@ -213,7 +210,7 @@ def chosen(
 
 
 def merged(picked: Sequence[Candidate]) -> list[Candidate]:
-    """The same indexes, those of ranges as one: their records come from the same footers."""
+    """The same indexes, with all range indexes merged into one: their records come from the same footers."""
     ranges = [candidate for candidate in picked if candidate.using == RANGES]
     if len(ranges) < 2:
         return list(picked)
@@ -225,7 +222,7 @@ def merged(picked: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _simplest(as_good: Sequence[Candidate], cost: Callable[[Candidate], Cost]) -> Candidate:
-    """Ranges, as they are built from footers alone; the smallest index where there are none, or much larger ones."""
+    """Ranges, as they are built from footers alone; the smallest index if there are none, or only much larger ones."""
     by_size = sorted(as_good, key=lambda each: (cost(each).bytes, each.name))
     most = max(MUCH_LARGER * cost(by_size[0]).bytes, NEGLIGIBLE)
     ranges = [
@@ -235,7 +232,7 @@ def _simplest(as_good: Sequence[Candidate], cost: Callable[[Candidate], Cost]) -
 
 
 def _pays(cost: Cost, saved: float) -> bool:
-    """Whether an index is not too large for its table, nor larger than what it saves over all questions."""
+    """Whether an index is neither too large for its table nor larger than what it saves over all questions."""
     return cost.refused is None and cost.bytes <= max(saved, NEGLIGIBLE)
 
 
@@ -249,7 +246,7 @@ def columns_left(
 ) -> list[str]:
     """The columns on which one more index would be worth proposing, most useful first.
 
-    `first` are the bytes that the questions read today.
+    `first` is the number of bytes that the questions read today.
     """
     now = estimator.total(questions, chosen).bytes
     left = [candidate for candidate in candidates if candidate not in chosen]
@@ -271,7 +268,7 @@ def described(
     cost: Callable[[Candidate], Cost],
     uri: str,
 ) -> Iterator[Proposal]:
-    """The proposals, each with what it saves beside those before it."""
+    """The proposals, each with what it saves in addition to those before it."""
     before = list(existing)
     for candidate in picked:
         after = [*before, candidate]
@@ -296,7 +293,7 @@ def described(
 def _reason(
     picked: Candidate, estimator: Estimator, questions: Sequence[Question], before: Sequence[Candidate]
 ) -> str:
-    """Why an index of this type, and not ranges over the same column, beside those before it."""
+    """Why an index of this type, instead of ranges over the same column, in addition to those before it."""
     now = estimator.total(questions, before).bytes
     ranges = Candidate(RANGES, picked.fields, f"{picked.name}_{RANGES}")
     saved, by_ranges = (

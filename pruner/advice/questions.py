@@ -1,4 +1,4 @@
-"""What is asked of a table: the predicates of statements that were run, or such as its data suggest."""
+"""The questions about a table: the predicates of statements that were run, or predicates that its data suggest."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pruner.schema import Field, TableSchema
 
 VALUES = 5
-"""Values of each column that are looked for, where no statement says what is."""
+"""Values of each column in suggested lookups, if no statement is given."""
 
 RANGE = 0.02
-"""Share of the rows in the range of a column that is looked for then."""
+"""Share of the rows in the suggested range of a column."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Question:
     fields: Mapping[Path, Field]
 
     def looks_up(self, path: Path) -> bool:
-        """Whether it compares a column for equality: what filters and keys answer."""
+        """Whether it compares a column for equality, which Bloom filters and keys answer."""
         return any(
             leaf.field.path == path
             and (isinstance(leaf, InLeaf) or (isinstance(leaf, CompareLeaf) and leaf.operator is Operator.EQ))
@@ -52,7 +52,7 @@ class Question:
 
 
 def asked(plans: Iterable[Plan]) -> list[Question]:
-    """The predicates of plans, each once; those that ask nothing of a column are left out."""
+    """The predicates of plans, each once; those without a condition on a column are left out."""
     questions: dict[tuple[str, Semantics], Question] = {}
     for plan in plans:
         if plan.bound is None or not any(leaves(plan.bound)):
@@ -64,9 +64,9 @@ def asked(plans: Iterable[Plan]) -> list[Question]:
 
 
 def unanswerable(plans: Iterable[Plan]) -> list[Unknown]:
-    """What of the predicates of plans no index over a column answers, where that is all of one; each predicate once.
+    """For each predicate of plans that no index over a column answers in any part, one unanswered part.
 
-    Of several parts the first is told that an index over an expression may answer.
+    Of several parts, one that an index over an expression may answer is preferred.
     """
     reasons: dict[str, Unknown] = {}
     for plan in plans:
@@ -106,7 +106,7 @@ def _of_column(name: str, values: pa.Array[Any]) -> Iterator[Expr]:
     if not _is_text(known.type) and count > width:
         start = (count - width) // 2
         low, high = ordered[start], ordered[start + width]
-        if high.equals(low):  # nothing would lie in the range
+        if high.equals(low):  # the range would be empty
             greater: Any = ordered.filter(compute.greater(ordered, low))
             high = greater[0] if len(greater) else None
         if high is not None:
@@ -115,7 +115,7 @@ def _of_column(name: str, values: pa.Array[Any]) -> Iterator[Expr]:
 
 
 def is_askable(type_: pa.DataType) -> bool:
-    """Whether values of a type can be made into literals here."""
+    """Whether values of a type can be turned into literals here."""
     return (
         pa.types.is_integer(type_)
         or pa.types.is_decimal128(type_)

@@ -1,4 +1,4 @@
-"""Indexes on trial: made in memory over some slices, and asked by the real planner what they would leave to read."""
+"""Trial indexes: built in memory over some slices, and used by the real planner to see what they leave to read."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 RANGES = "column_stats"
-"""The index type that needs nothing but footers, so that it can be tried on many files."""
+"""The index type that needs only footers, so that it can be tried on many files."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An index that might be, or that is there (`existing`)."""
+    """An index that could be created, or that exists already (`existing`)."""
 
     using: str
     fields: tuple[Field, ...]
@@ -44,7 +44,7 @@ class Candidate:
 
     @property
     def paths(self) -> frozenset[Path]:
-        """The columns that it is on."""
+        """The columns of the index."""
         return frozenset(field.path for field in self.fields)
 
     def __hash__(self) -> int:
@@ -61,7 +61,7 @@ def subset(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> Snapshot:
 
 
 class Trial:
-    """Some slices with the evidence that candidates would have of them."""
+    """Some slices, with the evidence that candidates would have about them."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Trial:
         evidence: Mapping[tuple[str, Path], Evidence],
         values: Mapping[tuple[str, Path], float] | None = None,
     ) -> None:
-        """`evidence` by index type and column, and likewise `values`: see `TrialEvidence`."""
+        """`evidence` and `values` are by index type and column: see `TrialEvidence`."""
         self.snapshot = snapshot
         self.values = values or {}
         self._in_paths = SnapshotEvidence(snapshot, None, segments)
@@ -78,7 +78,7 @@ class Trial:
         self._answers: dict[tuple[int, frozenset[tuple[str, Path]]], NDArray[np.bool_]] = {}
 
     def kept(self, question: Question, chosen: Iterable[Candidate]) -> NDArray[np.bool_]:
-        """The slices that a question leaves with these indexes, and with what folders say."""
+        """The slices that a question keeps with these indexes, and with the values in paths."""
         parts = frozenset(
             (candidate.using, path)
             for candidate in chosen
@@ -95,7 +95,7 @@ class Trial:
 
 
 class _Chosen:
-    """What is known of fields with some indexes and no others: see `pruner.evidence.sources.KnowsFields`."""
+    """What is known about fields with some indexes and no others: see `pruner.evidence.sources.KnowsFields`."""
 
     def __init__(
         self,
@@ -119,9 +119,9 @@ class _Chosen:
 
 
 class TrialEvidence(NamedTuple):
-    """Evidence of the first `slices` of a snapshot, by index type and column.
+    """Evidence about the first `slices` of a snapshot, by index type and column.
 
-    `values` has for index types that keep each value the distinct ones for each row, over all of these slices.
+    `values` has, for index types that store each value, the number of distinct values per row, over all these slices.
     """
 
     slices: int
@@ -135,13 +135,13 @@ def recorded(
     storage_options: Mapping[str, str],
     pieces: Iterable[tuple[int, int]] | None = None,
 ) -> TrialEvidence:
-    """Evidence of the slices of a snapshot by the kernel, one reading of the files for all that is wanted.
+    """Evidence about the slices of a snapshot, from the kernel, which reads the files once for everything in `wanted`.
 
     Args:
         snapshot: the slices.
-        wanted: what is wanted.
+        wanted: fields by index type and column.
         storage_options: options of the store.
-        pieces: the slices from here to there, one after the other; all at once unless given.
+        pieces: ranges (start, stop) of slices, processed in order; all slices at once unless given.
     """
     requests = [BuildRequest(index_type(using), field, {}, using) for (using, _), field in wanted.items()]
     if not requests or not len(snapshot):
@@ -167,7 +167,7 @@ def recorded(
 
 
 def _moved(records: pa.Table, by: int) -> pa.Table:
-    """Records whose slices are counted from another one on."""
+    """Records with their slice numbers shifted."""
     if by == 0:
         return records
     at = records.schema.get_field_index(SLICE_COLUMN)
@@ -176,9 +176,9 @@ def _moved(records: pa.Table, by: int) -> pa.Table:
 
 
 def loaded(request: BuildRequest, records: pa.Table, count: int) -> Evidence:
-    """Evidence of records as an index would keep them."""
+    """The evidence in records, as an index would store them."""
     kind = request.kind
-    # A type that spreads stored records loads them spread, as they come from the kernel.
+    # A type that spreads stored records loads them spread, which is how they come from the kernel.
     if isinstance(kind, ArrangingIndexType) and not isinstance(kind, SpreadingIndexType):
         records = kind.arrange(records, request.field)
     return kind.load(records, count, request.field)

@@ -1,8 +1,8 @@
 """`pruner.toml`: tables by name, for the command line, `pruner.sql` and adapters (docs/configuration.md).
 
-The file is found in the working directory or the nearest one above it; `PRUNER_CONFIG` names another.
-Strings may hold `${NAME}`, an environment variable; it is looked up when the table is used, so that one
-missing secret does not stop work on the other tables. Secrets never stand in the file itself.
+The file is the nearest one in the working directory or above it; `PRUNER_CONFIG` names another. Strings may contain
+`${NAME}`, an environment variable; it is looked up when the table is used, so that one missing secret does not affect
+the other tables. Secrets are never stored in the file itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FILE_VARIABLE = "PRUNER_CONFIG"
 """Environment variable that names another file."""
 
 _NAMED = 10
-"""How many known tables an error names."""
+"""Most known tables that an error names."""
 
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 _ONLY_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
@@ -42,7 +42,7 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/|~")
 
 
 class UnknownTableError(TableError):
-    """A text that is neither the name of a table nor a place; `name` is the text."""
+    """A string that is neither the name of a table nor a location; `name` is the string."""
 
     def __init__(self, sentence: str, name: str) -> None:
         super().__init__(sentence)
@@ -51,13 +51,13 @@ class UnknownTableError(TableError):
 
 @dataclass(frozen=True)
 class Config:
-    """A configuration; `path` is None when there is no file. Variables in `tables` are not filled in yet."""
+    """A configuration; `path` is None if there is no file. Variables in `tables` are not expanded yet."""
 
     path: Path | None = None
     tables: tuple[TableSettings, ...] = ()
 
     def names(self, *, aliases: bool = False) -> tuple[str, ...]:
-        """The names of the tables in the order of the file, with their aliases if those are asked for."""
+        """The names of the tables in file order, with their aliases on request."""
         return tuple(
             name
             for table in self.tables
@@ -66,7 +66,7 @@ class Config:
         )
 
     def find(self, name: str, overrides: Overrides = NO_OVERRIDES) -> TableSettings | None:
-        """Return the table with this name or alias, whatever the case, ready to be opened; None without one.
+        """Return the table with this name or alias, case-insensitively, ready to be opened; None if there is none.
 
         Raises:
             ConfigError: a value of it that is not overridden names an environment variable that is not set.
@@ -76,12 +76,12 @@ class Config:
         return None if table is None else self._filled_in(table, overrides)
 
     def own_name(self, name: str) -> str:
-        """Return the name of the table with this name or alias, or what was given where there is none."""
+        """Return the name of the table with this name or alias, or the given name if there is none."""
         table = self._named(name)
         return name if table is None or table.name is None else table.name
 
     def find_at(self, uris: Sequence[str], overrides: Overrides = NO_OVERRIDES) -> TableSettings | None:
-        """Return the table at these places, in whatever order and spelling; None without one.
+        """Return the table at these locations, in any order and spelling; None if there is none.
 
         Raises:
             ConfigError: a value of it that is not overridden names an environment variable that is not set.
@@ -92,20 +92,20 @@ class Config:
             try:
                 known = _normalized(self._places_of(table))
             except ConfigError:
-                continue  # where this table is cannot be known without a variable that is not set
+                continue  # the location of this table depends on a variable that is not set
             if places is not None and places == known:
                 return self._filled_in(table, overrides)
         return None
 
     def resolve(self, name_or_uri: str, overrides: Overrides = NO_OVERRIDES) -> TableSettings:
-        """Return the table with this name or alias or, when there is none, at this URI or path.
+        """Return the table with this name or alias or, if there is none, at this URI or path.
 
-        A place that the file knows is opened as the file says, with its `index_uri` and options, where those are not
+        A location that the file configures is opened with its `index_uri` and options from there, unless they are
         overridden.
 
         Raises:
             ConfigError: a value of it that is not overridden names an environment variable that is not set.
-            UnknownTableError: it is neither a known name nor a place.
+            UnknownTableError: it is neither a known name nor a location.
 
         """
         settings = self.find(name_or_uri, overrides)
@@ -170,10 +170,10 @@ def load(path: str | os.PathLike[str] | None = None) -> Config:
         path: the file; unless given, the one that `PRUNER_CONFIG` names, else the nearest `pruner.toml`.
 
     Returns:
-        The configuration, empty when no file was named and none is found.
+        The configuration, empty if no file was named and none is found.
 
     Raises:
-        ConfigError: the file cannot be read, or something in it is wrong.
+        ConfigError: the file cannot be read or is invalid.
 
     """
     named = path or os.environ.get(FILE_VARIABLE)
@@ -184,12 +184,12 @@ def load(path: str | os.PathLike[str] | None = None) -> Config:
 
 
 def is_place(text: str) -> bool:
-    """Tell whether a text is a URI or path rather than a name: it looks like one, or it exists."""
+    """Tell whether a string is a URI or path rather than a name: it looks like one, or it exists."""
     return "/" in text or os.sep in text or text in (".", "..") or _exists(text)
 
 
 def _normalized(uris: Sequence[str]) -> tuple[str, ...] | None:
-    """The places in their normal form; None where the kind of store is not known."""
+    """The locations in normalized form; None if the kind of store is unknown."""
     try:
         return tuple(sorted(normalize_uri(uri) for uri in uris))
     except PrunerError:
@@ -244,14 +244,14 @@ def _tables(path: Path, content: dict[str, Any]) -> tuple[TableSettings, ...]:
 
 
 def _refuse_split_name(name: str, entry: Mapping[str, Any], where: str) -> None:
-    """Refuse `[tables.web.visits]`, which TOML takes for a key `visits` of a table `web`."""
+    """Refuse `[tables.web.visits]`, which TOML parses as a key `visits` of a table `web`."""
     for key, value in entry.items():
         if "uri" not in entry and isinstance(value, dict) and "uri" in value:
             raise ConfigError(f'{where}: quote a name with dots in it: [tables."{name}.{key}"]')
 
 
 def _refuse_shared_place(table: TableSettings, others: Iterable[TableSettings], where: str) -> None:
-    """Refuse a metadata table for two tables: an index of one would be dropped under the other's name."""
+    """Refuse a metadata table shared by two tables: an index of one would be dropped under the other's name."""
     for other in others:
         if table.index_uri is not None and table.index_uri == other.index_uri and table.uris != other.uris:
             raise ConfigError(
@@ -270,7 +270,7 @@ def _claim(names: Iterable[str], owner: str, taken: dict[str, str], where: str) 
 
 
 def _refuse_literal_secrets(options: object, where: str) -> None:
-    """Refuse secrets that stand in the file; the message never shows the value."""
+    """Refuse secrets in the file; the message never shows the value."""
     if not isinstance(options, Mapping):
         return
     for key, value in cast("Mapping[str, object]", options).items():
@@ -283,7 +283,7 @@ def _refuse_literal_secrets(options: object, where: str) -> None:
 
 
 def _fill_in(text: str, where: str) -> str:
-    """Put the values of environment variables in place of `${NAME}`; `$$` stands for one `$`."""
+    """Replace `${NAME}` by the value of the environment variable; `$$` stands for one `$`."""
 
     def value(match: re.Match[str]) -> str:
         if match.group() == "$$":
@@ -302,12 +302,12 @@ def _fill_in(text: str, where: str) -> str:
 
 
 def _place(text: str, folder: Path) -> str:
-    """A URI or absolute path as it is; a relative path from the folder of the file."""
+    """A URI or absolute path unchanged; a relative path resolved against the folder of the file."""
     return text if _ABSOLUTE.match(text) else os.path.normpath(folder / text)
 
 
 def _of_a_catalog(name: str) -> str:
-    """How a table of a catalog is opened, for a name that looks like one of a catalog's."""
+    """A hint on how to open a catalog table, for a name that looks like one."""
     namespace, dot, _ = name.rpartition(".")
     if not dot or not namespace.replace(".", "").replace("_", "").isalnum():
         return ""

@@ -1,4 +1,4 @@
-"""Tables by name: those that a program hands over, those of the configuration, and any place."""
+"""Tables by name: those that a program passes in, those of the configuration, and any location."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ if TYPE_CHECKING:
 
     from pruner.table import Table
 
-# Globs in place of tables: what people write for a folder of files.
+# Globs instead of tables: what users write for a folder of files.
 #
-# A table is a folder with all of its files. So a glob stands for a table where it takes all of them. One that takes
-# some is refused, because an index and a plan are always about a whole table; so is one that takes files that are none
-# of it.
+# A table is a folder with all of its files. So a glob stands for a table if it matches all of them. One that matches
+# only some is refused, because an index and a plan are always about a whole table; so is one that matches other files.
 
 _SIGN = re.compile(r"[*?\[]")
 
 
 def folder_of(place: str) -> str | None:
-    """The folder below which a glob looks for files; None of what is no glob."""
+    """The folder below which a glob matches files; None if it is not a glob."""
     sign = _SIGN.search(place)
     if sign is None:
         return None
@@ -47,7 +46,7 @@ def folder_of(place: str) -> str | None:
 
 
 def require_all(table: Table, folder: str, glob: str) -> None:
-    """Refuse a glob that takes other files than the table in its folder, for which it is to stand.
+    """Refuse a glob that matches other files than those of the table in its folder, for which it must stand.
 
     Raises:
         TableError: it does.
@@ -72,7 +71,7 @@ def require_all(table: Table, folder: str, glob: str) -> None:
 
 
 def _takes(pattern: list[str], path: list[str]) -> bool:
-    """Tell whether a glob takes a file, both by their parts; `**` stands for any number of folders."""
+    """Tell whether a glob matches a file, both split into parts; `**` stands for any number of folders."""
     if not pattern or not path:
         return not pattern and not path
     if pattern[0] == "**":
@@ -82,7 +81,7 @@ def _takes(pattern: list[str], path: list[str]) -> bool:
 
 
 TableLike: TypeAlias = Union["Table", str, "os.PathLike[str]", "Sequence[str]", "Mapping[str, Any]"]
-"""An open table, its place, its places, or its options (the keys of docs/configuration.md)."""
+"""An open table, its location or locations, or its options (the keys of docs/configuration.md)."""
 
 
 def settings_given(  # noqa: PLR0913 - one parameter for each key of a table
@@ -98,10 +97,10 @@ def settings_given(  # noqa: PLR0913 - one parameter for each key of a table
     hudi_indexes: bool | None = None,
     file_filters: bool | None = None,
 ) -> TableSettings:
-    """Return how to open a table that a program names by its name, place or places; see `open_table`.
+    """Return how to open a table that a program gives by name or by location(s); see `open_table`.
 
     Raises:
-        TableError: it is neither a known name nor a place.
+        TableError: it is neither a known name nor a location.
         ConfigError: its configuration is wrong.
     """
     overrides = Overrides(index_uri, dict(storage_options or {}))
@@ -149,7 +148,7 @@ def open_table(  # noqa: PLR0913 - one parameter for each key of a table
 ) -> Table:
     """Open a Parquet, Delta, Iceberg or Hudi table; the format is detected.
 
-    What is not given is taken from `pruner.toml` (docs/configuration.md) where that names the table.
+    Options that are not given are taken from `pruner.toml` (docs/configuration.md) if it names the table.
 
     Args:
         uri: path or URI of the table's root, a glob that matches all of its files, several roots of one Parquet
@@ -159,12 +158,12 @@ def open_table(  # noqa: PLR0913 - one parameter for each key of a table
         max_staleness: age in seconds up to which a listing of the table may be reused; with 0, the default, each plan
             checks the table. Above 0, rows written since the listing may be missing (docs/configuration.md).
         files: "immutable" promises that no file of the table ever changes in place: a check then only asks about each
-            folder (docs/guarantee.md). Hudi keeps that promise by itself.
+            folder (docs/guarantee.md). Hudi always keeps that promise.
         feed: location of a change feed, which promises to name every file that is added, removed or changed: a check
             then asks about those alone (docs/feed.md). What it does not name may be missing until the next full
             listing.
         confirm_after: seconds after which a full listing confirms the feed; 600 by default.
-        index_memory: bytes of index records that are held at most, and that are read of one index for one
+        index_memory: most bytes of index records that are held in memory, and that are read from one index for one
             predicate; 256 MiB by default (docs/bitmap.md).
         hudi_indexes: False ignores the indexes of Hudi's own metadata table (docs/hudi-indexes.md).
         file_filters: False ignores the Bloom filters in Parquet files (docs/bloom_filter.md).
@@ -192,7 +191,7 @@ def open_table(  # noqa: PLR0913 - one parameter for each key of a table
 def settings_in_place(
     place: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], **given: Any
 ) -> TableSettings:
-    """Return what `settings_given` does, for a glob that of the folder of which it takes all files.
+    """Return what `settings_given` does; for a glob, the settings of the folder all of whose files it matches.
 
     Raises:
         TableError: there is no such name or path, or the glob leaves out files of its folder.
@@ -206,7 +205,7 @@ def settings_in_place(
 
 
 def _opened(place: str, settings: Callable[[str], TableSettings]) -> Table:
-    """Open what has a name or a place: a folder, or a glob that takes all files of one; see `pruner.catalog.names`."""
+    """Open a name or a location: a folder, or a glob that matches all files of one; see `pruner.catalog.names`."""
     return _found(place, settings)[1]
 
 
@@ -215,12 +214,12 @@ def _found(place: str, settings: Callable[[str], TableSettings]) -> tuple[TableS
     try:
         return given, given.open()
     except TableError:
-        # Names of folders may hold signs of a glob, so a glob is what is no folder.
+        # Folder names may contain glob characters, so it is a glob only if it is not a folder.
         glob = given.uris[0] if given.name is not None and len(given.uris) == 1 else place
         folder = folder_of(glob)
         if folder is None:
             raise
-    # What pruner.toml says of the folder goes for its glob, too.
+    # The settings of the folder in pruner.toml also apply to its glob.
     of_folder = settings(folder) if given.name is None else replace(given, uris=(folder,))
     table = of_folder.open()
     require_all(table, folder, glob)
@@ -228,15 +227,15 @@ def _found(place: str, settings: Callable[[str], TableSettings]) -> tuple[TableS
 
 
 def open_given(value: TableLike, where: str) -> Table:
-    """Open what a program handed over as a table.
+    """Open what a program passed in as a table.
 
     Args:
-        value: a table, a path, URI or name in `pruner.toml`, several places, or a mapping of options.
+        value: a table, a path, URI or name in `pruner.toml`, several locations, or a mapping of options.
         where: what the program calls it, for errors.
 
     Raises:
         ConfigError: an option is unknown or of the wrong kind.
-        TableError: there is no table at that place.
+        TableError: there is no table at that location.
 
     """
     match value:
@@ -263,9 +262,10 @@ def open_given(value: TableLike, where: str) -> Table:
 
 
 class Catalog:
-    """Finds and opens tables by name, each once; `tables` come before the configuration's.
+    """Finds and opens tables by name, each once; `tables` take precedence over the configuration's.
 
-    `overrides` say how the tables of the configuration and bare places are opened, before the configuration does.
+    `overrides` apply to the tables of the configuration and to bare locations, and take precedence over the
+    configuration.
     """
 
     def __init__(
@@ -284,7 +284,7 @@ class Catalog:
         self._opened: dict[str, Table] = {}
 
     def with_config(self, config: Config) -> Catalog:
-        """A catalog of another configuration, in which tables stay open that both say the same of, but for aliases."""
+        """A catalog of another configuration; tables stay open whose settings differ in nothing but aliases."""
         catalog = Catalog({}, config, self._overrides)
         catalog._given = self._given
         catalog._opened = {
@@ -295,7 +295,7 @@ class Catalog:
         return catalog
 
     def is_open(self, name: str) -> bool:
-        """Whether the table of that name was opened already."""
+        """Whether the table of that name is already open."""
         return name in self._opened or name.casefold() in self._opened
 
     def _same(self, config: Config, key: str) -> bool:
@@ -310,29 +310,29 @@ class Catalog:
         )
 
     def names(self, *, aliases: bool = False) -> tuple[str, ...]:
-        """The names of all known tables, with aliases if they are asked for."""
+        """The names of all known tables, with aliases on request."""
         given = tuple(name for name, _ in self._given.values())
         configured = self._config.names(aliases=aliases)
         return given + tuple(name for name in configured if name.casefold() not in self._given)
 
     def own_name(self, name: str) -> str:
-        """The name of a table that is known by this name or alias, one for all of its aliases."""
+        """The name of the table with this name or alias, the same for all of its aliases."""
         return name if name.casefold() in self._given else self._config.own_name(name)
 
     def open(self, name: str) -> Table:
-        """Open the table of that name, or at that place.
+        """Open the table of that name, or at that location.
 
         Raises:
-            TableError: it is neither a known name nor the place of a table.
+            TableError: it is neither a known name nor the location of a table.
             ConfigError: its configuration is wrong.
 
         """
         key = name.casefold()
         if key not in self._given:
-            # Places are case-sensitive; only names are folded.
+            # Locations are case-sensitive; only names are folded.
             key = name
         if key not in self._opened:
-            # Two threads may open it; from then on both have one.
+            # Two threads may both open it; from then on they share one.
             self._opened.setdefault(key, self._open(key, name))
         return self._opened[key]
 
@@ -342,7 +342,7 @@ class Catalog:
         return self.at(name)
 
     def at(self, name: str) -> Table:
-        """Open the table of that name in the configuration, or at that place: a folder, or a glob for all its files.
+        """Open the table of that name in the configuration, or at that location: a folder, or a glob of all its files.
 
         Raises:
             TableError: there is no such table, or the glob leaves out files of its folder.

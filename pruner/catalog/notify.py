@@ -1,4 +1,4 @@
-"""What writers call after they changed a table that has a change feed (docs/feed.md)."""
+"""What writers call after changing a table that has a change feed (docs/feed.md)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def notify(
     storage_options: Mapping[str, str] | None = None,
     events: bytes | None = None,
 ) -> str:
-    """Say in a table's change feed that files were added, removed or replaced; call it afterwards.
+    """Record in a table's change feed that files were added, removed or replaced; call it afterwards.
 
-    The table itself is not opened. The event appears at once and whole.
+    The table itself is not opened. The event appears atomically.
 
     Args:
         table: its root or its name in `pruner.toml`.
-        paths: of files or folders: relative to the (first) root, or in full. "." is the whole table. No paths at all
-            only say that the feed works.
+        paths: paths of files or folders, relative to the (first) root or absolute. "." is the whole table. Without
+            paths, the event only says that the feed works.
         feed: location of the feed, if `pruner.toml` does not give it.
         storage_options: options of the store.
-        events: instead of paths, a file of events as stores and queues give them (docs/feed.md).
+        events: instead of paths, a file of events as delivered by stores and queues (docs/feed.md).
 
     Returns:
         The name of the event.
@@ -56,9 +56,9 @@ def notify_by(settings: TableSettings, paths: Sequence[str], events: bytes | Non
     """Add an event to the feed of a table: see `notify`.
 
     Args:
-        settings: of the table.
+        settings: the settings of the table.
         paths: what changed.
-        events: instead of paths, a file of events as stores and queues give them.
+        events: instead of paths, a file of events as delivered by stores and queues.
     """
     if settings.feed is None:
         raise ConfigError(f"{settings.name or settings.uris[0]} has no change feed: set feed in pruner.toml")

@@ -1,4 +1,4 @@
-"""How a table is opened: the options by which a file or a program says it, checked."""
+"""How a table is opened: the options from a file or a program, validated."""
 
 from __future__ import annotations
 
@@ -34,19 +34,18 @@ IMMUTABLE = "immutable"
 
 
 class ConfigError(PrunerError):
-    """A configuration file that cannot be read, or a key or value in it that is wrong."""
+    """A configuration file that cannot be read, or an invalid key or value in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
     """Where a table is and how to open it.
 
-    `name` is None for a table that was given by its place. `max_staleness` is in seconds, `index_memory` in bytes.
-    `files` is `IMMUTABLE` where somebody promises that, else None. `feed` is the place of a change feed,
-    `confirm_after` how many seconds a look may go by it alone. `hudi_indexes` says whether those that Hudi keeps
-    itself are used, `file_filters` whether the Bloom filters in Parquet files are. `vend_credentials` says whether
-    clients of the service's catalog get the storage options, which are left out of the repr because they can hold
-    secrets.
+    `name` is None for a table that was given by its location. `max_staleness` is in seconds, `index_memory` in bytes.
+    `files` is `IMMUTABLE` if the user promises that, else None. `feed` is the location of a change feed,
+    `confirm_after` for how many seconds listings may rely on it alone. `hudi_indexes` says whether Hudi's own indexes
+    are used, `file_filters` whether the Bloom filters in Parquet files are. `vend_credentials` says whether clients of
+    the service's catalog get the storage options, which are left out of the repr because they can contain secrets.
     """
 
     uris: tuple[str, ...]
@@ -81,18 +80,18 @@ class TableSettings:
         )
 
     def in_store(self) -> tuple[str, ...]:
-        """Return the places by which an engine opens the table: of one in a catalog, the newest metadata file.
+        """Return the locations from which an engine opens the table: for one in a catalog, the newest metadata file.
 
         Raises:
             TableError: the catalog has no such table.
-            StorageError: the catalog cannot be asked.
+            StorageError: the catalog cannot be reached.
         """
         from pruner.opening import newest_metadata_of
 
         return tuple(newest_metadata_of(uri, self.storage_options) or uri for uri in self.uris)
 
     def defines_indexes(self) -> bool:
-        """Tell whether there is an index, be it over a table that cannot be opened: see `pruner.opening`."""
+        """Tell whether there is an index, even over a table that cannot be opened: see `pruner.opening`."""
         from pruner.opening import defines_indexes
 
         return defines_indexes(self.uris[0], storage_options=self.storage_options, index_uri=self.index_uri)
@@ -100,13 +99,13 @@ class TableSettings:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What a program or a command line says about a table; it comes before what the file says."""
+    """Options of a table from a program or a command line; they take precedence over the file."""
 
     index_uri: str | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def at(self, uris: tuple[str, ...]) -> TableSettings:
-        """Return how to open the table at these places, of which the file says nothing."""
+        """Return how to open the table at these locations, which the file does not configure."""
         return TableSettings(uris=uris, index_uri=self.index_uri, storage_options=self.storage_options)
 
 
@@ -114,7 +113,7 @@ NO_OVERRIDES = Overrides()
 
 
 def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
-    """Make settings from a table's options, as they stand in the file or come from a program.
+    """Make settings from a table's options, from the file or from a program.
 
     Args:
         entry: the options by the keys in `TABLE_KEYS`.
@@ -165,7 +164,7 @@ def mapping(value: object, where: str) -> Mapping[str, Any]:
     """Return a section of keys and values.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not one.
     """
     if not isinstance(value, Mapping):
         raise ConfigError(f"{where} must be a table of keys and values")
@@ -190,7 +189,7 @@ def checked_seconds(value: object, where: str) -> float:
     """Return an age in seconds.
 
     Raises:
-        ConfigError: it is no number from 0 on.
+        ConfigError: it is not a finite number of 0 or more.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         raise ConfigError(f"{where} must be a number of seconds, 0 or more")
@@ -198,7 +197,7 @@ def checked_seconds(value: object, where: str) -> float:
 
 
 def checked_files(value: object, where: str) -> str | None:
-    """Return what is said of a table's files.
+    """Return the checked value of `files`.
 
     Raises:
         ConfigError: it is neither `IMMUTABLE` nor None.

@@ -1,4 +1,4 @@
-"""The command line, `pruner` (docs/cli.md): JSON is stable, text is for people and may change."""
+"""The command line, `pruner` (docs/cli.md): JSON is stable, text is for display and may change."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def main() -> None:
 
         app(prog_name="pruner")
     except KeyboardInterrupt:
-        # Ctrl-C while modules are loaded or a command has not begun; later each command says what stands.
+        # Ctrl-C while modules are loaded or before a command starts; later, each command says what has been completed.
         sys.stderr.write("error: stopped\n")
         sys.exit(130)

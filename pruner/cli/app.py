@@ -1,6 +1,4 @@
-"""The application with all its commands. Nothing imported here may import Arrow: `pruner --help` must not wait for
-it.
-"""
+"""The application with all its commands. Imports here must not load Arrow: `pruner --help` must not wait for it."""
 
 from __future__ import annotations
 
@@ -66,11 +64,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "vacuum": ("pruner vacuum lake/flights --older-than 12h",),
     "uninstall": ("pruner uninstall lake/flights --yes",),
 }
-"""How each command may be called."""
+"""Example calls of each command."""
 
 
 def epilog(command: str) -> str:
-    """What stands below the options of a command; lines stay as they are."""
+    """The text below the options of a command; its lines are not rewrapped."""
     examples = EXAMPLES[command]
     heading = "Example:" if len(examples) == 1 else "Examples:"
     shown = "\n".join((heading, *(f"  {example}" for example in examples)))
@@ -90,7 +88,7 @@ First steps:
   pruner sql "CREATE INDEX stats ON 'TABLE' (*)"
   pruner explain TABLE --where "delay > 60"       what they leave to read
   pruner COMMAND -h                               options and examples""",
-    # Plain help starts faster than a formatted one and needs no terminal to be readable.
+    # Plain help starts faster than formatted help and is readable without a terminal.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

@@ -1,4 +1,4 @@
-"""What the user sees when something goes wrong: one sentence on standard error, and the exit code."""
+"""What the user sees when something fails: one sentence on standard error, and the exit code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FAILURE = 1
-"""Exit code when what was asked for could not be done, wholly or in part."""
+"""Exit code when the request could not be fulfilled, in whole or in part."""
 
 WRONG_USAGE = 2
 """Exit code when the command line, a predicate or a statement cannot be understood."""
 
 TRACEBACK_VARIABLE = "PRUNER_TRACEBACK"
-"""Environment variable that asks for tracebacks, as `--traceback` does."""
+"""Environment variable that turns on tracebacks, as `--traceback` does."""
 
 
 class PrunerGroup(TyperGroup):
@@ -50,7 +50,7 @@ class PrunerGroup(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; when it is stopped by Ctrl-C, say what stands."""
+        """Run the command; when it is stopped by Ctrl-C, say what has been completed."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
@@ -76,7 +76,7 @@ def describe(error: BaseException) -> tuple[str, int]:
         case typer.Abort():
             return "stopped: nothing was done", FAILURE
         case PrunerError():
-            from pruner.ddl.tokens import StatementError  # statements are the matter of few commands
+            from pruner.ddl.tokens import StatementError  # only few commands parse statements
 
             is_usage = isinstance(error, (PredicateError, StatementError))
             sentence = "; ".join([str(error), *getattr(error, "__notes__", ())])
@@ -92,7 +92,7 @@ def complain(sentence: str) -> None:
 
 
 def fail_with(sentences: Sequence[str]) -> None:
-    """Write one line for each and exit with `FAILURE`; do nothing when there are none."""
+    """Write one line for each sentence and exit with `FAILURE`; do nothing if there are none."""
     for sentence in sentences:
         complain(sentence)
     if sentences:
@@ -100,6 +100,6 @@ def fail_with(sentences: Sequence[str]) -> None:
 
 
 def _reader_is_gone() -> int:
-    """Point standard output elsewhere: Python would complain when it flushes the closed pipe at its end."""
+    """Redirect standard output to the null device: at exit, Python would report the flush of a closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILURE

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and what their values mean."""
+"""Arguments and options that several commands share, and the interpretation of their values."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 
 Options = ParamSpec("Options")
-"""The options that one command has for itself."""
+"""The options of one command alone."""
 
 
 class Output(StrEnum):
-    """Form of what goes to standard output."""
+    """Format of standard output."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class RowsFormat(StrEnum):
-    """Form of the rows of a query on standard output."""
+    """Format of a query's rows on standard output."""
 
     TEXT = "text"
     JSON = "json"
@@ -102,9 +102,9 @@ AsOfOption = Annotated[
 
 
 def on_table(command: Callable[Concatenate[Table, Options], None]) -> Callable[..., None]:
-    """Make a command of a function that works on one table: it gets the arguments that say which one.
+    """Turn a function on one table into a command, with the arguments that select the table.
 
-    The function takes the opened table first; what it takes besides are the options of the command itself.
+    The function's first parameter is the opened table; the others are options of the command itself.
     """
 
     def opened(tables: Catalog, name: str, *args: Options.args, **own: Options.kwargs) -> None:
@@ -114,9 +114,9 @@ def on_table(command: Callable[Concatenate[Table, Options], None]) -> Callable[.
 
 
 def among_tables(command: Callable[Concatenate[Catalog, str, Options], None]) -> Callable[..., None]:
-    """Make a command of a function that works on one table among others: it gets the arguments that name them.
+    """Turn a function on one table among others into a command, with the arguments that name the tables.
 
-    The function takes the catalog and the table's name first; its other parameters are options of its own.
+    The function's first parameters are the catalog and the table's name; the others are options of the command itself.
     """
     return _taking_a_table(command, command, leading=2, others={"named": NamedTables})
 
@@ -128,13 +128,13 @@ def _taking_a_table(
     leading: int,
     others: dict[str, Any],
 ) -> Callable[..., None]:
-    """A command with the arguments that say which table is meant, and with the options of a function.
+    """A command with the arguments that select a table, and with the options of a function.
 
     Args:
         command: the function; its options come after its first `leading` parameters.
-        call: is called with the tables, the name of the one that is meant, and those options.
+        call: called with the catalog, the name of the selected table, and those options.
         leading: see `command`.
-        others: further arguments that say which tables there are, by name.
+        others: further arguments that define tables, by name.
     """
 
     @wraps(command)
@@ -159,14 +159,14 @@ def _taking_a_table(
         inspect.Parameter("index_uri", only, default=None, annotation=IndexUriOption),
         inspect.Parameter("option", only, default=None, annotation=StorageOption),
     ]
-    # Typer reads both.
+    # Typer reads both the signature and the annotations.
     vars(opening)["__signature__"] = inspect.Signature(taken)
     opening.__annotations__ = {parameter.name: parameter.annotation for parameter in taken}
     return opening
 
 
 def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | None) -> Catalog:
-    """The tables of the command line and of the configuration, opened with the command line's options."""
+    """The tables on the command line and in the configuration, opened with the command line's options."""
     from pruner.catalog.config import load
     from pruner.catalog.names import Catalog
     from pruner.catalog.settings import Overrides
@@ -180,7 +180,7 @@ def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | 
 
 @contextmanager
 def saying_how_to_name_tables() -> Generator[None]:
-    """Let the error about an unknown name in SQL say which option gives it a table."""
+    """Add to the error about an unknown name in SQL which option gives it a table."""
     from pruner.catalog.config import UnknownTableError
 
     try:
@@ -191,7 +191,7 @@ def saying_how_to_name_tables() -> Generator[None]:
 
 
 def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
-    """Split `KEY=VALUE` texts; a key that comes twice is wrong usage."""
+    """Split `KEY=VALUE` texts; a repeated key is wrong usage."""
     given: dict[str, str] = {}
     for text in texts or []:
         key, equals, value = text.partition("=")
@@ -207,7 +207,7 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
 
 
 def check_zone(zone: str) -> None:
-    """Refuse what is no time zone, as far as this machine knows zones at all."""
+    """Refuse a text that is not a time zone, if this machine has a time zone database."""
     from pruner.expr.exact.clock import is_known_zone
 
     if not is_known_zone(zone) and available_timezones():
@@ -216,15 +216,16 @@ def check_zone(zone: str) -> None:
 
 
 def given_text(given: str, what: str, option: str) -> str:
-    """A text of SQL itself, or what the file (`@FILE`) or standard input (`-`) that is named instead holds.
+    """An SQL text, given directly, in a file (`@FILE`) or on standard input (`-`).
 
     Args:
-        given: what the command line says.
+        given: the value on the command line.
         what: what the text is, for errors.
-        option: where it stands on the command line.
+        option: the option of the value, for errors.
 
     Raises:
-        PredicateError: it is too long or not UTF-8.
+        PredicateError: the file or standard input is too long or not UTF-8.
+        BadParameter: the file cannot be read.
 
     """
     if given == "-":

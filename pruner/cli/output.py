@@ -1,6 +1,6 @@
-"""What commands print: JSON for programs, columns for people, rows as CSV or Parquet.
+"""What commands print: JSON for programs, columns for display, the rows of a query as CSV or Parquet.
 
-The rows of a query as CSV or Parquet on standard output, a part at a time.
+Rows are written to standard output in batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MEASURED_ROWS = 1000
-"""Rows whose width decides how wide columns are; later ones may stand out."""
+"""Rows that determine the widths of columns; later rows may exceed them."""
 
 
 def print_json(value: Any) -> None:
@@ -40,7 +40,7 @@ def write_line(text: str) -> None:
 
 
 def write_page(place: str, page: str) -> None:
-    """Write a page to a file, or to standard output for `-`; says where it is."""
+    """Write a page to a file and print its path, or write it to standard output for `-`."""
     if place == "-":
         write_line(page)
         return
@@ -53,7 +53,7 @@ def write_page(place: str, page: str) -> None:
 
 
 def print_columns(header: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
-    """Print rows in aligned columns, numbers to the right; returns how many."""
+    """Print rows in aligned columns, numbers right-aligned; returns the number of rows."""
     remaining = iter(rows)
     measured = list(islice(remaining, MEASURED_ROWS))
     widths = [max(len(_shown(row[i])) for row in (header, *measured)) for i in range(len(header))]
@@ -76,7 +76,7 @@ def _shown(value: object) -> str:
 
 
 def value_text(value: object) -> str:
-    """A value of a row as text: truth values small, bytes hexadecimal, what is nested as JSON."""
+    """A value of a row as text: booleans in lower case, bytes in hexadecimal, nested values as JSON."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -91,25 +91,25 @@ def value_text(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped, so that no data and no file name can steer the terminal."""
+    """The text with control characters escaped, so that neither data nor file names can control the terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 BATCH_ROWS = 65_536
-"""Rows of a batch that is written to a Parquet file at once."""
+"""Rows of a batch that is written to a Parquet file."""
 
 _PLAIN = (str, float, NoneType)
-"""Types of values that the writer of CSV spells by itself as they should be."""
+"""Types of values that the CSV writer already formats correctly."""
 
 
 _INTERVAL = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|\bINTERVAL\b""")
-"""In a type of DuckDB; names of fields and values of enumerations are quoted."""
+"""Matches INTERVAL in a DuckDB type; field names and enumeration values are quoted."""
 
 
 def only_select(connection: Any, text: str) -> str | None:
-    """The one statement of a text if it is a SELECT, without semicolon; None for anything else."""
+    """The only statement of a text if it is a SELECT, without its semicolon; None for anything else."""
     statements = connection.extract_statements(text)
     if [statement.type.name for statement in statements] != ["SELECT"]:
         return None
@@ -117,13 +117,13 @@ def only_select(connection: Any, text: str) -> str | None:
 
 
 def with_spelled_intervals(select: str, types: Sequence[str]) -> str | None:
-    """A query that gives intervals as DuckDB writes them; None where there is none.
+    """A query that returns intervals as DuckDB prints them; None if no column has any.
 
-    DuckDB's client makes a time span of each, in which a month is 30 days.
+    DuckDB's client converts each to a time span, in which a month is 30 days.
 
     Args:
         select: one SELECT.
-        types: of its columns.
+        types: the types of its columns.
     """
     as_text = [_INTERVAL.sub(lambda match: match[1] or "VARCHAR", type_name) for type_name in types]
     if as_text == list(types):
@@ -133,7 +133,7 @@ def with_spelled_intervals(select: str, types: Sequence[str]) -> str | None:
 
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write rows as RFC 4180 has it, with a line of names; NULL is an empty field, and values are by `value_text`."""
+    """Write rows as CSV (RFC 4180), with a header; NULL is an empty field, and values are formatted by `value_text`."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(header)
     for row in rows:
@@ -144,12 +144,12 @@ def write_parquet(connection: Any, are_uuids: Sequence[bool]) -> None:
     """Write the result of a DuckDB connection as a Parquet file, with DuckDB's types.
 
     Args:
-        connection: has run the query.
-        are_uuids: of each column whether it holds UUIDs, which DuckDB hands over as text.
+        connection: the connection that has run the query.
+        are_uuids: whether each column holds UUIDs, which DuckDB returns as text.
 
     Raises:
         BadParameter: standard output is a terminal.
-        PrunerError: a column has a type that Parquet files do not hold.
+        PrunerError: a column has a type that Parquet files cannot hold.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -158,10 +158,10 @@ def write_parquet(connection: Any, are_uuids: Sequence[bool]) -> None:
         raise typer.BadParameter(
             "a Parquet file cannot be shown on a terminal: redirect it with > FILE", param_hint="--output"
         )
-    # DuckDB 1.5 has the one, 2.0 the other.
+    # DuckDB 1.5 has one of them, 2.0 the other.
     reading = getattr(connection, "to_arrow_reader", None) or connection.fetch_record_batch
     with warnings.catch_warnings():
-        # It advises a relation, which would let the query see variables of this program.
+        # DuckDB recommends a relation, which would let the query see variables of this program.
         warnings.simplefilter("ignore", UserWarning)
         batches: pa.RecordBatchReader = reading(BATCH_ROWS)
     schema: Any = batches.schema
@@ -183,7 +183,7 @@ def write_parquet(connection: Any, are_uuids: Sequence[bool]) -> None:
 
 
 def _uuids(texts: Any) -> Any:
-    """UUIDs of their texts."""
+    """UUIDs from their texts."""
     import pyarrow as pa
 
     extension: Any = pa.ExtensionArray

@@ -1,9 +1,8 @@
-"""What a log of statements says, in the forms in which engines write one.
+"""The queries in a statement log, in the formats that engines write.
 
-What an event log of Spark says that was asked: the filters that each scan of a statement was given.
-
-Spark writes no SQL there. Texts stand in the filters without quotes, so that one with a comma or a bracket in it may be
-read as another. That is good enough for advice, and nothing else is made of it.
+For Spark's event log, these are the filters that were given to each scan of a statement: the log contains no SQL. Texts
+in the filters are unquoted, so that one with a comma or a bracket may be misread. That is good enough for advice, and
+nothing else uses it.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ _OPERATORS = {
     "GreaterThanOrEqual": ">=",
 }
 _QUOTED = {"string": "", "date": "DATE ", "timestamp": "TIMESTAMP ", "timestamp_ntz": "TIMESTAMP_NTZ "}
-"""How values of a type begin that stand in quotes."""
+"""The prefix of literals of the types whose values are quoted."""
 
 
 def is_spark_event(record: Mapping[str, Any]) -> bool:
-    """Tell whether a line is one of Spark's event log."""
+    """Tell whether a record is from Spark's event log."""
     return str(record.get("Event", "")).startswith(("SparkListener", "org.apache.spark."))
 
 
 def predicates_of(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The place of each table that a statement scans with filters, and the filters as a predicate in Spark's SQL."""
+    """The location of each table that a statement scans with filters, and the filters as a predicate in Spark's SQL."""
     if event["Event"] != _STARTED:
         return
     for metadata in _scans(event["sparkPlanInfo"]):
@@ -69,7 +68,7 @@ def _types(schema: str) -> dict[str, str]:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas outside of brackets."""
+    """The parts between commas that are outside brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "([<") - (letter in ")]>")
@@ -81,7 +80,7 @@ def _split(text: str) -> list[str]:
 
 
 def _clause(filter_: str, types: Mapping[str, str]) -> str | None:
-    """One filter in SQL; None for a form that is not known."""
+    """One filter in SQL; None for an unknown form."""
     call = _CALL.fullmatch(filter_)
     if call is None:
         return None
@@ -123,15 +122,15 @@ _READS_FILES = re.compile(
     r"(?:read_parquet|parquet_scan)\s*\(\s*'([^']+)'[^()]*\)|(?<=\bfrom)\s+'([^']+)'|(?<=\bjoin)\s+'([^']+)'",
     re.IGNORECASE,
 )
-"""How DuckDB reads files by their names."""
+"""The ways in which DuckDB reads files by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedQuery:
-    """One thing that a log asks: a statement, or (`place` is set) a predicate over the table at a place, as Spark's SQL
-    or (`is_expression`) in the expression form.
+    """One query in a log: a statement or, if `place` is set, a predicate over the table at that location, in Spark's
+    SQL or, with `is_expression`, in the expression form.
 
-    `times` is how often it was asked. `unjudged` says why it cannot be planned, where it has no constants.
+    `times` is how often it was asked. `unjudged` says why it cannot be planned, if it has no constants.
     """
 
     text: str
@@ -142,11 +141,11 @@ class LoggedQuery:
 
 
 def asked_in(log: str) -> Iterator[LoggedQuery]:
-    """What a log asks.
+    """The queries in a log.
 
-    Understood are one statement on each line; JSON objects on a line each, with the statement as `query` (and, from
+    It may have one statement per line; one JSON object per line, with the statement as `query` (and, from
     `pruner_duckdb.record`, literals for its parameters) or (Trino's event listeners) as `metadata.query`; a profile of
-    DuckDB; an event log of Spark; and what clients asked of the service's catalog (`GET /v1/asked`).
+    DuckDB; an event log of Spark; or the scans that clients requested from the service's catalog (`GET /v1/asked`).
     """
     profile = _object(log)
     if profile is not None and "place" not in profile:
@@ -167,7 +166,7 @@ def asked_in(log: str) -> Iterator[LoggedQuery]:
 
 
 def _asked_of_catalog(record: Mapping[str, Any]) -> LoggedQuery:
-    """A line of what clients asked of the service's catalog."""
+    """A line of the scans that clients requested from the service's catalog."""
     place, times, expression = str(record["place"]), int(record["times"]), record.get("expression")
     if expression is not None:
         return LoggedQuery(json.dumps(expression), place, is_expression=True, times=times)
@@ -198,7 +197,7 @@ def _statement(record: Mapping[str, Any]) -> Iterator[LoggedQuery]:
 
 
 def _with_values(statement: str, parameters: object) -> str:
-    """A statement with literals in the place of its parameters; itself where they do not fit."""
+    """A statement with literals instead of its parameters; unchanged if they do not fit."""
     match parameters:
         case dict():
             values = cast("dict[str, Any]", parameters)
@@ -208,7 +207,7 @@ def _with_values(statement: str, parameters: object) -> str:
             return statement
     if not values or not all(isinstance(value, str) for value in values.values()):
         return statement
-    import sqlglot  # slow, and --help does without
+    import sqlglot  # slow, and --help does not need it
     from sqlglot.errors import SqlglotError
 
     try:
@@ -224,7 +223,7 @@ def _with_values(statement: str, parameters: object) -> str:
 
 
 def _parameters(tokens: Sequence[Token]) -> list[tuple[int, int, str]]:
-    """Where the parameters of a statement begin and end, and their names: `?` by its place, `$1`, `$name`."""
+    """Where the parameters of a statement begin and end, and their names: `?` by its position, `$1`, `$name`."""
     from sqlglot.tokenizer_core import TokenType
 
     found: list[tuple[int, int, str]] = []
@@ -237,7 +236,7 @@ def _parameters(tokens: Sequence[Token]) -> list[tuple[int, int, str]]:
 
 
 def with_name(statement: str, root: str, name: str) -> str:
-    """A statement that reads a table by its bare name in place of a longer one, and of a path or glob of its files."""
+    """A statement that reads a table by its bare name instead of a qualified name, or a path or glob of its files."""
 
     def named(match: re.Match[str]) -> str:
         path = next(group for group in match.groups() if group)

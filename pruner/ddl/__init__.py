@@ -49,17 +49,17 @@ def sql(
     Args:
         statement: CREATE INDEX, DROP INDEX, REFRESH INDEX or SHOW INDEXES (docs/statements.md).
         tables: tables by the names that the statement uses: a `Table`, a path or URI, a list of roots, or a
-            mapping with the keys of docs/configuration.md. Names that are not among them are looked for in
-            `pruner.toml`; anything else is taken as a path or URI.
+            mapping with the keys of docs/configuration.md. Other names are looked up in `pruner.toml`; anything else is
+            taken as a path or URI.
         dialect: engine in whose SQL expressions are written: duckdb (default), spark, trino.
-        progress: called with what was done while an index is built.
+        progress: called with the progress while an index is built.
 
     Returns:
         What was done; `rows` has the indexes for SHOW INDEXES.
 
     Raises:
         StatementError: the statement cannot be parsed; an `IndexDefinitionError` with the position and token.
-        PrunerError: it cannot be carried out.
+        PrunerError: it cannot be executed.
 
     """
     return execute(parse_statement(statement), Catalog(tables), progress, dialect=dialect)

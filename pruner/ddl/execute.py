@@ -32,16 +32,16 @@ class Tables(Protocol):
         ...
 
     def open(self, name: str) -> Table:
-        """Open one by name or place."""
+        """Open a table by name or location."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SqlResult:
-    """What a statement did.
+    """The result of a statement.
 
-    `changed` is False where IF [NOT] EXISTS left nothing to do, and for SHOW. `refresh` says what CREATE and
-    REFRESH built. `status` holds the indexes that SHOW found.
+    `changed` is False where IF [NOT] EXISTS left nothing to do, where REFRESH indexed nothing, for SHOW, and for a dry
+    run. `refresh` says what CREATE and REFRESH built, or would build. `status` holds the indexes that SHOW found.
     """
 
     statement: str
@@ -53,7 +53,7 @@ class SqlResult:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """SHOW: the fields of `pruner.IndexStatus`, one row for each index. Nothing for the others."""
+        """SHOW: the fields of `pruner.IndexStatus`, one row for each index. Empty for other statements."""
         return [asdict(entry) for entry in self.status.indexes] if self.status else []
 
 
@@ -66,18 +66,18 @@ def execute(
     force: bool = False,
     dry_run: bool = False,
 ) -> SqlResult:
-    """Do what a statement asks for.
+    """Execute a statement.
 
     Args:
-        statement: what is asked for.
+        statement: the parsed statement.
         tables: finds the tables.
-        progress: is told what was done while an index is built.
+        progress: called with the progress while an index is built.
         dialect: CREATE: engine in whose SQL expressions are written; duckdb unless given.
-        force: CREATE: make the index however large it will be.
-        dry_run: CREATE and REFRESH: only say what it would cost.
+        force: CREATE: create the index however large it will be.
+        dry_run: CREATE and REFRESH: only estimate the cost.
 
     Raises:
-        PrunerError: it cannot be done; the sentence says why.
+        PrunerError: it cannot be executed; the message says why.
 
     """
     match statement:
@@ -89,7 +89,8 @@ def execute(
         case RefreshIndex():
             table = tables.open(statement.table)
             result = table.refresh(index=statement.name, progress=progress, dry_run=dry_run)
-            return SqlResult("refresh", table.uri, statement.name, result.indexed > 0, refresh=result)
+            changed = result.indexed > 0 and not dry_run
+            return SqlResult("refresh", table.uri, statement.name, changed, refresh=result)
         case ShowIndexes():
             table = tables.open(statement.table)
             return SqlResult("show", table.uri, status=table.status())
@@ -131,9 +132,9 @@ def _drop(statement: DropIndex, tables: Tables) -> SqlResult:
 
 
 def _owner(statement: DropIndex, tables: Tables) -> Table | None:
-    """The only known table with an index of that name; None where there is none and none is needed.
+    """The only known table with an index of that name; None if there is none and IF EXISTS allows that.
 
-    Every known table must have been looked at: one that cannot be opened might have such an index, too.
+    Every known table must be checked: one that cannot be opened might have such an index, too.
     """
     say_on = f"write DROP INDEX {statement.name} ON <table>"
     wanted = statement.name.casefold()

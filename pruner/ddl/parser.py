@@ -1,4 +1,4 @@
-"""Text of statements to `Statement`, and the four statements as values.
+"""The parser from text to `Statement`, and the four statements as values, before any table is opened.
 
     CREATE [FUNCTION] INDEX [IF NOT EXISTS] name ON table [USING type] (column | expression [, …])
         [WHERE predicate] [OPTIONS (key = value, …)]
@@ -6,12 +6,10 @@
     REFRESH INDEX name ON table
     SHOW INDEXES ON table
 
-`USING type` may stand before `ON` as well, `*` in place of the columns, `FROM` or `IN` for the `ON` of SHOW
-(as in Hudi), `TABLE` in front of a table's name, and a semicolon at the end or between several. A table is a name
-of up to three parts, or a URI or path, in quotes of any kind or bare. Expressions and predicates are taken as they
-stand: only their brackets and quotes must match.
-
-The four statements as values: what was asked for, before any table is looked at.
+`USING type` may also precede `ON`, `*` may replace the columns, `FROM` or `IN` the `ON` of SHOW (as in Hudi), `TABLE`
+may precede a table's name, and a semicolon may end or separate statements. A table is a name of up to three parts, or a
+URI or path, in quotes of any kind or bare. Expressions and predicates are taken verbatim: only their brackets and
+quotes must match.
 """
 
 from __future__ import annotations
@@ -26,15 +24,15 @@ DEFAULT_TYPE = "column_stats"
 """Type of an index whose statement does not name one."""
 
 ALL_COLUMNS = "*"
-"""What stands in place of the columns for an index on every column of a supported type."""
+"""Replaces the column list, for an index on every column of a supported type."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedItem:
     """One entry of the column list.
 
-    `text` is a column path, quoted where a part is no plain identifier, or the text of an expression. With
-    `before` in front of it, it stands in the line and column in which the statement has it.
+    `text` is a column path, quoted where a part is not a plain identifier, or the text of an expression. Prefixed with
+    `before`, the text has the same line and column as in the statement.
     """
 
     text: str
@@ -57,7 +55,7 @@ class CreateIndex:
 
 @dataclass(frozen=True, slots=True)
 class DropIndex:
-    """DROP INDEX. `table` is None where the statement leaves it to be found."""
+    """DROP INDEX. `table` is None if the statement names none, and the table must be found by its index."""
 
     name: str
     table: str | None
@@ -91,7 +89,7 @@ def parse_statement(text: str) -> Statement:
     """Parse one statement.
 
     Raises:
-        StatementError: it is none of the four statements, too long, or not closed; the sentence says where.
+        StatementError: it is not one of the four statements, too long, or not closed; the message says where.
 
     """
     (statement,) = _Parser(text).statements(1)
@@ -99,10 +97,10 @@ def parse_statement(text: str) -> Statement:
 
 
 def parse_statements(text: str) -> list[Statement]:
-    """Parse one statement or several with semicolons between them.
+    """Parse one statement or several, separated by semicolons.
 
     Raises:
-        StatementError: one of them cannot be read; the sentence says where.
+        StatementError: one of them cannot be parsed; the message says where.
 
     """
     return _Parser(text).statements()
@@ -173,7 +171,7 @@ class _Parser:
         return ShowIndexes(self._table())
 
     def _after_semicolons(self) -> bool:
-        """Go on to what stands behind semicolons; False where there is none, or nothing behind it."""
+        """Skip semicolons; False if there are none, or if nothing follows them."""
         before = self._tokens.peek()
         while self._tokens.peek().is_symbol(";"):
             self._tokens.take()

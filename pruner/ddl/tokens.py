@@ -1,4 +1,4 @@
-"""Tokens of a statement, read one at a time, so that the parser can say what it expects at each place.
+"""Tokens of a statement, read one at a time, so that the parser can say what it expects at each position.
 
 Quoting follows the engines: `"…"` and backticks hold names, `'…'` holds text; a doubled quote is one quote.
 Comments (`-- …` to the end of the line, `/* … */`) count as space.
@@ -15,11 +15,11 @@ from pruner.limits import STATEMENT_CHARACTERS
 
 
 class StatementError(IndexDefinitionError):
-    """A statement that cannot be read; the sentence holds the line, the column and the token at fault."""
+    """A statement cannot be parsed; the message has the line, the column and the offending token."""
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = auto()
     NAME = auto()
@@ -40,7 +40,7 @@ class DdlToken:
     end: int
 
     def is_word(self, *words: str) -> bool:
-        """Tell whether this is one of these words, unquoted, in whatever case."""
+        """Tell whether this is one of these words, unquoted, in any case."""
         return self.kind is TokenKind.WORD and self.value.upper() in words
 
     def is_symbol(self, symbol: str) -> bool:
@@ -61,7 +61,7 @@ _PLACE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:|[\w~=.-]+)?/[^\s();,'\"`]*")
 
 
 class Scanner:
-    """Reads the tokens of one statement from left to right, with one token of look-ahead.
+    """Reads the tokens of one statement from left to right, with one token of lookahead.
 
     Raises:
         StatementError: the statement is too long.
@@ -78,24 +78,24 @@ class Scanner:
         self._at = 0
 
     def peek(self) -> DdlToken:
-        """The next token, which stays the next one."""
+        """The next token, without consuming it."""
         if self._ahead is None:
             self._ahead = self._read()
         return self._ahead
 
     def take(self) -> DdlToken:
-        """The next token; the one behind it becomes the next."""
+        """The next token, which is consumed."""
         token = self.peek()
         self._ahead = None
         self._at = token.end
         return token
 
     def at_place(self) -> bool:
-        """Tell whether a URI or path comes next, without quotes."""
+        """Tell whether an unquoted URI or path comes next."""
         return _PLACE.match(self.text, self._skip_space()) is not None
 
     def take_place(self) -> DdlToken | None:
-        """The next token if a URI or path stands there without quotes."""
+        """The next token, consumed, if it is an unquoted URI or path; otherwise None."""
         start = self._skip_space()
         match = _PLACE.match(self.text, start)
         if match is None:
@@ -105,7 +105,7 @@ class Scanner:
         return DdlToken(TokenKind.PLACE, match.group(), start, match.end())
 
     def error(self, token: DdlToken, problem: str) -> StatementError:
-        """Make the error that names a token and where it stands."""
+        """Return the error that names a token and its position."""
         return self._error(token.start, self._show(token), problem)
 
     def _error(self, offset: int, shown: str, problem: str) -> StatementError:

@@ -1,7 +1,7 @@
-"""What was known of a snapshot, for one that came of it by a few changes: nothing is read or joined anew.
+"""Carries evidence over from one snapshot to a slightly changed later one, without reading or joining anything again.
 
-A slice that is the very one of the earlier snapshot, by its slice key, has the records that it had there. Of a slice
-that is new nothing is known, but what segments say that came since: these are joined to such slices alone.
+A slice with the slice key of one in the earlier snapshot keeps the records that it had there. Only segments added
+since can have records of new slices; they are joined to the new slices alone.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 MOST_CHANGES: Final = 1024
-"""Slices that may have come and gone since records were joined. Each of them makes an answer slower by a run, and what
-is held of the earlier snapshot grows apart from the newer one."""
+"""Most slices added or removed since records were joined. Each may add a run that every answer has to copy, and the
+state that is held of the earlier snapshot drifts away from the newer one."""
 
 
 class _Run(NamedTuple):
-    """Slices `start` to `stop` (excluded) of a snapshot, which are those from `there` on of the earlier one."""
+    """Slices `start` to `stop` (exclusive) of a snapshot, which start at `there` in the earlier one."""
 
     start: int
     stop: int
@@ -60,7 +60,7 @@ class SnapshotDelta:
         self.origin = origin
         self.count = count
         self.is_new: Mask = origin < 0
-        # A new slice, as one of a number far below, is no neighbour of slice 0.
+        # Far below 0, so that a new slice is not adjacent to slice 0.
         apart = np.where(self.is_new, np.int32(-9), origin)
         starts = np.flatnonzero(np.diff(apart, prepend=np.int32(-99)) != 1)
         stops = np.append(starts, len(origin))[1:]
@@ -69,17 +69,17 @@ class SnapshotDelta:
         come = int(np.count_nonzero(self.is_new))
         self.any_new = come > 0
         self.changes = come + count - (len(origin) - come)
-        """Slices that came and slices that went."""
+        """Slices added plus slices removed."""
 
     def then(self, later: SnapshotDelta) -> NDArray[np.int32]:
-        """Where the slices of a still later snapshot were in the earliest one."""
+        """Where the slices of an even later snapshot were in the earliest one."""
         origin = np.full(len(later.origin), -1, np.int32)
         for run in later._runs:
             origin[run.start : run.stop] = self.origin[run.there : run.there + run.stop - run.start]
         return origin
 
     def here(self, there: Mask, *, new: bool = True) -> Mask:
-        """A mask over the earlier slices as one over those of now, `new` for the new ones."""
+        """Translate a mask over the earlier slices to the current ones; new slices get `new`."""
         mask = np.full(len(self.origin), new)
         for run in self._runs:
             mask[run.start : run.stop] = there[run.there : run.there + run.stop - run.start]
@@ -87,7 +87,7 @@ class SnapshotDelta:
 
 
 class Unrecorded:
-    """What an index says of a slice without a record: some leaves come to an outcome for no value of their column."""
+    """What an index says of a slice without a record: for some leaves, no column value yields an outcome."""
 
     def __init__(self, kind: IndexType | str, about: Field) -> None:
         """`kind` is the type of the index, or why it cannot be used."""
@@ -96,7 +96,7 @@ class Unrecorded:
 
     @cached_property
     def _evidence(self) -> Evidence | None:
-        """Evidence of one slice and no record; None of a type whose records have no columns known beforehand."""
+        """Evidence of one slice and no record; None for a type whose record columns are not known in advance."""
         if not isinstance(self._kind, RowIndexType):
             return None
         schema: Any = self._kind.record_schema
@@ -104,22 +104,22 @@ class Unrecorded:
         return self._kind.load(empty_table(schema), 1, self._about)
 
     def possible(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> bool:
-        """Tell whether some row of such a slice can make `leaf` come to `outcome`."""
+        """Tell whether some row of such a slice can make `leaf` evaluate to `outcome`."""
         evidence = self._evidence
         mask = None if evidence is None else evidence.possible(leaf, outcome, semantics, None)
         return mask is None or bool(mask[0])
 
 
 class CarryOver:
-    """Takes sources from one snapshot to the next; sources with one history share what is worked out."""
+    """Carries sources from one snapshot to the next; sources with the same history share the computed deltas."""
 
     def __init__(self, descent: Descent, count: int) -> None:
-        """`count`: slices of the earlier snapshot."""
+        """`count`: number of slices of the earlier snapshot."""
         self._step = SnapshotDelta(descent.origin, count)
         self._composed: dict[int, tuple[SnapshotDelta, SnapshotDelta]] = {}
 
     def source(self, source: Source, unrecorded: Unrecorded) -> Source | None:
-        """A source for the later snapshot; None where too much has changed since its records were joined."""
+        """A source for the later snapshot; None if too much has changed since its records were joined."""
         answers, delta = source.answers, self._step
         if isinstance(answers, _Carried):
             source, delta, unrecorded = answers.source, self._after(answers.delta), answers.unrecorded
@@ -137,7 +137,7 @@ class CarryOver:
 
 
 class _Carried:
-    """Answers by records that were joined to an earlier snapshot."""
+    """Answers from records that were joined to an earlier snapshot."""
 
     def __init__(self, source: Source, delta: SnapshotDelta, unrecorded: Unrecorded) -> None:
         self.source = source
@@ -180,9 +180,9 @@ class _Carried:
 
 
 class _Extended(NamedTuple):
-    """Answers by records that were joined before, and by those that came since about slices that had none.
+    """Answers from records joined before, and from records added since for slices that had none.
 
-    `rows` are those slices, in ascending order, by which `later` numbers them.
+    `rows` are those slices in ascending order; `later` numbers them by their position in it.
     """
 
     source: Source
@@ -215,23 +215,23 @@ class _Extended(NamedTuple):
             there = places[here]
         mask = self.later.possible(leaf, outcome, semantics, there)
         if mask is not None:
-            answer = answer.copy()  # it may be the very mask of an index
+            answer = answer.copy()  # it may be the index's own mask
             answer[here] = mask
         return answer
 
 
 class Joined(NamedTuple):
-    """What an index says of a field by the records of a state, joined to this snapshot or to an earlier one."""
+    """What an index says of a field: the records of a state, joined to this snapshot or to an earlier one."""
 
     sources: Sources
     state: State | None
     unrecorded: Unrecorded
 
     def carried(self, over: CarryOver | None) -> Joined | None:
-        """The same for a later snapshot, None where that cannot be had; without `over` the snapshot is the same."""
+        """The same for a later snapshot, None if impossible; without `over` the snapshot is the same."""
         usable = self.sources.usable
         if self.sources.fallbacks or any(source.notes or not source.can.carries_over for source in usable):
-            return None  # what could not be read is tried again
+            return None  # retry what could not be read
         if over is None:
             return self
         of_new = self.unrecorded
@@ -239,12 +239,12 @@ class Joined(NamedTuple):
         return self._replace(sources=Sources(carried)) if len(carried) == len(usable) else None
 
     def came(self) -> NDArray[np.intp]:
-        """Slices that came since the records were joined."""
+        """Slices added since the records were joined."""
         answers = self.sources.usable[0].answers
         return np.flatnonzero(answers.delta.is_new) if isinstance(answers, _Carried) else np.empty(0, np.intp)
 
     def unknown(self) -> NDArray[np.intp] | None:
-        """Slices without a record; None where they are many, or there is not one source."""
+        """Slices without a record; None if there are too many, or not exactly one source."""
         if len(self.sources.usable) != 1:
             return None
         uncovered = self.sources.usable[0].uncovered
@@ -252,7 +252,7 @@ class Joined(NamedTuple):
         return rows if len(rows) <= MOST_CHANGES else None
 
     def with_later(self, rows: NDArray[np.intp], later: Sources) -> Sources | None:
-        """With what newer segments say of the slices without a record; None where that is not plain."""
+        """The sources plus what newer segments say of slices without a record; None where they cannot be combined."""
         if len(later.usable) > 1 or not all(source.can.carries_over for source in later.usable):
             return None
         [before] = self.sources.usable
@@ -261,7 +261,7 @@ class Joined(NamedTuple):
 
 
 def has_grown(before: State | None, now: State | None) -> bool:
-    """Tell whether a state has all that another one had, and may have more segments."""
+    """Tell whether a state has everything that an earlier one had, and possibly more segments."""
     if before is None or now is None or before.definitions != now.definitions:
         return False
     segments = {entry.id: entry for entry in now.segments}
@@ -270,7 +270,7 @@ def has_grown(before: State | None, now: State | None) -> bool:
 
 
 def only_new(before: State, now: State) -> State:
-    """A state without the segments that an earlier one had, but for slice batches that others need."""
+    """A state without the segments of an earlier one, except for the slice batches that new segments need."""
     known = {entry.id for entry in before.segments}
     new = [entry for entry in now.segments if entry.id not in known]
     needed = {entry.batch for entry in new} | {entry.id for entry in new}
@@ -278,7 +278,7 @@ def only_new(before: State, now: State) -> State:
 
 
 def part_of(snapshot: Snapshot, rows: NDArray[np.intp]) -> Snapshot:
-    """Some slices of a snapshot without log files, as far as records are joined to them."""
+    """Some slices of a snapshot, without log files: only the columns that joining records needs."""
     known: Any = {
         "partition": number_array(snapshot.partition_ordinals[rows], pa.int32()),
         "file_id": text_array([""] * len(rows)),

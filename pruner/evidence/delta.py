@@ -1,8 +1,8 @@
 """Evidence from the statistics in Delta's log, and from generated partition columns: the day or year of a partition
-bounds the moments in it.
+bounds the timestamps in it.
 
-Writers see to it that each row has the value of a generated column's expression. Whose clock made a day of a moment,
-the log does not say, so that bounds are a day wider on both sides.
+Writers ensure that each row has the value of a generated column's expression. The log does not say in which time zone a
+timestamp was turned into a day, so bounds are widened by a day on both sides.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 
 NAME: Final = "delta.statistics"
-"""How reports call the statistics in the log."""
+"""The name of the statistics in the log in reports."""
 
 _ROWS: Final = ("numRecords",)
-"""By what numbers of rows are kept beside what was parsed of columns."""
+"""Key under which row counts are cached beside the parsed statistics of columns."""
 
 _FEW: Final = 1024
-"""From so many files on, those of a commit are parsed once. Smaller commits are parsed together with each version."""
+"""Fewest files of a commit that is parsed once and cached. Smaller commits are parsed together, for each version."""
 
 
 class DeltaStatistics(LoggedStatistics):
@@ -67,10 +67,9 @@ class DeltaStatistics(LoggedStatistics):
         self._widened = became_double(state.metadata)
 
     def row_counts(self) -> Rows:
-        """Put together what the parts of the log say: see `pruner.evidence.sources.CountsRows`.
+        """Combine the row counts of all parts of the log: see `pruner.evidence.sources.CountsRows`.
 
-        A file with a deletion vector has the number of all of its rows there, too (Delta protocol, "Per-file
-        Statistics").
+        The count of a file with a deletion vector includes its deleted rows (Delta protocol, "Per-file Statistics").
         """
         part_of: Rows = as_numpy(self._state.files.column("part"))
         row_of: Rows = as_numpy(self._state.files.column("row"))
@@ -85,9 +84,9 @@ class DeltaStatistics(LoggedStatistics):
         return counts
 
     def records(self, about: Field, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
-        """Put together what is known of the parts of the log: see `LoggedStatistics.records`.
+        """Combine the records of all parts of the log: see `LoggedStatistics.records`.
 
-        A part is parsed once for a column, whatever commits come after it.
+        A part is parsed once per column, whatever commits follow.
         """
         part_of: Rows = as_numpy(self._state.files.column("part"))
         row_of: Rows = as_numpy(self._state.files.column("row"))
@@ -123,7 +122,7 @@ class DeltaStatistics(LoggedStatistics):
             yield GENERATED, records_of(statistics, about, schema)
 
     def _of_part(self, part: CheckpointPart | CommitPart, about: Field, schema: pa.Schema) -> pa.Table:
-        """The records of a part, `__slice` being its rows."""
+        """The records of a part, with its row numbers as `__slice`."""
         key = (about.recorded, str(about.type), about.recorded in self._widened)
         known = part.parsed.get(key)
         if known is None:
@@ -132,7 +131,7 @@ class DeltaStatistics(LoggedStatistics):
         return known
 
     def _parsed(self, tables: Iterable[pa.Table], about: Field, schema: pa.Schema) -> pa.Table:
-        """Parse what statistics say of a column. How many values are NaN no writer says."""
+        """Parse the statistics of a column. No writer counts NaN."""
         told = found_of(tables, about)
         low, high = bounds_of(told, about.type, was_float=about.recorded in self._widened)
         statistics = FileStatistics(
@@ -142,7 +141,7 @@ class DeltaStatistics(LoggedStatistics):
 
 
 def _rows_of_part(part: CheckpointPart | CommitPart) -> Rows:
-    """How many rows the files of a part were written with; -1 where it does not say."""
+    """The number of rows each file of a part was written with; -1 where it does not say."""
     known = part.parsed.get(_ROWS)
     if known is None:
         known = pa.table({"rows": number_array(known_counts(list(rows_of(part.statistics()))), pa.int64())})
@@ -151,14 +150,14 @@ def _rows_of_part(part: CheckpointPart | CommitPart) -> Rows:
 
 
 def _moved(records: pa.Table, rows: Rows, slices: Ordinals) -> pa.Table:
-    """Records of rows of a part as those of slices: the row `rows[n]` is the slice `slices[n]`."""
+    """Renumber the records of a part from its rows to slices: row `rows[n]` becomes slice `slices[n]`."""
     held: Rows = as_numpy(records.column(_SLICE))
     if not len(held):
         return records
     slice_of = np.full(max(int(held.max()), int(rows.max(initial=0))) + 1, -1, np.int32)
     slice_of[rows] = slices
     moved = slice_of[held]
-    if (moved < 0).any():  # files that are no longer there
+    if (moved < 0).any():  # files that the version no longer has
         there = np.flatnonzero(moved >= 0)
         records, moved = records.take(positions(there)), moved[there]
     at = records.schema.get_field_index(_SLICE)
@@ -170,9 +169,9 @@ def _no_slices() -> Any:
 
 
 def _is_exact(type_: Any) -> bool:
-    """Whether equal bounds of a type are a value: those of texts that were cut are not equal any more (`bounds_of`).
+    """Whether equal bounds of a type are a value: those of truncated strings are no longer equal (`bounds_of`).
 
-    Zeros of floats are equal and yet two values; moments are taken to be later than the log says.
+    The two zeros of floats are equal and yet two values; upper bounds of timestamps are raised above those in the log.
     """
     types = pa.types
     kinds = (types.is_integer, types.is_boolean, types.is_date, types.is_decimal, types.is_string)
@@ -180,33 +179,33 @@ def _is_exact(type_: Any) -> bool:
 
 
 def _parquet_type(type_: Any) -> ParquetType | None:
-    """How the values of a timestamp are meant: whatever the files have, a type of Delta's says it."""
+    """How values of a timestamp are interpreted: the Delta type decides, whatever the files have."""
     if not pa.types.is_timestamp(type_):
         return None
     return INSTANTS if type_.tz is not None else WALL_CLOCKS
 
 
 GENERATED: Final = "delta.generated"
-"""How reports call it."""
+"""The name of bounds from generated columns in reports."""
 
 _EXPRESSION: Final = re.compile(
     r"\s*(?:CAST\s*\(\s*(?P<day>`[^`]+`|\w+)\s+AS\s+DATE\s*\)|YEAR\s*\(\s*(?P<year>`[^`]+`|\w+)\s*\))\s*",
     re.IGNORECASE,
 )
 _FIRST_YEAR, _LAST_YEAR = 1901, 9998
-"""Before, writers may count in other calendars, and clocks were set by the sun."""
+"""Earlier, writers may use other calendars, and clocks were set to solar time."""
 
 _EPOCH: Final = date(1970, 1, 1)
 _MICROSECONDS: Final = 86_400_000_000
 
 
 def generated_bounds(state: DeltaState, snapshot: Snapshot, about: Field) -> Iterator[list[Bounds]]:
-    """Yield for each partition column that is made of a column what it says of that in each slice.
+    """Yield, for each partition column generated from a column, the bounds that it implies in each slice.
 
     Args:
         state: the version that the snapshot was made of.
         snapshot: the slices.
-        about: a column of moments; nothing is yielded of others.
+        about: a timestamp column; nothing is yielded for others.
     """
     if not pa.types.is_timestamp(about.type) or len(about.path) != 1 or not state.protocol.generates_columns:
         return
@@ -231,7 +230,7 @@ def _is_of(type_: Any, *, is_day: bool) -> bool:
 
 
 def _bounds(value: date | int | None) -> Bounds:
-    """Microseconds between which all moments of a day or a year lie, by any clock; None where that is not known."""
+    """Bounds in microseconds of all timestamps of a day or a year, in any time zone; None if unknown."""
     if value is None:
         return None
     year = value.year if isinstance(value, date) else value

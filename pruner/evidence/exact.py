@@ -1,8 +1,8 @@
-"""What is known exactly of the slices of a snapshot: row counts, NULLs and extremes of one field, from all indexes.
+"""Exact facts about the slices of a snapshot: row counts, NULLs and extremes of one field, from all indexes.
 
-Evidence (`pruner.evidence.sources`) proves absence, and a bound that is too wide is still right there. What stands here
-is given out as an answer, so it is taken only where it holds of every row that is read: of files alone, never of a
-slice with log files, and not where two indexes say different things.
+Evidence (`pruner.evidence.sources`) proves absence, for which too wide a bound is still correct. Facts are returned as
+answers, so they are used only where they hold for every row that is read: of files alone, never of a slice with log
+files, and not where two indexes disagree.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _ANY = Semantics.of(REFERENCE_ENGINE)
-"""Numbers of rows are the same under any rules."""
+"""Row counts are the same under any semantics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Facts:
     nan_free: Mask
 
     def only(self, known: Mask) -> Facts:
-        """The same where it is known, and nothing elsewhere."""
+        """The same facts for the slices in `known`, and none for the others."""
         there: Any = truth_array(known)
         return Facts(
             np.where(known, self.null_counts, -1),
@@ -82,10 +82,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What bounds the values of one field as an engine reads it, by slice, whatever deletes leave of its rows.
+    """Bounds of the values of one field as an engine reads it, by slice, whatever deletes leave of its rows.
 
-    Where `null_counts`, the most NULLs that there can be, is -1 nothing else is known of the slice. `low` and `high`
-    are as those of `pruner.indexes.optional.ExactEvidence`.
+    Where `null_counts`, the upper bound of the number of NULLs, is -1, nothing else is known of the slice. `low` and
+    `high` are those of `pruner.indexes.optional.ExactEvidence`.
     """
 
     null_counts: Integers
@@ -102,7 +102,7 @@ class Bounds:
 
 
 class ExactFacts:
-    """Gives the exact facts of one snapshot under one state of the metadata table; loads each once."""
+    """The exact facts of one snapshot under one state of the metadata table; loads each once."""
 
     def __init__(self, snapshot: Snapshot, evidence: SnapshotEvidence) -> None:
         self._snapshot = snapshot
@@ -113,27 +113,26 @@ class ExactFacts:
 
     @property
     def row_counts(self) -> Integers:
-        """The number of rows of each slice that has those of its base file; -1 elsewhere, or where it is not known."""
+        """The number of rows of each slice with exactly the rows of its base file; -1 elsewhere or where unknown."""
         return np.where(self._snapshot.stands, self.base_counts, -1)
 
     @cached_property
     def left_counts(self) -> Integers:
-        """The number of rows of each slice, less those that deletes remove; -1 where it is not known."""
+        """The number of rows of each slice, less those that deletes remove; -1 where unknown."""
         held, deleted = self.base_counts, self._snapshot.deleted_counts
         return np.where((deleted >= 0) & (deleted <= held), held - deleted, -1)
 
     @property
     def indexed_counts(self) -> Integers:
-        """The same as `row_counts`, by indexes of pruner alone: what they counted in the files themselves."""
+        """The same as `row_counts`, but only from pruner's indexes, which counted rows in the files themselves."""
         counts, agreed = self._indexed
         return np.where(self._snapshot.stands & self._countable & agreed, counts, -1)
 
     @cached_property
     def base_counts(self) -> Integers:
-        """The number of rows of each base file to which no log file adds any, deleted ones among them.
+        """The number of rows of each base file without log files, deleted rows included.
 
-        It is -1 where it is not known, or where indexes say different things. What the table itself says is asked
-        where no index knows it.
+        It is -1 where unknown, or where indexes disagree. The table's own counts are used where no index has one.
         """
         counts, agreed = self._indexed
         own = None if (counts[self._countable] >= 0).all() else self._evidence.own_row_counts()
@@ -148,7 +147,7 @@ class ExactFacts:
 
     @cached_property
     def _indexed(self) -> tuple[Integers, Mask]:
-        """The numbers of rows of base files as indexes have them, -1 where none does, and where they do not differ."""
+        """The row counts of base files in indexes, -1 where none has one, and a mask of where they agree."""
         row_counts = np.full(len(self._snapshot), -1, np.int64)
         agreed = np.ones(len(self._snapshot), np.bool_)
         for path in self._evidence.indexed_paths:
@@ -164,16 +163,16 @@ class ExactFacts:
         return row_counts, agreed
 
     def of(self, about: Field, semantics: Semantics) -> Facts | None:
-        """What is known of one field as an engine reads it; None where nothing is."""
+        """What is known of one field as an engine reads it; None if nothing is."""
         if about.partition:
             of_paths = self._of_paths(about, semantics)
             return self._of_both(of_paths, about, semantics) if about.in_file and of_paths else of_paths
         return self._of_files(about, semantics)
 
     def bounds(self, about: Field, semantics: Semantics) -> Bounds | None:
-        """What bounds the values of one field, deleted rows among them; None where nothing is known.
+        """Bounds of the values of one field, deleted rows included; None if nothing is known.
 
-        Of files that no index knows the table's own statistics tell it, which are never taken for values of rows.
+        For files that no index covers, the table's own statistics give them; these are never taken as values of rows.
         """
         if about.partition:
             return _bounds(self.of(about, semantics))
@@ -209,7 +208,7 @@ class ExactFacts:
     def _own_bounds(self, about: Field, semantics: Semantics, there: Mask) -> Facts | None:
         """What the table's own statistics say of files in which they count no NULL.
 
-        Another number may be one of NULLs that were there once (Delta protocol, "Per-file Statistics": wide bounds).
+        Any other count may include NULLs that were deleted (Delta protocol, "Per-file Statistics": wide bounds).
         """
         with self._lock:
             if about not in self._own:
@@ -221,7 +220,7 @@ class ExactFacts:
         return facts.only(there & (facts.null_counts == 0))
 
     def _counts(self, about: Field) -> list[Integers]:
-        """The numbers of rows as the indexes over one field have them."""
+        """The row counts in the indexes over one field."""
         counts = [exact.row_counts for exact in self._exact(about)]
         for source in self._evidence.sources(about).usable:
             by_row = source.focused(()).rows(_ANY)
@@ -242,7 +241,7 @@ class ExactFacts:
         return facts if unread is None else facts.only(~unread)
 
     def _of_paths(self, about: Field, semantics: Semantics) -> Facts | None:
-        """The value in the path is that of every row."""
+        """Facts from the path, whose value every row has."""
         partitions, row_counts = self._snapshot.partitions, self.row_counts
         values: Any = partitions.values.get(about.path)
         shared = about.in_file and about.path in partitions.shared
@@ -258,7 +257,7 @@ class ExactFacts:
         return of_rows.only(self._snapshot.stands & (row_counts >= 0) & (facts.null_counts >= 0))
 
     def _of_both(self, of_paths: Facts, about: Field, semantics: Semantics) -> Facts | None:
-        """Where files hold the column as well an engine shows the one or the other: where all are the same value."""
+        """Where files hold the column too, engines show either value: keep facts only where both are the same value."""
         of_files = self._of_files(about, semantics)
         if of_files is None or of_files.low.type != of_paths.low.type:
             return None
@@ -279,7 +278,7 @@ def _bounds(facts: Facts | None) -> Bounds | None:
 
 
 def _completed(first: Facts, other: Facts) -> Facts:
-    """What the first knows of slices, and what the other knows of those of which the first knows nothing."""
+    """The first facts, completed by the other facts for slices unknown to the first."""
     missing = first.null_counts < 0
     there: Any = truth_array(missing)
     return Facts(
@@ -293,7 +292,7 @@ def _completed(first: Facts, other: Facts) -> Facts:
 
 
 def _agreed(several: Sequence[Facts]) -> Facts:
-    """What the first that knows a slice says of it, where no other says anything else."""
+    """For each slice, the first known facts, provided that no others contradict them."""
     first, *others = several
     for other in others:
         both = (first.null_counts >= 0) & (other.null_counts >= 0)

@@ -1,8 +1,8 @@
 """Evidence from the Bloom filters that writers put into Parquet files, without an index being built.
 
-They are asked last, about the few slices that are left, because each costs a look into a file. What they say is
-believed where the writer is known to write them well and the engine reads the column's values as they were hashed. A
-slice is left out when each of its row groups has a filter, and none of these has a value that is looked for.
+They are probed last, for the few slices that are left, because each costs a read of a file. They are believed if the
+writer is known to write them correctly and the engine reads the column's values as they were hashed. A slice is skipped
+if each of its row groups has a filter, and none of these contains a value that is looked up.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ if TYPE_CHECKING:
     Ordinals = NDArray[np.intp]
 
 NAME: Final = "parquet.bloom_filter"
-"""How reports call them."""
+"""Their name in reports."""
 
 USING: Final = "bloom_filter"
 
 MOST_FILES: Final = 256
-"""Files that are looked into for one predicate; where more are left, none is."""
+"""Most files probed for one predicate; if more are left, none is probed."""
 
 LEAST_BYTES: Final = 1 << 20
-"""Files below this size are not looked into: reading them costs little more."""
+"""Files below this size are not probed: reading them costs little more."""
 
 MOST_VALUES: Final = 64
-"""Values of one leaf that are looked up."""
+"""Most values of one leaf that are looked up."""
 
 SAMPLE: Final = 2
-"""Files that are looked into first: where none of them can be asked, the others are left alone."""
+"""Files probed first: if none of them has usable filters, the others are not probed."""
 
 FUTILE: Final = 512
-"""Answers of files without one that left a file out, after which a column is not asked any more."""
+"""Consecutive probes that skipped no file, after which a column is no longer probed."""
 
 _THREADS = 16
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
@@ -80,15 +80,15 @@ _HASHED: Final = {
     ("BYTE_ARRAY", "String"): "",
     ("BYTE_ARRAY", ""): "",
 }
-"""Parquet types whose filters are asked, and how their values are hashed: as numbers, or as the bytes that they are.
+"""Parquet types whose filters are probed, and how their values are hashed: as numbers, or as raw bytes.
 
-Others have several ways to write one value (floating point, decimals), several readings (dates, timestamps, text of
-fixed length), or a known bug of a writer (8 and 16 bits).
+Others have several encodings of one value (floating point, decimals), several interpretations (dates, timestamps,
+fixed-length text), or a known writer bug (8 and 16 bits).
 """
 
 
 class FileFilter(NamedTuple):
-    """The filters of one column of a file, one for each row group, and the type of the hashed values."""
+    """The filters of one column of a file, one per row group, and the type of the hashed values."""
 
     uri: str
     parquet: ParquetType
@@ -97,7 +97,7 @@ class FileFilter(NamedTuple):
 
 @dataclass
 class _Column:
-    """What is known of the filters of one column: by snapshot ordinal, None of a file that cannot be asked."""
+    """What is known of the filters of one column, by snapshot ordinal; None for a file without usable filters."""
 
     files: dict[int, FileFilter | None]
     futile: int = 0
@@ -115,11 +115,11 @@ class FileFilters:
 
     @staticmethod
     def ask_about(slices: int) -> bool:
-        """Tell whether files are looked into where so many slices are left."""
+        """Tell whether files are probed when this many slices are left."""
         return 0 < slices <= MOST_FILES
 
     def possible(self, leaf: Leaf, semantics: Semantics, at: Ordinals) -> Mask | None:
-        """Tell for each of some slices whether a row of it can make `leaf` true; None where nothing is asked."""
+        """Tell for each slice in `at` whether a row of it can make `leaf` true; None if no file is probed."""
         field = leaf.field
         column = self._columns.get(field)
         if not self.ask_about(len(at)) or (column is not None and column.silent):
@@ -151,7 +151,7 @@ class FileFilters:
         return keep
 
     def _sought(self, leaf: Leaf, semantics: Semantics) -> list[StorageValue] | None:
-        """The values that a leaf looks for, where files can be asked for them."""
+        """The values that a leaf looks for, if filters can be probed for them; else None."""
         field = leaf.field
         plain = not field.partition and field.in_file and field.dispute is None and field.expression is None
         if not plain or not isinstance(leaf, CompareLeaf | InLeaf):
@@ -160,17 +160,17 @@ class FileFilters:
             return None
         values = SoughtValues(field.type).values(leaf, Outcome.TRUE, semantics, MOST_VALUES)
         if values is None or any(isinstance(value, bytes) and _REPLACEMENT in value for value in values):
-            return None  # what stands for bytes that are no UTF-8 may be read of others
+            return None  # U+FFFD may also be read from bytes that are not valid UTF-8
         return values
 
     @cached_property
     def _worth_asking(self) -> Mask:
-        """The slices that are one settled file, and not a small one."""
+        """The slices that are a single coverable file, and not a small one."""
         snapshot = self._snapshot
         return snapshot.has_base & snapshot.coverable & ~snapshot.has_logs & (snapshot.sizes >= LEAST_BYTES)
 
     def _look_into(self, asked: Ordinals, field: Field, column: _Column) -> None:
-        """Find the filters of files that were not looked into before."""
+        """Find the filters of files that were not probed before."""
         new = [ordinal for ordinal in asked.tolist() if ordinal not in column.files]
         if not column.files:
             sample, new = new[:SAMPLE], new[SAMPLE:]
@@ -182,7 +182,7 @@ class FileFilters:
         column.files.update(zip(new, self._each(partial(self._filter_of, field), new), strict=True))
 
     def _each(self, ask: Any, files: Sequence[Any]) -> list[Any]:
-        """Ask about files: one after another on this machine, several at once of a store."""
+        """Process files: local ones one after another, several at once in an object store."""
         local = self._snapshot.value("base_file", 0) or "/"
         if len(files) < 2 or local.startswith(("/", "file:")):
             return list(map(ask, files))
@@ -190,7 +190,7 @@ class FileFilters:
             return list(pool.map(ask, files))
 
     def _filter_of(self, field: Field, ordinal: int) -> FileFilter | None:
-        """The filters of a column of one file; None where one is missing or not believed, or the file unreadable."""
+        """The filters of a column of one file; None if one is missing or not believed, or the file is unreadable."""
         uri, size = self._file(ordinal)
         try:
             field = field.in_files()
@@ -215,7 +215,7 @@ class FileFilters:
         return FileFilter(uri, leaf.parquet, filters) if len(filters) == len(places) else None
 
     def _is_absent(self, wanted: Mapping[ParquetType, _Wanted], file: FileFilter) -> bool:
-        """Tell whether a file holds none of the values that are looked for."""
+        """Tell whether a file holds none of the values that are looked up."""
         sought = wanted[file.parquet]
         ranges = [
             (place.start + BLOCK_BYTES * ((upper * place.blocks) >> 32), BLOCK_BYTES)
@@ -237,7 +237,7 @@ class FileFilters:
 
 
 class _Wanted:
-    """Values as files of one type have them hashed: the upper half of each hash, and the bits that the lower sets."""
+    """Values hashed as in files of one type: the upper half of each hash, and the bits that the lower half sets."""
 
     def __init__(self, values: Sequence[StorageValue], parquet: ParquetType) -> None:
         form = _format(parquet) or ""
@@ -252,7 +252,7 @@ def _is_bytes(type_: pa.DataType) -> bool:
 
 
 def _is_read(parquet: ParquetType, field: Field, semantics: Semantics) -> bool:
-    """Tell whether an engine reads the values that were hashed as values of the field."""
+    """Tell whether an engine reads the hashed values as values of the field."""
     return is_read(RecordedType(str(field.type), parquet, in_range=True), field, semantics.traits)
 
 
@@ -261,7 +261,7 @@ def _format(parquet: ParquetType) -> str | None:
 
 
 def _packed(values: Sequence[StorageValue], form: str) -> list[bytes]:
-    """Numbers as a file has them; those beyond its type are in no file."""
+    """Numbers as a file encodes them; those outside the range of its type are in no file."""
     bound = 1 << (8 * struct.calcsize(form) - 1)
     return [
         struct.pack(form, int(value))

@@ -1,8 +1,8 @@
-"""Evidence that asks groups of slices first, and reads the records of single slices only where their group may match.
+"""Evidence that checks groups of slices first, and reads the records of single slices only where their group may match.
 
-An aggregate bounds what each record of its group says, so a group that is excluded is excluded slice by slice, however
-many of its slices are left in the table. What is not excluded is asked of the records themselves: the answer is the
-very one that all records together give, from fewer of them.
+An aggregate bounds what each record of its group says, so excluding a group excludes each of its slices, however many
+of them are left in the table. For the other groups the records themselves are checked: the answer is the one that all
+records together give, from fewer of them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 ALL_FROM = 0.5
-"""Share of the slices from which on the records of all are read at once, to be asked as a whole from then on."""
+"""Share of the slices from which on all records are read at once, and queried as a whole from then on."""
 
 WARM_AFTER = 64
-"""Questions after which a process is one that goes on asking.
+"""Number of calls after which more are expected.
 
 All records are then read, which makes each later answer a little faster.
 """
@@ -43,11 +43,11 @@ All records are then read, which makes each later answer a little faster.
 _NONE = np.empty(0, np.int64)
 
 FEW = 0.25
-"""Share of the slices below which they are asked by their ordinals."""
+"""Share of the slices below which they are queried by ordinal."""
 
 
 class GroupLayout(NamedTuple):
-    """Which slices (snapshot ordinals) each group has, and in which segment the records of a group stand.
+    """The slices (snapshot ordinals) of each group, and the segment that holds the records of the group.
 
     `members[offsets[i]:offsets[i + 1]]` are the slices of group i that are left in the table, `segments[i]` is the
     number of its segment. Slices in `ungrouped` have records in segments without groups, which are always read.
@@ -62,9 +62,8 @@ class GroupLayout(NamedTuple):
 class LoadedEvidence(NamedTuple):
     """Evidence of the records that were read.
 
-    `positions[ordinal]` is where a slice stands in the evidence, -1 for those without a record in it; None where the
-    evidence is about all slices of the snapshot. `missing` are slices whose records could not be read, `notes` says
-    why.
+    `positions[ordinal]` is the position of a slice in the evidence, -1 if it has no record there; None if the evidence
+    is about all slices of the snapshot. `missing` are slices whose records could not be read, `notes` says why.
     """
 
     evidence: Evidence
@@ -74,7 +73,7 @@ class LoadedEvidence(NamedTuple):
 
     @property
     def settles_all(self) -> bool:
-        """Whether groups have nothing to add: of slices whose records are missing they know more."""
+        """Whether groups have nothing to add; they do for slices whose records are missing."""
         return self.positions is None and not len(self.missing)
 
 
@@ -85,11 +84,11 @@ Load = Callable[["Sequence[int] | None"], LoadedEvidence]
 class GroupedEvidence:
     """Evidence of one field from groups and records: see `pruner.indexes.base.Evidence`. Threads may share it.
 
-    `groups` is evidence about the groups and, last, about what has no record.
+    `groups` is evidence about the groups and, in last position, about slices without a record.
 
     Attributes:
         covered: slices that are covered as far as is known.
-        uncovered: the others; None where there is none.
+        uncovered: the others; None if there are none.
         notes: why records could not be read.
     """
 
@@ -103,8 +102,8 @@ class GroupedEvidence:
         self._read: frozenset[int] | None = frozenset()
         self.notes: tuple[str, ...] = ()
         self._sizes = np.diff(layout.offsets)
-        # Behind the groups come two more numbers: for slices without a record, and for those that are in no group
-        # and are always asked.
+        # Two more numbers follow those of the groups: for slices without a record, and for slices in no group, which
+        # are always checked.
         no_record = len(self._sizes)
         ungrouped = no_record + 1
         self._group_of = np.full(count, no_record, np.int32)
@@ -119,7 +118,7 @@ class GroupedEvidence:
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        """Tell for each slice whether some row can make `leaf` evaluate to `outcome`: see `Evidence.possible`."""
         self._times_asked += 1
         loaded = self._everything() if self._times_asked > WARM_AFTER else self._loaded
         if loaded.settles_all:
@@ -160,7 +159,7 @@ class GroupedEvidence:
         return self._layout.members[at]
 
     def _with(self, groups: NDArray[np.integer]) -> LoadedEvidence:
-        """The records that were read, those of some groups among them."""
+        """The records read so far, including those of `groups`."""
         if self._loaded.positions is None:
             return self._loaded
         wanted = frozenset(np.unique(self._layout.segments[groups[groups < len(self._sizes)]]).tolist())
@@ -183,7 +182,7 @@ class GroupedEvidence:
             return self._loaded
 
     def _take(self, loaded: LoadedEvidence) -> LoadedEvidence:
-        # The last load read again what those before it had read, or could not read.
+        # The last load repeated all earlier ones, including those that failed.
         self.notes = tuple(dict.fromkeys(loaded.notes))
         ungrouped = self._layout.ungrouped
         covered = self._has_records[self._group_of]
@@ -199,7 +198,7 @@ class GroupedEvidence:
 def _ask(
     loaded: LoadedEvidence, leaf: Leaf, outcome: Outcome, semantics: Semantics, slices: NDArray[np.int64]
 ) -> Mask:
-    """Ask the records about some slices; what has no record stays possible."""
+    """Query the records for some slices; slices without a record stay possible."""
     if loaded.positions is None:
         answer = loaded.evidence.possible(leaf, outcome, semantics, slices)
         return np.ones(len(slices), np.bool_) if answer is None else answer
@@ -224,12 +223,12 @@ def grouped_evidence(
     """Make the evidence of one field of one index.
 
     Args:
-        places: where the records of its segments belong.
+        places: to which slices the records of its segments belong.
         grouped: those of them that have groups, at least one.
         kind: the type of the index.
         about: the field.
         placement: reads records.
-        count: slices of the snapshot.
+        count: number of slices of the snapshot.
         index: the name of the index, for notes.
     """
     ungrouped = [place for place in places if place.groups is None]
@@ -268,7 +267,7 @@ def _layout(grouped: Sequence[SegmentPlacement], ungrouped: Sequence[SegmentPlac
         locals_, of_group = expand(place.groups.firsts, place.groups.counts)
         ordinals = place.ordinals[locals_]
         left = ordinals >= 0
-        members.append(ordinals[left].astype(np.int32))  # of millions of slices half the memory
+        members.append(ordinals[left].astype(np.int32))  # half the memory for millions of slices
         sizes.append(np.bincount(of_group[left], minlength=len(place.groups.counts)))
         segments.append(np.full(len(place.groups.counts), number))
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])

@@ -1,8 +1,8 @@
 """Evidence from the manifests of an Iceberg table: metrics of columns, and what partition values say of them.
 
-What is not used, because writers are known to get it wrong or readers to disagree: bounds of UUIDs, whose order Java's
-differs from that of other writers (iceberg#118380), bounds that are NaN or stand in the wrong order, and counts of
-NULL inside structs, which some writers take without those of the struct, unless they are as many as the rows.
+Not used, because writers are known to get them wrong or readers disagree: bounds of UUIDs, which Java orders otherwise
+than other writers (ClickHouse#118380), bounds that are NaN or in the wrong order, and NULL counts inside structs, which
+some writers take without those of the struct, unless they equal the number of rows.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class FollowingStatistics(LoggedStatistics):
-    """Statistics that take over what they said of the files that an earlier snapshot had, too."""
+    """Statistics that reuse what is known of the files shared with an earlier snapshot."""
 
     def __init__(self, name: str, snapshot: Snapshot) -> None:
         """See `LoggedStatistics`."""
@@ -62,7 +62,7 @@ class FollowingStatistics(LoggedStatistics):
 
     @abstractmethod
     def records_among(self, rows: NDArray[np.intp], about: Field, schema: pa.Schema) -> pa.Table:
-        """Make records of a column of files that are new since an earlier snapshot, which are numbered from 0."""
+        """Make records of a column for files added since an earlier snapshot, numbered from 0."""
 
     def follow(self, before: OwnIndexes | None) -> None:
         """Take over what is known: see `FollowsSnapshots`."""
@@ -96,21 +96,21 @@ class FollowingStatistics(LoggedStatistics):
 
 
 NAME: Final = "iceberg.metrics"
-"""How reports call what manifests say of columns."""
+"""The name of column metrics from manifests in reports."""
 
 _BUCKETS: Final = "buckets"
 _MOST_POINTS: Final = 10_000
-"""Values of a list that are hashed for one plan, some microseconds each."""
+"""Most values of a list that are hashed for one plan, some microseconds each."""
 
 _LEAST_CUT: Final = 16
-"""Bytes or characters to which writers cut the bounds of texts, unless a table asks for another length."""
+"""Bytes or characters to which writers truncate the bounds of strings, unless a table sets another length."""
 
 _PARQUET: Final[dict[pa.DataType, ParquetType]] = {
     pa.timestamp("us"): WALL_CLOCKS,
     pa.timestamp("us", "UTC"): INSTANTS,
     pa.time64("us"): ParquetType("INT64", "", "Time(us)"),
 }
-"""How files hold the types of which engines make something else otherwise (specification, appendix A)."""
+"""How files store the types that engines would otherwise interpret differently (specification, appendix A)."""
 
 
 def _as_they_are(values: Any) -> list[Any]:
@@ -118,7 +118,7 @@ def _as_they_are(values: Any) -> list[Any]:
 
 
 class IcebergMetrics(FollowingStatistics):
-    """What the manifests say, for one snapshot."""
+    """The metrics in the manifests, for one snapshot."""
 
     def __init__(self, state: IcebergState, snapshot: Snapshot) -> None:
         """`state` has the manifests that the snapshot was made of."""
@@ -126,7 +126,7 @@ class IcebergMetrics(FollowingStatistics):
         self._state = state
 
     def add(self, about: Field, sources: Sources) -> None:
-        """Add what is known of a column; its buckets also where an index covers it: see `OwnIndexes`."""
+        """Add what is known of a column; its buckets even where an index covers it: see `OwnIndexes`."""
         if about.field_id in self._reassigned:
             return
         super().add(about, sources)
@@ -135,9 +135,9 @@ class IcebergMetrics(FollowingStatistics):
                 sources.usable.append(of_records(NAME, _BUCKETS, BucketEvidence(about, buckets, number)))
 
     def may_differ_from_files(self, about: Field) -> bool:
-        """Tell whether a column is a partition by a floating-point number: see `TellsPartitions`.
+        """Tell whether a column is a floating-point identity partition: see `TellsPartitions`.
 
-        Engines read such a column from the partition's value. Trino (483) writes 0.0 there for infinity.
+        Engines read such a column from the partition value. Trino (483) writes 0.0 there for infinity.
         """
         fields = about.sources or (about,)
         return any(
@@ -147,13 +147,13 @@ class IcebergMetrics(FollowingStatistics):
 
     @cached_property
     def _reassigned(self) -> frozenset[int]:
-        """Columns of which manifests may tell what readers do not find in the files."""
+        """Columns for which manifests may report values that readers do not find in the files."""
         return reassigned(self._state.metadata)
 
     def _buckets(self, about: Field) -> dict[int, NDArray[np.int32]]:
-        """The bucket of each file by the number of buckets; negative where it is not known.
+        """The bucket of each file, by number of buckets; negative where unknown.
 
-        A column that had a type with another hash says nothing: its values have changed, and their buckets have not.
+        A column that ever had a type with another hash yields nothing: its values have changed, their buckets have not.
         """
         metadata = self._state.metadata
         kinds = {
@@ -185,16 +185,16 @@ class IcebergMetrics(FollowingStatistics):
         return {number: of_partitions[joined.codes] for number, of_partitions in buckets.items()}
 
     def row_counts(self) -> NDArray[np.int64]:
-        """Return what the manifests say: see `pruner.evidence.sources.CountsRows`."""
+        """Return the row counts in the manifests: see `pruner.evidence.sources.CountsRows`."""
         return known_counts(_rows(self._state.parts))
 
     def records(self, about: Field, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
-        """Make records of what manifests say: see `LoggedStatistics.records`."""
+        """Make records from the manifests: see `LoggedStatistics.records`."""
         told, notes = self.of_column(about)
         return records_of(told, about, schema), notes
 
     def records_among(self, rows: NDArray[np.intp], about: Field, schema: pa.Schema) -> pa.Table:
-        """Make records of what new manifests say: see `FollowingStatistics.records_among`."""
+        """Make records from new manifests: see `FollowingStatistics.records_among`."""
         ends = np.cumsum([len(part) for part in self._state.parts])
         numbers: list[int] = np.unique(np.searchsorted(ends, rows, side="right")).tolist()
         parts = [self._state.parts[number] for number in numbers]
@@ -202,11 +202,11 @@ class IcebergMetrics(FollowingStatistics):
         return records_of(self._told(about, parts), about, schema)
 
     def of_column(self, about: Field) -> tuple[FileStatistics, list[str]]:
-        """Decode what the manifests say of a column."""
+        """Decode the metrics of a column in all manifests."""
         return self._told(about, self._state.parts), []
 
     def _told(self, about: Field, parts: Sequence[DataPart]) -> FileStatistics:
-        """What some manifests say of a column."""
+        """The metrics of a column in some manifests."""
         field_id = about.field_id
         assert field_id is not None
         rows = _rows(parts)
@@ -230,15 +230,15 @@ class IcebergMetrics(FollowingStatistics):
         nulls: list[Any],
         counts: tuple[list[Any], list[Any]],
     ) -> list[int]:
-        """Take in what the partition values say, in place; metrics and they both hold.
+        """Tighten bounds and NULL counts by the partition values, in place; metrics and partition values both hold.
 
-        Writers that import files make the values of statistics: one value beside NULLs is that value there, and what
-        has no statistics, or NaN alone, is NULL. So `counts`, the rows and NULLs by the manifests, have to agree. So do
-        bounds, which say nothing where they go beyond a partition: ClickHouse had days of its own time zone
-        (ClickHouse#118583). Those of texts may do so, as they are cut.
+        Writers that import files derive partition values from statistics: one value beside NULLs becomes that value,
+        and a file without statistics, or with NaN alone, becomes NULL. So `counts`, the rows and NULLs in the
+        manifests, must agree. So must bounds, which are discarded if they exceed a partition: ClickHouse used days of
+        its own time zone (ClickHouse#118583). Those of strings may exceed it, as they are truncated.
 
         Returns:
-            The files whose partition tells the one value that they hold beside NULL.
+            The files whose partition gives the one value that they hold beside NULL.
         """
         low, high = bounds
         rows, counted = counts
@@ -270,7 +270,7 @@ class IcebergMetrics(FollowingStatistics):
         return of_one_value
 
     def _extents(self, about: Field, part: DataPart, start: int) -> Iterator[tuple[int, list[Extent]]]:
-        """What the partition of each file of a manifest says of a column, with ends as records have them.
+        """The extents of a column in the partition of each file of a manifest, with ends as in records.
 
         The first file of the manifest is number `start`.
         """
@@ -305,7 +305,7 @@ def _metric(
     field_id: int,
     converted: Callable[[Any], list[Any]] = _as_they_are,
 ) -> list[Any]:
-    """One metric of a column in each file of some manifests, None where they do not have it."""
+    """One metric of a column in each file of some manifests, None where it is missing."""
     found: list[Any] = []
     for part in parts:
         values: list[Any] = [None] * len(part)
@@ -318,18 +318,18 @@ def _metric(
 
 
 def _of_nothing_else(counted: list[Any], rows: list[Any]) -> list[Any]:
-    """Counts of NULL that are as many as the rows, which mean the same with and without those of a struct."""
+    """The NULL counts that equal the number of rows, which mean the same with and without those of a struct."""
     return [count if count == total else None for count, total in zip(counted, rows, strict=True)]
 
 
 class BucketEvidence:
     """What the bucket of each file says of a column: see `pruner.indexes.base.Evidence`.
 
-    A row that is equal to a value is in a file of the value's bucket. Nothing follows for other predicates.
+    A row that equals a value is in a file of the value's bucket. Nothing follows for other predicates.
     """
 
     def __init__(self, about: Field, buckets: NDArray[np.int32], number: int) -> None:
-        """`buckets` is the bucket of each file out of `number`, and negative where it is not known."""
+        """`buckets` is the bucket of each file out of `number`, negative where unknown."""
         self._about = about
         self._buckets = buckets
         self._number = number
@@ -343,7 +343,7 @@ class BucketEvidence:
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> NDArray[np.bool_] | None:
-        """Tell which files are of the bucket of one of the values that are asked for: see `Evidence.possible`."""
+        """Tell which files may be in the bucket of one of the values that are looked up: see `Evidence.possible`."""
         if outcome is not Outcome.TRUE:
             return None
         if isinstance(leaf, InLeaf):
@@ -356,7 +356,7 @@ class BucketEvidence:
             return None
         wanted: set[int] = set()
         for point in points:
-            # What is equal to the literal lies between both ends, also where not all of that is.
+            # All values equal to the literal lie between both ends, though not all between them need be equal to it.
             if point.nan or point.low is None or point.low != point.high:
                 return None
             bucket = bucket_of(point.low, self._about.type, self._number)
@@ -369,9 +369,9 @@ class BucketEvidence:
 
 
 def _equal_is_value(bounds: list[Any], type_: pa.DataType) -> Mask:
-    """Tell for each file whether both bounds, where they are equal, are the one value that it holds beside NULL.
+    """Tell for each file whether equal bounds are the one value that it holds beside NULL.
 
-    Where a text may have been cut they are not: a writer that did not raise the upper bound leaves two equal ones.
+    Not where a string may have been truncated: a writer that did not raise the upper bound leaves two equal ones.
     """
     if not (pa.types.is_string(type_) or pa.types.is_binary(type_)):
         return np.ones(len(bounds), np.bool_)
@@ -379,14 +379,14 @@ def _equal_is_value(bounds: list[Any], type_: pa.DataType) -> Mask:
 
 
 def _forget_inverted(low: list[Any], high: list[Any]) -> None:
-    """Take out bounds in the wrong order: one of them is wrong, and nobody knows which."""
+    """Discard bounds in the wrong order: one of them is wrong, and it is unknown which."""
     for at, (least, most) in enumerate(zip(low, high, strict=True)):
         if least is not None and most is not None and least > most:
             low[at] = high[at] = None
 
 
 def _go_beyond(low: Any, high: Any, extents: Sequence[Extent]) -> bool:
-    """Tell whether bounds belie what a partition says: one of both is wrong, and nobody knows which."""
+    """Tell whether bounds contradict a partition value: one of the two is wrong, and it is unknown which."""
     return any(
         (low is not None and extent.lower is not None and low < extent.lower)
         or (high is not None and extent.upper is not None and high > extent.upper)
@@ -403,7 +403,7 @@ def _lesser(one: Any, other: Any) -> Any:
 
 
 def _end(value: Any, type_: pa.DataType) -> Any:
-    """An end of an extent as records have it; None for what they do not."""
+    """An end of an extent as records store it; None for what they cannot store."""
     types = pa.types
     if isinstance(value, str):
         return value.encode()
@@ -417,7 +417,7 @@ def _end(value: Any, type_: pa.DataType) -> Any:
 
 
 def _bounds(type_: Any, stored: Any) -> list[Any]:
-    """Bounds as records of column statistics have them; None for those that are not used."""
+    """Bounds as records of column statistics store them; None for those that are not used."""
     types = pa.types
     if isinstance(type_, pa.UuidType) or types.is_fixed_size_binary(type_):
         return [None] * len(stored)

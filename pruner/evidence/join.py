@@ -1,7 +1,7 @@
 """Records joined to the slices of one snapshot, by slice key, and the newest record of each slice.
 
-Where a segment has groups, these are looked for as a whole first: a run of slices that stands in the snapshot as it
-stood when it was recorded needs neither the slice batch nor a join.
+If a segment has groups, these are first located as a whole: a run of slices that is in the snapshot exactly as it was
+recorded needs neither the slice batch nor a join.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecords:
-    """Records of one segment, `__slice` being snapshot ordinals, and their positions in it; None for all of them."""
+    """Records of one segment, with snapshot ordinals as `__slice`, and their positions in it; None for all of them."""
 
     entry: SegmentEntry
     records: pa.Table
     rows: NDArray[np.int64] | None = None
 
     def only(self, chosen: NDArray[np.bool_]) -> SegmentRecords:
-        """The records that are chosen."""
+        """The chosen records."""
         if chosen.all():
             return self
         rows = np.flatnonzero(chosen) if self.rows is None else self.rows[chosen]
@@ -50,9 +50,9 @@ class SegmentRecords:
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlacement:
-    """Where the records of one segment belong: `ordinals[i]` for local ordinal i of its batch, -1 for nowhere.
+    """The slices to which the records of one segment belong: `ordinals[i]` for local ordinal i of its batch, or -1.
 
-    `groups` are those of its partition statistics, None where it has none that could be used.
+    `groups` are those of its partition statistics, None if it has no usable ones.
     """
 
     entry: SegmentEntry
@@ -66,7 +66,7 @@ class SegmentPlacement:
 
 
 def newest_of_each_slice(parts: list[SegmentRecords], count: int) -> list[SegmentRecords]:
-    """Leave one segment's records of each slice, the newest's: two refreshes at once may both have recorded it."""
+    """Keep only the newest segment's records of each slice: two concurrent refreshes may both have recorded it."""
     if len(parts) < 2:
         return parts
     kept: list[SegmentRecords] = []
@@ -79,7 +79,7 @@ def newest_of_each_slice(parts: list[SegmentRecords], count: int) -> list[Segmen
 
 
 class Placement:
-    """Joins the segments of one state to one snapshot; each batch once."""
+    """Joins the segments of one state to one snapshot, each batch once."""
 
     def __init__(self, snapshot: Snapshot, state: State | None, segments: SegmentCache) -> None:
         self._snapshot = snapshot
@@ -95,14 +95,14 @@ class Placement:
         ordinals: NDArray[np.int64] | None = None,
         only: Sequence[str] | None = None,
     ) -> SegmentRecords:
-        """The records of a segment without some columns, of the slices that are in the snapshot.
+        """The records of a segment, without some columns, for the slices that are in the snapshot.
 
         Args:
             entry: the segment.
             kind: the type of its index.
             but: names of the columns to leave out.
-            only: names of the columns to read, and no more of the segment than they take; None for all but `but`.
-            ordinals: where they belong, by local ordinal, if that is known already.
+            only: names of the columns to read, without reading the rest of the segment; None for all but `but`.
+            ordinals: the slices to which they belong, by local ordinal, if already known.
 
         Raises:
             FormatError: the segment or its batch is damaged.
@@ -120,7 +120,7 @@ class Placement:
         return SegmentRecords(entry, with_slices(records, placement)).only(usable)
 
     def locate(self, entries: Iterable[SegmentEntry]) -> None:
-        """Join the batches of some segments at once; those that cannot be read are left to `part` to report."""
+        """Join the batches of some segments at once; `part` reports those that cannot be read."""
         batches = self._to_locate(entries)
         self._located.update(self._standing(batches))
         keys: dict[str, pa.Array[Any]] = {}
@@ -145,7 +145,7 @@ class Placement:
         return batches
 
     def _standing(self, batches: list[SegmentEntry]) -> dict[str, NDArray[np.int64]]:
-        """Of the batches whose slices stand in the snapshot as they were recorded, where: none of them is read."""
+        """The ordinals of batches whose slices are in the snapshot as a run, just as recorded; reads none of them."""
         runs = [(batch, batch.run) for batch in batches if batch.run is not None]
         if not runs:
             return {}
@@ -165,18 +165,18 @@ class Placement:
         if entry.batch not in self._located:
             self.locate([entry])
         if entry.batch not in self._located:
-            self._segments.read(self._segments.entry(self._state, entry.batch))  # raises what locate met
+            self._segments.read(self._segments.entry(self._state, entry.batch))  # raises what `locate` caught
         return self._located[entry.batch]
 
     def places(
         self, entries: Sequence[SegmentEntry], kind: IndexType, report: Callable[[str], None]
     ) -> list[SegmentPlacement]:
-        """Where the records of several segments of one field belong, each slice to the newest of them.
+        """To which slices the records of several segments of one field belong; each slice gets the newest.
 
         Args:
             entries: oldest first.
             kind: the type of their index.
-            report: is told, in one sentence each, what could not be read; the slices stay without a record.
+            report: called with one sentence for each thing that could not be read; its slices stay without a record.
         """
         groups = {entry.id: self._groups(entry, kind, report) for entry in entries}
         runs = self._runs([group for group in groups.values() if group is not None])
@@ -210,7 +210,7 @@ class Placement:
             return None
 
     def _runs(self, groups: list[Groups]) -> Iterator[NDArray[np.int64]]:
-        """For each segment the snapshot ordinal at which each of its groups begins, -1 where it is not whole."""
+        """For each segment, the snapshot ordinal at which each of its groups begins, -1 if the group is not whole."""
         if not groups:
             return iter(())
         starts = locate_runs(
@@ -224,7 +224,7 @@ class Placement:
     def _place(
         self, entry: SegmentEntry, groups: Groups | None, starts: NDArray[np.int64] | None
     ) -> SegmentPlacement:
-        """The place of one segment by itself."""
+        """The placement of one segment by itself."""
         if groups is None or starts is None:
             paged = entry.pages is not None
             records = self._segments.leading(entry, (SLICE_COLUMN,)) if paged else self._segments.read(entry)
@@ -240,10 +240,10 @@ class Placement:
 
 
 def as_recorded(records: pa.Table, kind: IndexType, entry: SegmentEntry) -> pa.Table:
-    """The columns that this version knows of the records of a segment; those that it does not have yet are null.
+    """The columns of a segment's records that this version knows; those that the segment lacks are null.
 
     Raises:
-        FormatError: a column is there twice, or has another type, or says nothing where it has to.
+        FormatError: a column is duplicated, or has another type, or is null where it must not be.
     """
     if not isinstance(kind, RowIndexType):
         return records
@@ -264,7 +264,7 @@ def as_recorded(records: pa.Table, kind: IndexType, entry: SegmentEntry) -> pa.T
 
 
 def placed(local: NDArray[np.int64], ordinals: NDArray[np.int64], entry: SegmentEntry) -> NDArray[np.int64]:
-    """The `ordinals` of slices by the local ordinals that records of a segment have.
+    """Map the local ordinals in the records of a segment to the `ordinals` of slices.
 
     Raises:
         FormatError: some lie outside the segment's batch.
@@ -277,7 +277,7 @@ def placed(local: NDArray[np.int64], ordinals: NDArray[np.int64], entry: Segment
 
 
 def with_slices(records: pa.Table, slices: NDArray[Any]) -> pa.Table:
-    """The records with other numbers of their slices."""
+    """The records with their slice numbers replaced."""
     at = records.column_names.index(SLICE_COLUMN)
     column = number_array(slices.astype(np.int32, copy=False), pa.int32())
     return records.set_column(at, SLICE_COLUMN, column)
@@ -287,7 +287,7 @@ def _locals(records: pa.Table, entry: SegmentEntry) -> NDArray[np.int64]:
     """The local ordinals of the records of a segment.
 
     Raises:
-        FormatError: it has no column of them.
+        FormatError: it has no valid column of them.
     """
     once = records.column_names.count(SLICE_COLUMN) == 1
     column: Any = records.column(SLICE_COLUMN) if once else pa.nulls(1)
@@ -299,7 +299,7 @@ def _locals(records: pa.Table, entry: SegmentEntry) -> NDArray[np.int64]:
 
 
 def _restricted(ordinals: NDArray[np.int64], locals_: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A copy in which only some local ordinals belong anywhere."""
+    """A copy in which only the given local ordinals have a slice."""
     result = np.full(len(ordinals), -1, np.int64)
     inside = locals_[(locals_ >= 0) & (locals_ < len(ordinals))]
     result[inside] = ordinals[inside]

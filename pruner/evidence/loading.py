@@ -1,7 +1,7 @@
-"""What an index says of a field of one snapshot: its records, joined to the slices and read as they are kept.
+"""Loads what an index says of a field of one snapshot: its records, joined to the slices.
 
 Some indexes are read whole, some by groups of slices, some page by page. A segment that cannot be read is left out, and
-why is among the fallbacks (trap I4).
+the reason is among the fallbacks (trap I4).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
-# Records that are read page by page, by snapshot ordinals; and the evidence of an index that has such records.
+# Records that are read page by page, by snapshot ordinals, and the evidence of an index with such records.
 
 WHOLE_RECORDS = 100_000
-"""Records of a field of an index up to which they are loaded whole: plans are then a little faster, and the first
-one is as fast."""
+"""Most records of an index for one field that are loaded whole: plans are then a little faster, and the first one is
+as fast."""
 
 
 class _Pages(ABC):
@@ -67,7 +67,7 @@ class _Pages(ABC):
 
     @abstractmethod
     def _stored(self, page: int, names: Sequence[str] | None) -> pa.Table:
-        """Columns of the records of a page as they are stored."""
+        """Columns of the records of a page, as stored."""
 
     @abstractmethod
     def read_deferred(self, page: int) -> pa.Table:
@@ -105,7 +105,7 @@ class _StoredPages(_Pages):
 
 
 class _CutRecords(_Pages):
-    """A segment without a directory, which is read as a whole and cut in memory."""
+    """A segment without a directory, which is read as a whole and split into pages in memory."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class _CutRecords(_Pages):
         self._starts = layout.starts
         ends = np.append(layout.starts[1:], records.num_rows)
         self.records = ends - layout.starts
-        self.sizes = self.deferred_sizes = np.zeros(len(ends), np.int64)  # nothing is left to be read
+        self.sizes = self.deferred_sizes = np.zeros(len(ends), np.int64)  # nothing is left to read
         self.leading = range(layout.leading)
         keys = records.select(layout.keys)
         self.firsts = keys.take(positions(layout.starts))
@@ -138,11 +138,11 @@ class _CutRecords(_Pages):
 
 
 def _pages_of(place: SegmentPlacement, segments: SegmentCache, kind: PagedIndexType) -> RecordPages | None:
-    """The pages of one segment; None where it can only be loaded whole."""
+    """The pages of one segment; None if it can only be loaded whole."""
     if place.entry.pages is not None:
         pages = _StoredPages(place, segments, kind)
         for page in pages.leading:
-            pages.read(page, None)  # what every plan needs: where it is damaged, the segment is left out
+            pages.read(page, None)  # every plan needs these: if one is damaged, the segment is left out
         return pages
     records = segments.read(place.entry, but=tuple(kind.deferred))
     layout = kind.layout(records)
@@ -158,9 +158,9 @@ def paged_evidence(
     count: int,
     report: Callable[[str], None],
 ) -> PagedEvidence | None:
-    """The evidence of one field of one index, page by page; None where its records are to be loaded whole.
+    """The evidence of one field of one index, page by page; None if its records should be loaded whole.
 
-    `report` is told, in one sentence each, what could not be read.
+    `report` is called with one sentence for each thing that could not be read.
     """
     if not isinstance(kind, PagedIndexType) or sum(entry.rows for entry in entries) <= WHOLE_RECORDS:
         return None
@@ -203,7 +203,7 @@ class IndexLoader:
     def _add_foreign(
         self, definition: IndexDefinition, kind: IndexType, about: Field, sources: Sources
     ) -> None:
-        """The same for an index type of another distribution, whose errors are not those of the plan."""
+        """The same for an index type of another distribution, whose errors must not fail the plan."""
         try:
             self._add(definition, kind, about, sources)
         except PrunerError:
@@ -225,7 +225,7 @@ class IndexLoader:
         if evidence is None:
             return
         if len(self._snapshot) >= MANY_RECORDS:
-            # Not where records are moved or read page by page: those needed little for a moment.
+            # Not where records are carried over or read page by page: those need little temporary memory.
             give_back_memory()
         if isinstance(evidence, NotingEvidence):
             sources.fallbacks += [f"index {definition.name}: {note}" for note in evidence.notes]
@@ -240,7 +240,7 @@ class IndexLoader:
         about: Field,
         sources: Sources,
     ) -> bool:
-        """Add evidence that is read page by page; returns False where the records are to be read whole."""
+        """Add evidence that is read page by page; returns False if the records should be read whole."""
 
         def report(reason: str) -> None:
             sources.fallbacks.append(f"index {definition.name}: {reason}")
@@ -265,7 +265,7 @@ class IndexLoader:
         about: Field,
         sources: Sources,
     ) -> Evidence | None:
-        """Evidence of all records together; None where there are none."""
+        """Evidence of all records together; None if there are none."""
         parts = self.parts(definition, entries, kind, sources)
         if not parts:
             return None
@@ -280,7 +280,7 @@ class IndexLoader:
     def parts(
         self, definition: IndexDefinition, entries: list[SegmentEntry], kind: IndexType, sources: Sources
     ) -> list[SegmentRecords]:
-        """The records of an index, of each slice the newest; what cannot be read is among the fallbacks."""
+        """The newest records of each slice in an index; what cannot be read is among the fallbacks."""
         deferred = kind.deferred if isinstance(kind, DeferringIndexType) else ()
         parts: list[SegmentRecords] = []
         self._placement.locate(entries)
@@ -307,7 +307,7 @@ class IndexLoader:
         about: Field,
         sources: Sources,
     ) -> GroupedEvidence | None:
-        """Evidence that begins with groups; None where no segment has any that could be used."""
+        """Evidence that checks groups first; None if no segment has usable ones."""
 
         def report(reason: str) -> None:
             sources.fallbacks.append(f"index {definition.name}: {reason}")
@@ -347,7 +347,7 @@ class _Deferred:
 
 
 def usable_type(definition: IndexDefinition) -> IndexType | str:
-    """The type of an index, or one sentence that says why this pruner cannot use its records."""
+    """The type of an index, or one sentence that says why this version of pruner cannot use its records."""
     try:
         kind = index_type(definition.using)
     except IndexDefinitionError as error:

@@ -1,7 +1,7 @@
-"""Evidence from statistics of files that a table keeps in its own log or manifests.
+"""Evidence from file statistics that a table keeps in its own log or manifests.
 
 They bound the rows that a file was written with, and so what deletes leave of them (R13). From here on they are records
-of a `column_stats` index, and what they prove is judged as theirs is.
+of a `column_stats` index and are evaluated as such.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
 
 INSTANTS: Final = ParquetType("INT64", "TIMESTAMP_MICROS", "Timestamp(us,utc)")
 WALL_CLOCKS: Final = ParquetType("INT64", "", "Timestamp(us)")
-"""How files hold timestamps with a zone and without, of which engines make something else otherwise."""
+"""How files store timestamps with and without a zone, which engines would otherwise interpret differently."""
 
 _USING: Final = "column_stats"
 _UNKNOWN_ROWS: Final = 1 << 40
-"""Rows of a file that does not say how many: more than any has, so that no count of NULLs is all of them."""
+"""Row count of a file that does not state one: more than any file has, so that no NULL count equals it."""
 
 
 class FileStatistics(NamedTuple):
-    """What is known of one column in each file; None where nothing is, and for `nans` as a whole.
+    """What is known of one column in each file; None where nothing is, also for `nans` as a whole.
 
     `low` and `high` bound every value but NULL and NaN, in the storage domain of the column's type. `parquet` is the
-    Parquet type by which every file holds the column, where the format leaves writers no choice. `equal_is_value` says,
-    of all files or of each, that bounds that are equal are the one value that there is: none of them may have been cut.
+    Parquet type of the column in every file, where the format leaves writers no choice. `equal_is_value` says, for all
+    files or for each, that equal bounds are the only value in the file: neither of them can have been truncated.
     """
 
     rows: Sequence[Any]
@@ -75,18 +75,18 @@ class LoggedStatistics(ABC):
     """The statistics that a table keeps of its files, for one snapshot: see `pruner.evidence.sources.OwnIndexes`."""
 
     def __init__(self, name: str, snapshot: Snapshot) -> None:
-        """`name` is how reports call them; nothing is read yet."""
+        """`name` is their name in reports; nothing is read yet."""
         self.names: tuple[str, ...] = (name,)
         self.expressions: list[tuple[str, str]] = []
         self._snapshot = snapshot
 
     @abstractmethod
     def row_counts(self) -> Numbers:
-        """Return how many rows each file was written with: see `pruner.evidence.sources.CountsRows`."""
+        """Return the number of rows each file was written with: see `pruner.evidence.sources.CountsRows`."""
 
     @abstractmethod
     def records(self, about: Field, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
-        """Return what is known of a column, as `records_of` makes it, and why parts could not be read."""
+        """Return what is known of a column, as records from `records_of`, and why parts could not be read."""
 
     def implied(
         self, predicate: BoundExpr, semantics: Semantics
@@ -99,7 +99,7 @@ class LoggedStatistics(ABC):
         return dict.fromkeys(self.names, "used")
 
     def bounds(self, about: Field) -> ExactEvidence | None:
-        """Return what bounds the values of a column: see `pruner.evidence.sources.BoundsValues`."""
+        """Return bounds of the values of a column: see `pruner.evidence.sources.BoundsValues`."""
         kind = _kind(about)
         if kind is None:
             return None
@@ -107,7 +107,7 @@ class LoggedStatistics(ABC):
         return exact_of_statistics(records, len(self._snapshot), about) if records.num_rows else None
 
     def add(self, about: Field, sources: Sources) -> None:
-        """Add what is known of a column, unless an index of pruner's covers it in every file: see `OwnIndexes`."""
+        """Add what is known of a column, unless a pruner index covers it in every file: see `OwnIndexes`."""
         kind = _kind(about)
         if kind is None or any(map(self._covers_all, sources.usable)):
             return
@@ -119,18 +119,18 @@ class LoggedStatistics(ABC):
                 sources.usable.append(self._made(name, kind, records, len(self._snapshot), about))
 
     def further(self, about: Field, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:
-        """Yield what else is known of a column, as `records_of` makes it, each with what reports call it."""
+        """Yield what else is known of a column, as records from `records_of`, each with its name in reports."""
         yield from ()
 
     def _source(self, about: Field, kind: RowIndexType, found: Sources) -> Source | None:
-        """What is known of a column, None where nothing is; what could not be read is added to the fallbacks."""
+        """What is known of a column, None if nothing is; what could not be read is added to the fallbacks."""
         logged = self.names[0]
         records, notes = self.records(about, kind.record_schema)
         found.fallbacks += [f"{logged}: {note}" for note in notes]
         return self._made(logged, kind, records, len(self._snapshot), about) if records.num_rows else None
 
     def _made(self, name: str, kind: RowIndexType, records: pa.Table, count: int, about: Field) -> Source:
-        """What records say of a column of some files."""
+        """A source from the records of a column of some files."""
         return of_records(name, _USING, kind.load(records, count, about))
 
     def _covers_all(self, source: Source) -> bool:
@@ -141,20 +141,20 @@ class LoggedStatistics(ABC):
 
 
 def _kind(about: Field) -> RowIndexType | None:
-    """The index type whose records statistics become; None for what is in no file, of which there are none."""
+    """The index type whose records statistics become; None for what is in no file and so has no statistics."""
     return statistics_of(about) if about.in_file and about.expression is None else None
 
 
 def known_counts(values: Sequence[Any]) -> Numbers:
-    """Numbers of rows as a log has them; -1 for what is none."""
+    """Row counts from a log; -1 for values that are not row counts."""
     numbers, known = _counts(values)
     return np.where(known, numbers, -1)
 
 
 def records_of(statistics: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table:
-    """Records of a `column_stats` index, of the files that say anything of the column: `__slice` tells which.
+    """Records of a `column_stats` index, for the files with any statistics of the column: `__slice` says which.
 
-    No bound is known to be a value, for writers cut and round them; two that are equal may be: see `FileStatistics`.
+    No bound is known to be a value, since writers truncate and round; two equal ones may be: see `FileStatistics`.
     """
     rows, rows_known = _counts(statistics.rows)
     null_counts, nulls_known = _counts(statistics.nulls)
@@ -211,7 +211,7 @@ def _column(values: list[Any], type_: pa.DataType) -> Any:
 
 
 def _plain_column(values: list[Any], type_: pa.DataType) -> Any:
-    """A column of values that are all of its own type, or None; it needs no pandas, as a column of a list would."""
+    """A column of values that are all of its own type, else None; it needs no pandas, unlike a column from a list."""
     types = pa.types
     if types.is_int64(type_):
         numbers = _integers(values)
@@ -251,14 +251,14 @@ def _fitting(value: Any, type_: pa.DataType) -> Any:
 
 
 def _known(values: Sequence[Any]) -> Mask:
-    """Which values there are. Mostly all are, which their types tell in a third of the time."""
+    """Which values are present. Usually all are, which their types show in a third of the time."""
     if NoneType not in {*map(type, values)}:
         return np.ones(len(values), np.bool_)
     return np.array([value is not None for value in values], np.bool_)
 
 
 def _integers(values: Sequence[Any]) -> tuple[Numbers, Mask] | None:
-    """Integers, 0 where there is none, and where there is one; None where one is none of 64 bits."""
+    """Integers, 0 where one is missing, and a mask of those present; None if one is not a 64-bit integer."""
     kinds = {*map(type, values)}
     if not kinds <= {int, NoneType}:
         return None
@@ -283,7 +283,7 @@ def _counts(values: Sequence[Any]) -> tuple[Numbers, Mask]:
 
 
 def _kind_of(type_: pa.DataType) -> str:
-    """Which columns of the records have the bounds of a type."""
+    """Which columns of the records hold the bounds of a type."""
     types = pa.types
     if types.is_floating(type_):
         return "float"

@@ -1,4 +1,4 @@
-"""Sources that say less than the records of an index do, since not every engine or not every file is about them."""
+"""Sources that say less than the records of an index, since these do not apply to every engine or every file."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def either(in_file: Source, in_path: Source) -> Source:
-    """Evidence of an index about a column that stands in the path as well, where the engine may read either (trap N6).
+    """Evidence of an index about a column that is also in the path, where the engine may read either (trap N6).
 
-    Only what both exclude is excluded (R2). Which rows have the value of the path is not recorded.
+    Only what both exclude is excluded (R2). Which rows have the value in the path is not recorded.
     """
 
     def focused(leaves: Sequence[Leaf]) -> Source:
@@ -38,12 +38,12 @@ def either(in_file: Source, in_path: Source) -> Source:
 
 
 def limited(source: Source, origin: Origin, *, by_engine: bool) -> Source:
-    """Evidence about a value that those scans alone read that take a shared partition column from its origin.
+    """Evidence about a value that is read only by scans that take a shared partition column from `origin`.
 
     Args:
         source: the source.
         origin: where the value comes from.
-        by_engine: whether it is known what an engine reads of which the scan does not say it.
+        by_engine: whether the engine's default origin applies if the scan does not state one.
     """
 
     def is_read(semantics: Semantics) -> bool:
@@ -66,7 +66,7 @@ def limited(source: Source, origin: Origin, *, by_engine: bool) -> Source:
 
 
 def since_schema_change(source: Source, earlier: Mask) -> Source:
-    """Evidence about a column that a change of the schema gave its name: of older files it says nothing (trap T2).
+    """Evidence about a column that got its name in a schema change: it says nothing of older files (trap T2).
 
     Engines find a column by its name or by its field id, and for files from before the change these are two columns.
 
@@ -82,7 +82,7 @@ def since_schema_change(source: Source, earlier: Mask) -> Source:
 
 
 def from_before(snapshot: Snapshot, about: Field) -> Mask | None:
-    """Mark the slices with a file that may be from before the last change of a column; None where there is none."""
+    """Mark the slices with a file that may be from before the last change of a column; None if there are none."""
     since = about.since
     if since is None:
         return None

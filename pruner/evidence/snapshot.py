@@ -1,8 +1,8 @@
 """Evidence for one snapshot: index records joined to its slices, loaded only for the columns that a predicate names.
 
 The join is by slice key, so an index may be older or newer than the snapshot, half built or gone: a slice without a
-record is not covered and stays. One unusable segment or index never fails the others (trap I4): it is left out and the
-reason is recorded.
+record is not covered and is kept. One unusable segment or index never fails the others (trap I4): it is left out and
+the reason is recorded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 PARTITION_SOURCE = "partition"
-"""Name under which reports show evidence from partition values, which no index had to be built for."""
+"""Name in reports of evidence from partition values, for which no index had to be built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class IndexCost:
 
 
 class SnapshotEvidence:
-    """Gives the sources for the fields of one snapshot under one state of the metadata table; loads each once."""
+    """The sources for the fields of one snapshot under one state of the metadata table; loads each once."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class SnapshotEvidence:
             snapshot: the slices.
             state: the state of the metadata table; None for no indexes.
             segments: its segments.
-            own: the indexes that the table itself keeps, asked where `state` has none of a column.
-            before: evidence for an earlier snapshot or state. Its state had been read before that snapshot was listed,
-                so that it knows nothing of slices that came afterwards.
+            own: the table's own indexes, used where `state` has none for a column.
+            before: evidence for an earlier snapshot or state. Its state was read before that snapshot was listed, so
+                it knows nothing of slices added later.
         """
         self._snapshot = snapshot
         self._state = state
@@ -94,7 +94,7 @@ class SnapshotEvidence:
         self._lock = Lock()
 
     def _carried_to(self, later: SnapshotEvidence) -> dict[tuple[Field, str], Joined]:
-        """What indexes are known to say of fields, as far as it can be had for a later snapshot."""
+        """What indexes say of fields, as far as it can be carried over to a later snapshot."""
         descent, same = later._snapshot.descent, later._snapshot is self._snapshot
         if not same and (descent is None or descent.of != self._snapshot.id):
             return {}
@@ -106,7 +106,7 @@ class SnapshotEvidence:
         return {about: now for about, joined in known if (now := joined.carried(over)) is not None}
 
     def cost(self, name: str) -> IndexCost | None:
-        """What an index costs this process; None where there is no index of that name."""
+        """What an index costs this process; None if there is no index of that name."""
         definition = self._state.definition(name) if self._state is not None else None
         if definition is None or self._state is None:
             return None
@@ -116,7 +116,7 @@ class SnapshotEvidence:
         return IndexCost(definition.name, stored, held, self._load_seconds.get(definition.name))
 
     def sources(self, about: Field) -> Sources:
-        """Everything that is known of one field; partition values first, then indexes in the order of creation."""
+        """Everything that is known of one field: partition values first, then indexes in order of creation."""
         with self._lock:
             sources = self._loaded.get(about)
             if sources is None:
@@ -143,15 +143,15 @@ class SnapshotEvidence:
                 yield kind.load_exact(records, len(self._snapshot), about)
 
     def own_row_counts(self) -> NDArray[np.int64] | None:
-        """The number of rows of each base file as the table itself says, where it does: see `CountsRows`."""
+        """The number of rows of each base file according to the table itself, where it says so: see `CountsRows`."""
         return self._own.row_counts() if isinstance(self._own, CountsRows) else None
 
     def own_bounds(self, about: Field) -> ExactEvidence | None:
-        """What bounds the values of a field as the table itself says, where it does: see `BoundsValues`."""
+        """The bounds of the values of a field according to the table itself, where it has any: see `BoundsValues`."""
         return self._own.bounds(about) if isinstance(self._own, BoundsValues) else None
 
     def _indexes_of(self, about: Field) -> Iterator[tuple[IndexDefinition, IndexType, list[SegmentEntry]]]:
-        """The indexes of a field that this version can use, in the order of creation, with their segments."""
+        """The indexes of a field that this version can use, in order of creation, with their segments."""
         for definition in self._state.definitions if self._state else ():
             kind = usable_type(definition)
             if self._state is None or isinstance(kind, str) or not self._is_about(definition, about):
@@ -163,7 +163,7 @@ class SnapshotEvidence:
 
     @property
     def indexed_paths(self) -> tuple[tuple[str, ...], ...]:
-        """The paths of the columns that some index is over, each once, as the table has them now."""
+        """The current paths of all indexed columns, each once."""
         definitions = () if self._state is None else self._state.definitions
         of_columns = (definition.fields for definition in definitions if definition.form is None)
         return tuple(dict.fromkeys(binding.path for fields in of_columns for binding in fields))
@@ -183,7 +183,7 @@ class SnapshotEvidence:
         return sources
 
     def _of_index(self, definition: IndexDefinition, about: Field) -> Sources:
-        """What one index says of a field, of whatever the engine makes of the field."""
+        """What one index says of a field, before restrictions to what engines read of the field."""
         known = self._of_indexes.get((about, definition.name))
         if known is None:
             started = time.perf_counter()
@@ -198,7 +198,7 @@ class SnapshotEvidence:
         return known
 
     def _extended(self, definition: IndexDefinition, about: Field) -> Sources | None:
-        """What was joined before, with the records that came since; None where there was nothing, or that is much."""
+        """What was joined before plus the records added since; None if there was nothing, or too much was added."""
         joined = self._joined.get((about, definition.name))
         if joined is None or joined.state is self._state:
             return None if joined is None else joined.sources
@@ -212,7 +212,7 @@ class SnapshotEvidence:
         return joined.with_later(rows, later.sources(definition, about))
 
     def _leave_out_earlier(self, about: Field, sources: Sources) -> None:
-        """Ask nothing about files from before a change of the schema that gave the column its name."""
+        """Use no evidence about files from before the schema change that gave the column its name."""
         earlier = from_before(self._snapshot, about)
         if earlier is not None and about.since is not None:
             count = int(np.count_nonzero(earlier))
@@ -222,9 +222,9 @@ class SnapshotEvidence:
             sources.usable = [since_schema_change(source, earlier) for source in sources.usable]
 
     def _is_about(self, definition: IndexDefinition, about: Field) -> bool:
-        """Tell whether an index is over a field: one on all columns takes in those that the table gains later.
+        """Tell whether an index is over a field: one on all columns includes those that the table gains later.
 
-        Indexes know what the files hold, which is no matter where engines read something else.
+        Indexes know what the files hold, which is irrelevant where engines read something else.
         """
         if isinstance(self._own, TellsPartitions) and self._own.may_differ_from_files(about):
             return False
@@ -243,7 +243,7 @@ class SnapshotEvidence:
         partitions = self._snapshot.partitions
         path_decides = not about.in_file or about.path in partitions.trusted
         if evidence is None or not (path_decides or about.path in partitions.shared):
-            # Some engines read the path instead of the file, and what they make of it is not known.
+            # Some engines read the path instead of the file, and how they interpret it is not known.
             sources.usable = [self._limited(source, Origin.FILE) for source in sources.usable]
             return
         in_path = of_paths(PARTITION_SOURCE, "partition_values", evidence)

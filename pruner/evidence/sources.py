@@ -1,17 +1,16 @@
 """What evidence comes from: an index or partition values.
 
-The planner asks every source the same questions. What an index type gives (`pruner.indexes.base.Evidence`) knows
-nothing of engines that read a column from elsewhere, nor of records that are read when they are asked for; sources do.
-There is one kind of source: what differs is by what it answers (`Answers`), and what it can do besides
-(`Capabilities`).
+The planner asks every source the same questions. The evidence of an index type (`pruner.indexes.base.Evidence`) knows
+nothing of engines that read a column from elsewhere, nor of records that are read on demand; sources do. There is one
+kind of source; sources differ in what answers for them (`Answers`) and in what else they can do (`Capabilities`).
 
 What is known of the fields of one predicate is its `Focus`: sources that read what that predicate asks for, and keep
 it.
 
-Partition values as evidence: the path of a slice says one value for all of its rows.
+Partition values as evidence: the path of a slice gives one value for all of its rows.
 
-A partition is judged like a file whose statistics are that one value, and its slices share the verdict.
-Nothing has to be built for it. Whether the value in the path may be believed at all is the snapshot's to say
+A partition is evaluated like a file whose statistics are that one value, and its slices share the verdict.
+Nothing has to be built for it. The snapshot decides whether the value in the path may be believed at all
 (`Partitions`).
 """
 
@@ -56,35 +55,35 @@ if TYPE_CHECKING:
 
 
 class Answers(Protocol):
-    """By what a source answers: evidence about one field, by snapshot ordinal."""
+    """What answers for a source: evidence about one field, by snapshot ordinal."""
 
     @property
     def uncovered(self) -> Mask | None:
-        """True for each slice without a usable record, as far as is known; None where there is none."""
+        """True for each slice without a usable record, as far as is known; None if there is no such slice."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Why records could not be read when they were asked for."""
+        """Why records could not be read on demand."""
         ...
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """Tell for each slice whether some row can make `leaf` come to `outcome`; None where that is not known.
+        """Tell for each slice whether some row can make `leaf` evaluate to `outcome`; None if unknown.
 
         Args:
             leaf: a leaf on the field.
             outcome: true, false or null.
-            semantics: whose rules hold.
+            semantics: the rules of the engine.
             at: the slices, as snapshot ordinals; None for all.
         """
         ...
 
 
 Few: TypeAlias = "Callable[[Leaf, Semantics, float], NDArray[np.intp] | None]"
-"""Gives the slices on which a leaf can be true, ascending; None where that is unknown, or they are not below a number.
-They are those of which `Answers.possible` says so."""
+"""Returns the slices on which a leaf can be true, ascending; None if that is unknown, or if they are not fewer than a
+given number. They are those for which `Answers.possible` is true."""
 
 
 def _nothing_listed() -> ListedEvidence | None:
@@ -92,14 +91,14 @@ def _nothing_listed() -> ListedEvidence | None:
 
 
 class WholeIndex:
-    """Reads all records of an index that is otherwise read page by page, and knows how many entries it had last."""
+    """Reads all records of an index that is otherwise read page by page, and remembers its last number of entries."""
 
     def __init__(self, read: Callable[[], ListedEvidence | None]) -> None:
         self._read = read
         self.entry_count = 0
 
     def __call__(self) -> ListedEvidence | None:
-        """Read them; None where they cannot be read."""
+        """Read them; None if they cannot be read."""
         evidence = self._read()
         self.entry_count = evidence.entry_count if isinstance(evidence, ValuedEvidence) else 0
         return evidence
@@ -110,21 +109,21 @@ class Capabilities:
     """What a source can do besides answering for leaves: see `pruner.indexes.optional`."""
 
     rows: RowEvidence | None = None
-    """The evidence, where it knows single rows as the engine reads them."""
+    """The evidence, if it knows single rows as the engine reads them."""
     deferred: FocusedEvidence | None = None
-    """The evidence, where it is read only for what is left, and for whole parts of a predicate at a time."""
+    """The evidence, if it is read only for the slices that are left, and for whole parts of a predicate at a time."""
     listed: Callable[[], ListedEvidence | None] = _nothing_listed
-    """Gives the evidence, where it keeps values to look into; it may be read for that."""
+    """Returns the evidence, if it stores values that can be listed; may read it."""
     counted: CountingEvidence | None = None
-    """The evidence, where it knows how many values each slice holds."""
+    """The evidence, if it knows how many values each slice holds."""
     locating: LocatingEvidence | None = None
-    """The evidence, where it finds many values at once."""
+    """The evidence, if it finds many values at once."""
     longest_range: int = 0
-    """How many values of a range it looks up one by one at most; 0 where it knows the order of values."""
+    """Most values of a range that it looks up one by one; 0 if it knows the order of values."""
     few: Few | None = None
-    """Names the slices on which a leaf can be true, where it can without a look at all slices."""
+    """Returns the slices on which a leaf can be true, if it can do so without checking all slices."""
     carries_over: bool = False
-    """Whether masks over slices are all that it gives, so that they can be had for a later snapshot."""
+    """Whether it gives nothing but masks over slices, so that they can be carried over to a later snapshot."""
 
 
 NOTHING_ELSE = Capabilities()
@@ -135,17 +134,17 @@ class Source:
     """Evidence about one field."""
 
     index: str
-    """The name under which reports show it."""
+    """Its name in reports."""
     using: str
     """Its index type."""
     answers: Answers
     can: Capabilities = NOTHING_ELSE
     is_read: Callable[[Semantics], bool] | None = None
-    """Whether an engine reads the values that it is about; None where every engine does."""
+    """Whether an engine reads the values that it is about; None if every engine does."""
     silence: Callable[[Semantics], str | None] | None = None
     """Why it never answers an engine, whatever the leaf."""
     focus: Callable[[Sequence[Leaf]], Source] | None = None
-    """Makes the source for the leaves of one predicate; None where it is the same for all."""
+    """Makes the source for the leaves of one predicate; None if it is the same for all."""
 
     @property
     def uncovered(self) -> Mask | None:
@@ -164,7 +163,7 @@ class Source:
         return self.answers.possible(leaf, outcome, semantics, at) if self._speaks_to(semantics) else None
 
     def few(self, leaf: Leaf, semantics: Semantics, below: float) -> NDArray[np.intp] | None:
-        """See `Few`; None where the source does not name slices."""
+        """See `Few`; None if the source cannot list slices."""
         if self.can.few is None or not self._speaks_to(semantics):
             return None
         return self.can.few(leaf, semantics, below)
@@ -178,15 +177,15 @@ class Source:
         return self.can.deferred if self._speaks_to(semantics) else None
 
     def why_silent(self, semantics: Semantics) -> str | None:
-        """Return why it never answers an engine, whatever the leaf; None where it may."""
+        """Return why it never answers an engine, whatever the leaf; None if it may."""
         return None if self.silence is None else self.silence(semantics)
 
     def focused(self, leaves: Sequence[Leaf]) -> Source:
-        """The source for one predicate, of which these are the leaves on the field."""
+        """The source for one predicate; `leaves` are its leaves on the field."""
         return self if self.focus is None else self.focus(leaves)
 
     def answering(self, answers: Answers, *, carries_over: bool = False) -> Source:
-        """A source that says something else about the same records, and of their rows nothing."""
+        """A source with other answers about the same records, and none about their rows."""
         can = replace(self.can, rows=None, deferred=None, locating=None, few=None, carries_over=carries_over)
         return Source(self.index, self.using, answers, can)
 
@@ -201,7 +200,7 @@ def of_records(index: str, using: str, evidence: Evidence, checked: int | None =
         index: the name of the index.
         using: its type.
         evidence: what the records say.
-        checked: the number of slices, where the type is of another distribution and its answers are checked.
+        checked: the number of slices, if the type is from another distribution and its answers are checked.
 
     Raises:
         BrokenRuleError: it does not say which slices are covered.
@@ -221,26 +220,26 @@ def of_records(index: str, using: str, evidence: Evidence, checked: int | None =
 
 
 def of_paths(index: str, using: str, evidence: PartitionEvidence) -> Source:
-    """Evidence from the values in the paths, which engines decode by rules of their own."""
+    """Evidence from the values in paths, which each engine decodes by its own rules."""
     source = of_records(index, using, evidence)
     return replace(source, can=replace(source.can, few=evidence.few), silence=evidence.why_silent)
 
 
 def of_groups(index: str, using: str, evidence: GroupedEvidence) -> Source:
-    """Evidence from groups of slices and, where they do not settle it, from records that are read then."""
+    """Evidence from groups of slices and, where these do not settle it, from records read on demand."""
     return Source(index, using, evidence, Capabilities(carries_over=True))
 
 
 def of_pages(
     index: str, using: str, evidence: PagedEvidence, whole: Callable[[], ListedEvidence | None]
 ) -> Source:
-    """Evidence of an index whose records are read page by page, for what is left of one predicate.
+    """Evidence of an index whose records are read page by page, for what is left to decide of one predicate.
 
     Args:
         index: the name of the index.
         using: its type.
         evidence: reads the pages.
-        whole: reads all records, for people to look into.
+        whole: reads all records, to list their values.
     """
     answers = _Pages(evidence)
 
@@ -269,7 +268,7 @@ def _capabilities(evidence: Evidence) -> Capabilities:
 
 
 class _Records:
-    """Answers by evidence of records in memory."""
+    """Answers from evidence of in-memory records."""
 
     def __init__(self, index: str, evidence: Evidence) -> None:
         self.uncovered = None if evidence.covered.all() else ~evidence.covered
@@ -284,7 +283,7 @@ class _Records:
 
 
 class BrokenRuleError(Exception):
-    """An index type of another distribution returned what the protocol does not allow."""
+    """An index type of another distribution returned something that the protocol does not allow."""
 
 
 def failure_of(using: str, error: Exception) -> str:
@@ -296,7 +295,7 @@ def failure_of(using: str, error: Exception) -> str:
 
 
 class _CheckedRecords(_Records):
-    """The same of an index type of another distribution: what breaks the rules is noted and drops nothing."""
+    """The same for an index type of another distribution: answers that break the rules are noted and drop nothing."""
 
     def __init__(self, index: str, using: str, evidence: Evidence, count: int) -> None:
         _require_mask("its `covered`", evidence.covered, count)
@@ -319,7 +318,7 @@ class _CheckedRecords(_Records):
             if answer is None:
                 return None
             _require_mask("its answer", answer, self._count if at is None else len(at))
-        # Whatever the other package raises, the plan goes on without it.
+        # Whatever the other package raises, planning continues without it.
         except Exception as error:
             self._failures = tuple(dict.fromkeys((*self._failures, failure_of(self._using, error))))
             return None
@@ -340,7 +339,7 @@ def _require_mask(what: str, answer: Any, count: int) -> None:
 
 
 class _Focused:
-    """Answers by what an index that looks up what is asked for says about one predicate."""
+    """Answers for one predicate from an index that looks up what the predicate asks for."""
 
     def __init__(self, index: str, evidence: RowEvidence, uncovered: Mask | None) -> None:
         self.uncovered = uncovered
@@ -354,7 +353,7 @@ class _Focused:
 
 
 class _Pages:
-    """Answers by pages, each leaf as if it were a predicate by itself."""
+    """Answers from pages, for each leaf as if it were a predicate by itself."""
 
     notes: tuple[str, ...] = ()
 
@@ -381,7 +380,7 @@ class Sources:
 
 
 class KnowsFields(Protocol):
-    """Gives the sources of fields, as `pruner.evidence.snapshot.SnapshotEvidence` does."""
+    """Returns the sources of fields, like `pruner.evidence.snapshot.SnapshotEvidence`."""
 
     def sources(self, about: Field) -> Sources:
         """Everything that is known of one field."""
@@ -389,16 +388,16 @@ class KnowsFields(Protocol):
 
 
 class OwnIndexes(Protocol):
-    """What a table itself keeps as indexes, for one snapshot: beside pruner's own, and asked after them."""
+    """A table's own indexes, for one snapshot: beside pruner's, and asked after them."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the indexes are called."""
+        """The names of the indexes."""
         ...
 
     @property
     def expressions(self) -> list[tuple[str, str]]:
-        """Names and forms of the expressions that indexes are over and that plans can ask."""
+        """Names and forms of the indexed expressions that plans can use."""
         ...
 
     def add(self, about: Field, sources: Sources) -> None:
@@ -408,26 +407,28 @@ class OwnIndexes(Protocol):
     def implied(
         self, predicate: BoundExpr, semantics: Semantics
     ) -> Iterator[tuple[InLeaf, KnowsFields | None]]:
-        """Yield what follows from a predicate and can be looked up: see `pruner.planning.planner.Planner`."""
+        """Yield the conditions that a predicate implies and that can be looked up: see
+        `pruner.planning.planner.Planner`.
+        """
         ...
 
     def described(self) -> dict[str, str]:
-        """What plans make of each index, by its name. Some indexes are read for it."""
+        """How plans use each index, by name. This reads some indexes."""
         ...
 
 
 @runtime_checkable
 class CountsRows(Protocol):
-    """Own indexes that know how many rows files were written with."""
+    """Own indexes that know how many rows each file was written with."""
 
     def row_counts(self) -> NDArray[np.int64]:
-        """The number of rows of each base file, deleted ones among them; -1 where the table does not say."""
+        """The number of rows of each base file, deleted ones included; -1 where the table does not say."""
         ...
 
 
 @runtime_checkable
 class TellsPartitions(Protocol):
-    """Own indexes that know of which columns engines take the values from partitions, whatever the files hold."""
+    """Own indexes that know for which columns engines read partition values, whatever the files hold."""
 
     def may_differ_from_files(self, about: Field) -> bool:
         """Tell whether engines may read other values of a column, or of an expression, than the files have."""
@@ -439,26 +440,26 @@ class BoundsValues(Protocol):
     """Own indexes that bound the values of columns, file by file."""
 
     def bounds(self, about: Field) -> ExactEvidence | None:
-        """What bounds the values of a column with which files were written; None where the table does not say.
+        """Bounds of the values of a column as files were written; None where the table does not say.
 
-        Bounds may be wider than the values, and none is taken for the value of a row.
+        Bounds may be wider than the values, and none is taken as the value of a row.
         """
         ...
 
 
 @runtime_checkable
 class FollowsSnapshots(Protocol):
-    """Own indexes by whose presence nothing of what is known of another snapshot becomes wrong."""
+    """Own indexes whose presence does not invalidate what is known of another snapshot."""
 
     def follow(self, before: OwnIndexes | None) -> None:
-        """Take over what is known of the files of the snapshot before, those of which are there still."""
+        """Take over what is known of files of the previous snapshot that are still present."""
         ...
 
 
 class Focus:
-    """Evidence for one predicate, in which every field is read in one way.
+    """Evidence for one predicate, in which each field is read in only one way.
 
-    `known` has the sources of each of its fields, by path and in the order in which the predicate names them.
+    `known` has the sources of each of its fields, by path, in the order in which the predicate names them.
     """
 
     def __init__(self, evidence: KnowsFields, predicate: BoundExpr) -> None:
@@ -483,7 +484,7 @@ class PartitionEvidence:
         self._path = about.path
         self._name = about.name
         self._snapshot = snapshot
-        everywhere = bool(by_partition.covered.all())  # as mostly, and of very many slices a mask takes long
+        everywhere = bool(by_partition.covered.all())  # the usual case; a mask over very many slices is slow
         self.covered: Mask = (
             np.broadcast_to(np.True_, len(snapshot)) if everywhere else snapshot.spread(by_partition.covered)
         )
@@ -495,7 +496,7 @@ class PartitionEvidence:
         return len(self._snapshot)
 
     def why_silent(self, semantics: Semantics) -> str | None:
-        """Return why an engine is never answered; None where it may be."""
+        """Return why it never answers an engine; None if it may."""
         if self._path in self._partitions.shared or self._partitions.trusts(self._path, semantics.traits):
             return None
         return (
@@ -506,9 +507,9 @@ class PartitionEvidence:
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """Judge each partition once and hand the verdict to its slices: see `Evidence.possible`.
+        """Evaluate each partition once and pass the verdict to its slices: see `Evidence.possible`.
 
-        None where the asking engine may read another value from the path than was decoded (trap N2).
+        None if the engine may read another value from the path than was decoded (trap N2).
         """
         if self.why_silent(semantics) is not None:
             return None
@@ -526,7 +527,7 @@ class PartitionEvidence:
 
 
 def partition_evidence(snapshot: Snapshot, about: Field) -> PartitionEvidence | None:
-    """Evidence from the partition values of one field; None where the snapshot has no values that could be used."""
+    """Evidence from the partition values of one field; None if the snapshot has no usable values."""
     values = snapshot.partitions.values.get(about.path)
     by_partition = None if values is None else evidence_of_values(values, about)
     return None if by_partition is None else PartitionEvidence(by_partition, about, snapshot)

@@ -1,4 +1,4 @@
-"""How adapters put predicates together: what engines' optimizers take apart, in the shape that binding likes best."""
+"""Building blocks for adapters: predicates that engines' optimizers took apart, in the shape that binds best."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pruner.expr.nodes import (
 
 
 def any_of(operands: tuple[Expr, ...]) -> Expr:
-    """OR of any number of operands; comparisons of one value for equality become one IN."""
+    """OR of any number of operands; equality comparisons of one value become one IN."""
     match operands:
         case [Compare(Operator.EQ, first, Literal()), _, *_]:
             options = [_equal_to(first, operand) for operand in operands]
@@ -40,7 +40,7 @@ def _equal_to(value: Expr, comparison: Expr) -> Literal | None:
 
 
 def predicate(expression: Expr) -> Expr:
-    """Return a value of type boolean as a predicate: a constant, or `column = true` for a bare column or cast."""
+    """Return a boolean value as a predicate: a constant, or `column = true` for a bare column or cast."""
     match expression:
         case Literal(value=None | bool() as value):
             return Constant(value)

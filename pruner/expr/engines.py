@@ -1,8 +1,8 @@
-"""The engines: what each does with values, constants and files where they differ, as one row of named traits.
+"""The engines: how they differ in values, constants and files, with one row of named traits per engine.
 
-This is the one table of engines. All other code asks a trait (`semantics.traits`), never an engine's name, so a further
-engine is one more row here and an adapter. A trait that a row leaves out has the value that prunes least: an engine of
-which a fact is not known loses nothing by it but sharpness.
+This is the only table of engines. All other code asks a trait (`semantics.traits`), never an engine's name, so another
+engine is one more row here and an adapter. A trait that a row omits has the value that prunes least: an unknown fact
+about an engine costs it precision only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class NanOrder(Enum):
 
 
 class Clock(Enum):
-    """What a timestamp is that a file stores in one of the ways in which engines differ."""
+    """How an engine reads a timestamp that is stored in a form on which engines differ."""
 
     INSTANT = "instant"
     WALL_CLOCK = "wall clock"
@@ -33,7 +33,7 @@ class Clock(Enum):
 
 
 class NarrowIntegers(Enum):
-    """What integers of 8 and 16 bits are, which files store in 32 (trap S24)."""
+    """How integers of 8 and 16 bits are read, which files store in 32 (trap S24)."""
 
     WRAPPED = "cut to the bits of the annotation"
     UNSIGNED_WIDENED = "signed ones wrapped, unsigned ones in the next wider type"
@@ -41,7 +41,7 @@ class NarrowIntegers(Enum):
 
 
 class Times(Enum):
-    """Which times of day an engine reads as the number that is stored."""
+    """Which times of day an engine reads as the stored number."""
 
     UNCERTAIN = "uncertain"
     LOCAL = "those that are not adjusted to UTC"
@@ -49,7 +49,7 @@ class Times(Enum):
 
 
 class Origin(Enum):
-    """Where the value of a Hudi partition column comes from that stands in the path and in the files (trap N6)."""
+    """Where the value of a Hudi partition column that is both in the path and in the files comes from (trap N6)."""
 
     FILE = "file"
     PATH = "path"
@@ -57,7 +57,7 @@ class Origin(Enum):
 
 
 class Mixing(Enum):
-    """Which literals an engine casts to compare them with a column of another type, text literals aside."""
+    """Which literals, other than text, an engine casts to compare them with a column of another type."""
 
     REFUSED = "refused"
     BOOLEANS_WITH_INTEGERS = "booleans with integers"
@@ -74,7 +74,7 @@ class Uuids(Enum):
 
 
 class TextCoercion(Enum):
-    """What a text literal beside a column of another type becomes, by the engine's own cast."""
+    """What the engine's cast makes of a text literal compared with a column of another type."""
 
     REFUSED = "refused"
     COLUMN_TYPE = "the column's type"
@@ -83,12 +83,12 @@ class TextCoercion(Enum):
 
 
 class TextBytes(Enum):
-    """Which bytes `CAST('…' AS BINARY)` and its kin make of a text."""
+    """Which bytes `CAST('…' AS BINARY)` and similar casts yield for a text."""
 
     ESCAPED = "escaped"
     """`\\xNN` is one byte; other printable ASCII stands for itself."""
     ENCODED = "encoded"
-    """The bytes of its UTF-8."""
+    """The bytes of its UTF-8 encoding."""
     UNCERTAIN = "uncertain"
 
 
@@ -100,15 +100,15 @@ class SqlEngine(StrEnum):
     TRINO = "trino"
 
 
-# There is one object for each engine. Comparing and hashing all its fields would cost every plan tens of microseconds.
+# There is one object per engine. Comparing and hashing all its fields would cost every plan tens of microseconds.
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Traits:
-    """What one engine does, as far as pruning depends on it. A default is what prunes least."""
+    """What one engine does, as far as pruning depends on it. Defaults prune least."""
 
     name: str
     """Name by which `Semantics`, requests and reports know the engine."""
     title: str
-    """Name in sentences for people."""
+    """Display name."""
     nan_order: NanOrder
     """Order of NaN unless the session says otherwise (trap S2)."""
     dialect: str | None = None
@@ -116,29 +116,31 @@ class Traits:
 
     # How files are read.
     int96: Clock = Clock.UNCERTAIN
-    """Spark reads INT96 as an instant, DuckDB as a wall clock; Trino by a zone of its configuration (trap S10)."""
+    """Spark reads INT96 as an instant, DuckDB as a wall clock; Trino uses a zone from its configuration (trap S10)."""
     converted_timestamps: Clock = Clock.UNCERTAIN
-    """TIMESTAMP_MICROS and _MILLIS without a logical type: a wall clock in DuckDB, else an instant (trap S20)."""
+    """TIMESTAMP_MICROS and _MILLIS without a logical type: a wall clock in DuckDB, otherwise an instant (trap S20)."""
     asks_converted_types: bool | None = None
-    """Most logical types without their converted type do not count: DuckDB (trap S23). None where not known."""
+    """Most logical types are ignored without their converted type: DuckDB (trap S23). None where unknown."""
     narrow_integers: NarrowIntegers = NarrowIntegers.AS_STORED
     """A number in a file that does not fit its annotation: DuckDB wraps it, Spark signed ones, Trino none (S24)."""
     times: Times = Times.UNCERTAIN
-    """Spark before 4.1 and Trino's connectors have no type for TIME. DuckDB makes TIMETZ of what is adjusted to UTC."""
+    """Spark before 4.1 and Trino's connectors have no type for TIME. DuckDB reads those adjusted to UTC as TIMETZ."""
     uuids: Uuids = Uuids.UNCERTAIN
     """What a column of UUIDs is read as: a type of its own in DuckDB, 16 bytes in Polars and pyarrow."""
     reads_half_floats: bool = False
-    """A column of 16-bit floating point is one of FLOAT: DuckDB."""
+    """A column of 16-bit floating point is read as FLOAT: DuckDB."""
     asks_session_for_calendar: bool = True
-    """A setting decides how old dates read in files that name no calendar: Spark's rebase modes (trap S17)."""
+    """A setting decides how old dates are read from files that name no calendar: Spark's rebase modes (trap S17)."""
     wraps_far_timestamps: bool = True
-    """Timestamps near the ends of 64 bits read as others: Trino counts without a look at overflow (moments)."""
+    """Timestamps near the ends of 64 bits are read as others: Trino does not check for overflow (moments)."""
     reads_padded_folders_as_text: bool = False
-    """The folder `month=01` is the text 01: DuckDB. It is a number in Spark; Trino's metastore decides (trap N2)."""
+    """The folder `month=01` is the text 01: DuckDB, Polars, pyarrow. For Spark it is a number; for Trino the metastore
+    decides (trap N2).
+    """
     reads_escaped_bytes_as_utf8: bool = False
-    """The folder `city=Z%C3%BCrich` is Zürich: DuckDB, Polars, pyarrow. Spark takes each byte for a character."""
+    """The folder `city=Z%C3%BCrich` is Zürich: DuckDB, Polars, pyarrow. Spark reads each byte as a character."""
     shared_partition_columns: Origin = Origin.UNCERTAIN
-    """Hudi updates a row that moved where it was: Spark and Trino show the path's value then, DuckDB the file's."""
+    """Hudi updates a moved row in its old partition: Spark and Trino then show the path's value, DuckDB the file's."""
 
     # Types of constants.
     bare_decimal: tuple[int, int] | None = None
@@ -154,55 +156,55 @@ class Traits:
     reads_zone_names: bool = False
     """`TIMESTAMP '2020-01-01 00:00:00 Europe/Berlin'` is an instant: Spark and Trino."""
     text_bytes: TextBytes = TextBytes.UNCERTAIN
-    """Bytes of a text that is cast: DuckDB reads escapes, Spark takes the text's own; Trino refuses."""
+    """Bytes of a text that is cast: DuckDB reads escapes, Spark takes the text's own bytes; Trino refuses."""
     caret_begins_text: bool = False
-    """`^` in a regular expression is the beginning of the text, never of a later line: RE2 and Java."""
+    """`^` in a regular expression matches the beginning of the text, not of a later line: RE2 and Java."""
     like_escape: str | None = None
-    """Character that escapes in LIKE without ESCAPE: the backslash in Spark."""
+    """Escape character of LIKE without ESCAPE: the backslash in Spark."""
     like_takes_lists: bool = False
-    """`LIKE ANY ('a%', 'b%')` asks about each of several patterns: Spark."""
+    """`LIKE ANY ('a%', 'b%')` tests several patterns: Spark."""
 
-    # Comparisons of unlike types.
+    # Comparisons of different types.
     has_unsigned_integers: bool = False
     """Unsigned columns keep their values: DuckDB; Spark widens them. Trino has no such type."""
     text_coercion: TextCoercion = TextCoercion.UNCERTAIN
-    """Text beside another type: cast by DuckDB and Spark (beside decimals to double there), refused by Trino."""
+    """Text against another type: cast by DuckDB and Spark (there to double against decimals), refused by Trino."""
     casts_text_beside_bytes: bool = False
-    """Text beside a column of bytes becomes bytes, as in a cast: DuckDB."""
+    """Text against a column of bytes becomes bytes, as in a cast: DuckDB."""
     mixing: Mixing = Mixing.UNCERTAIN
-    """Other unlike types: Spark casts most, DuckDB booleans and integers, Trino refuses all."""
+    """Other mixed types: Spark casts most, DuckDB booleans and integers, Trino refuses all."""
     writes_columns_as_text_in_lists: bool = True
-    """`IN ('1', …)` compares the text of the column's values: Spark. '1.00' is another text of an equal value."""
+    """`IN ('1', …)` compares the text of the column's values: Spark. '1.00' is a different text of an equal value."""
     lists_follow_sql: bool = False
-    """NULL makes IN null, before it and in the list: SQL. pyarrow's `isin` is false of NULL, and NULL equals NULL."""
+    """NULL on the left or in the list makes IN null: SQL. In pyarrow's `isin`, NULL yields false and equals NULL."""
     casts_constants_to_null: bool = True
-    """A constant that does not fit the column becomes NULL beside `<=>`: Spark ('1e0' beside an integer)."""
+    """A constant that does not fit the column becomes NULL in `<=>`: Spark ('1e0' against an integer)."""
     null_in_lists_is_null: bool = False
-    """`x IN (1, 2, NULL)` is NULL where x is neither. Trino takes neighbouring numbers for a range, and is wrong."""
+    """`x IN (1, 2, NULL)` is NULL where x is neither. Trino wrongly treats adjacent numbers as a range."""
     counts_literal_digits: bool = False
-    """An integer literal beside a decimal has just its own digits: Spark (DecimalType.fromLiteral)."""
+    """An integer literal compared with a decimal has only its own digits: Spark (DecimalType.fromLiteral)."""
     decides_misfits_by_literal: bool = True
-    """A decimal beyond 64 bits beside an integer decides by itself, for NULL too: Spark (DecimalPrecision)."""
+    """A decimal beyond 64 bits against an integer decides by itself, for NULL too: Spark (DecimalPrecision)."""
     rounds_beyond_38_digits: bool = False
-    """What takes more than 38 digits to compare is rounded: DuckDB. Others fail or lose digits their own way."""
+    """Comparisons that need more than 38 digits are rounded: DuckDB. Others fail or lose digits in other ways."""
     compares_single_precision: bool = False
-    """A float column is compared as float: DuckDB. Spark and Trino go by double, float or real, by case and mode."""
+    """A float column is compared as float: DuckDB. Spark and Trino vary: double, float or real by case and mode."""
 
     # Wall clocks and instants.
     session_zone_makes_instants: bool = False
-    """A wall clock becomes an instant by the session's zone: DuckDB, Spark. Trino's connectors take some for UTC."""
+    """A wall clock becomes an instant by the session's zone: DuckDB, Spark. Trino's connectors read some as UTC."""
     session_zone_makes_wall_clocks: bool = False
     """An instant becomes a wall clock by the session's zone: DuckDB. Spark reads some naive files as instants."""
     moment_functions_take_instants: bool = True
-    """`date_trunc` and `unix_millis` make an instant of a date or a wall clock first: Spark."""
+    """`date_trunc` and `unix_millis` first convert a date or a wall clock to an instant: Spark."""
     dates_with_intervals_are_dates: bool = False
     """`date + INTERVAL` is a date, or fails: Spark and Trino. It is a timestamp in DuckDB."""
     writes_moments_rounded: bool = False
-    """Moments are rounded to milliseconds before they are written by a pattern: Trino's `date_format`."""
+    """Moments are rounded to milliseconds before they are formatted by a pattern: Trino's `date_format`."""
     hours_make_days: bool = True
-    """Each 24 hours of an interval are a day, as long as the zone has it: Spark."""
+    """Every 24 hours of an interval are a day, however long the zone makes it: Spark."""
     takes_nanoseconds_for_utc: bool = True
-    """A wall clock beside an instant of nanoseconds may be taken for UTC: DuckDB 2.0 (TIMESTAMPTZ_NS)."""
+    """A wall clock compared with an instant of nanoseconds may be read as UTC: DuckDB 2.0 (TIMESTAMPTZ_NS)."""
 
 
 _ALL: Final = (
@@ -303,7 +305,7 @@ _ALL: Final = (
         hours_make_days=False,
         takes_nanoseconds_for_utc=False,
     ),
-    # Engines in Python read what `pruner_python` hands them. They compare by expressions, and have no SQL here.
+    # Engines in Python read what `pruner_python` hands them. They use expressions for predicates and have no SQL here.
     Traits(
         name="polars",
         title="Polars",
@@ -337,11 +339,11 @@ ENGINES: Final = {traits.name: traits for traits in _ALL}
 """Every engine by its name."""
 
 REFERENCE_ENGINE: Final = SqlEngine.DUCKDB.value
-"""The engine whose rules hold where nobody says otherwise, and whose evaluator computes indexed expressions."""
+"""The engine whose rules hold by default, and whose evaluator computes indexed expressions."""
 
 
 def traits_of(engine: str) -> Traits:
-    """The traits of an engine by its name: a row above, or what the engine's adapter brings.
+    """The traits of an engine by its name: a row above, or those that the engine's adapter provides.
 
     Raises:
         PredicateError: there is no such engine.

@@ -10,10 +10,10 @@ _QUOTES = {'"': '"', "`": "`"}
 
 
 def parse_column_path(text: str) -> tuple[str, ...]:
-    """Split a column path at its dots; a part in double quotes or backticks is taken as it is, doubled quotes once.
+    """Split a column path at its dots; a part in double quotes or backticks is taken verbatim, doubled quotes once.
 
     Raises:
-        IndexDefinitionError: the text is no column path; an expression, for example.
+        IndexDefinitionError: the text is not a column path but, for example, an expression.
     """
     parts: list[str] = []
     position = 0
@@ -60,7 +60,7 @@ def _quoted(text: str, start: int) -> tuple[str, int]:
 
 @lru_cache(maxsize=1024)  # every step of every report names a column
 def render_column_path(path: tuple[str, ...]) -> str:
-    """The inverse of `parse_column_path`: parts that are no plain identifiers are quoted."""
+    """The inverse of `parse_column_path`: parts that are not plain identifiers are quoted."""
     return ".".join(_rendered(part) for part in path)
 
 

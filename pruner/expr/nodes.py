@@ -1,8 +1,8 @@
-"""The common expression form: what an adapter or the SQL parser hands to the planner.
+"""The common expression form: what an adapter or the SQL parser passes to the planner.
 
-The nodes are values: frozen, compared by content, without reference to a table. Literals are typed Python values, never
-SQL text. `Opaque` stands for whatever its producer did not understand, so that nothing is ever dropped in silence: it
-may be true, false or null for any row. Consumers take nodes apart with `match` and close with `assert_never`.
+The nodes are values: frozen, compared by content, independent of any table. Literals are typed Python values, never SQL
+text. `Opaque` stands for whatever its producer did not understand, so that nothing is ever silently dropped: it may be
+true, false or null for any row. Consumers destructure nodes with `match` and end with `assert_never`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Operator(Enum):
 
     @property
     def mirrored(self) -> Operator:
-        """The operator with the same meaning once both operands have changed places."""
+        """The operator with the same meaning once the operands are swapped."""
         return _MIRRORED[self]
 
 
@@ -79,7 +79,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function or a cast by its canonical name; `type` is the result's where the producer knows it.
+    """A function or a cast by its canonical name; `type` is the result type where the producer knows it.
 
     A cast is `Call("cast", (operand,), target_type)`; a cast that yields NULL instead of failing is `"try_cast"`.
     """
@@ -115,7 +115,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """`operand LIKE pattern [ESCAPE escape]`, case-sensitive; `escape` is None where no escape is in force."""
+    """`operand LIKE pattern [ESCAPE escape]`, case-sensitive; `escape` is None where there is no escape character."""
 
     operand: Expr
     pattern: str
@@ -124,14 +124,14 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Conjunction in Kleene's logic of at least two operands."""
+    """Conjunction of at least two operands in Kleene's logic."""
 
     operands: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Disjunction in Kleene's logic of at least two operands."""
+    """Disjunction of at least two operands in Kleene's logic."""
 
     operands: tuple[Expr, ...]
 
@@ -154,7 +154,7 @@ class Constant:
 class Opaque:
     """Something that was not understood: it may be true, false or null for any row.
 
-    `text` shows it to people and `reason` says why it is opaque; neither is ever parsed.
+    `text` is for display and `reason` says why it is opaque; neither is ever parsed.
     """
 
     columns: tuple[Column, ...]
@@ -170,7 +170,7 @@ Expr: TypeAlias = Column | Literal | Call | Compare | In | IsNull | Like | And |
 
 
 def conjunction(operands: tuple[Expr, ...]) -> Expr:
-    """AND of any number of operands, nested ANDs flattened one level; no operand is TRUE."""
+    """AND of any number of operands, nested ANDs flattened one level; TRUE for no operands."""
     flat: list[Expr] = []
     for operand in operands:
         flat.extend(operand.operands if isinstance(operand, And) else (operand,))
@@ -184,7 +184,7 @@ def conjunction(operands: tuple[Expr, ...]) -> Expr:
 
 
 def disjunction(operands: tuple[Expr, ...]) -> Expr:
-    """OR of any number of operands, nested ORs flattened one level; no operand is FALSE."""
+    """OR of any number of operands, nested ORs flattened one level; FALSE for no operands."""
     flat: list[Expr] = []
     for operand in operands:
         flat.extend(operand.operands if isinstance(operand, Or) else (operand,))

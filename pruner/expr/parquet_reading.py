@@ -1,21 +1,21 @@
-"""What an engine makes of Parquet types (rule R11).
+"""How engines read Parquet types (rule R11).
 
-By the specification a column is what its logical type says, or the converted type where there is no logical one. That
-is what `ParquetType.arrow` follows, and what parquet-mr, hence Spark and Trino, and Arrow do. Where an engine does
-otherwise, a trait says so (`pruner.expr.engines`) (DuckDB 1.5 and 2.0, Spark 3.5, Trino 483).
+By the specification, a column's type is its logical type, or its converted type where there is no logical one.
+`ParquetType.arrow` follows that, and so do Arrow and parquet-mr, hence Spark and Trino. Where an engine deviates, a
+trait says so (`pruner.expr.engines`) (DuckDB 1.5 and 2.0, Spark 3.5, Trino 483).
 
-- TIMESTAMP_MILLIS and TIMESTAMP_MICROS without a logical type (trap S20): instants; in DuckDB a wall clock.
-- A logical type without its converted type, those of time, UUID and the like aside: DuckDB reads the physical type.
-- Times of day: Spark before 4.1 and Trino's connectors have no type for them. DuckDB adds to those that are adjusted to
-  UTC an offset, which takes part in comparisons and which constants without one take from the session.
-- UUID: a type of its own in DuckDB; Spark and Trino do not read it without a type that the user declares.
+- TIMESTAMP_MILLIS and TIMESTAMP_MICROS without a logical type (trap S20): instants; wall clocks in DuckDB.
+- A logical type without its converted type, except those of time, UUID and the like: DuckDB reads the physical type.
+- Times of day: Spark before 4.1 and Trino's connectors have no type for them. DuckDB adds an offset to those that are
+  adjusted to UTC; the offset takes part in comparisons, and constants without one take it from the session.
+- UUID: a type of its own in DuckDB; Spark and Trino do not read it unless the user declares a type.
 - Float16: FLOAT in DuckDB, where it is widened exactly.
-- INT96: an instant in Spark, a wall clock of microseconds in DuckDB; in Trino by a zone of its configuration.
+- INT96: an instant in Spark, a wall clock of microseconds in DuckDB; Trino uses a zone from its configuration.
 - An INT32 that holds more than the 8 or 16 bits of its annotation (trap S24): DuckDB wraps the number. Spark wraps
   signed ones to the column's type, which other files may make wider, and reads unsigned ones as the next wider type;
-  Trino reads the declared type. Both take what fits there.
+  Trino reads the declared type. Both accept what fits there.
 
-Arrow wraps numbers as DuckDB does, so an index has recorded them wrapped.
+Arrow wraps numbers as DuckDB does, so indexes record them wrapped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TOLD_BY_LOGICAL_TYPE_ALONE = frozenset(
 
 
 NARROW: Final = frozenset({pa.int8(), pa.int16(), pa.uint8(), pa.uint16()})
-"""Types that an INT32 has by its annotation alone, so that its numbers need not fit."""
+"""Types that an INT32 has only by its annotation, so that its numbers need not fit."""
 
 _UUIDS: Final[dict[Uuids, pa.DataType | None]] = {
     Uuids.OWN_TYPE: pa.uuid(),
@@ -57,7 +57,7 @@ _AS_STORED: Final[dict[pa.DataType, pa.DataType]] = {pa.int8(): pa.int32(), pa.i
 
 @lru_cache(maxsize=4096)
 def type_read(parquet: ParquetType, traits: Traits) -> pa.DataType | None:
-    """Return the type that an engine reads a Parquet type as; None where that is not known, or no index supports it."""
+    """Return the type that an engine reads a Parquet type as; None where it is unknown or no index supports it."""
     if parquet.physical == INT96:
         return _timestamp("us", traits.int96)
     if parquet.physical == _GROUP:
@@ -66,12 +66,12 @@ def type_read(parquet: ParquetType, traits: Traits) -> pa.DataType | None:
     if parquet.logical and traits.asks_converted_types is not False:
         told = parquet.without_logical.arrow
         if told != type_ and parameters(parquet.logical)[0] not in _TOLD_BY_LOGICAL_TYPE_ALONE:
-            # Where the two say different things nobody knows.
+            # Where logical and converted type disagree, the reading is unknown.
             return told if traits.asks_converted_types and not parquet.converted else None
     if type_ is None:
         return None
     if traits.narrow_integers is NarrowIntegers.AS_STORED and pa.types.is_unsigned_integer(type_):
-        return None  # the table declares a type, and that is not known here
+        return None  # the table declares a type, which is unknown here
     if type_ in NARROW:
         return _narrow_type(type_, traits)
     if is_time(type_):
@@ -102,11 +102,11 @@ def _narrow_type(type_: pa.DataType, traits: Traits) -> pa.DataType:
 
 
 def as_read(field: Field, semantics: Semantics) -> Field:
-    """Return a field as an engine reads it from the files; the same object for every question about it.
+    """Return a field as an engine reads it from the files; the same object on every call.
 
-    Where files hold it by Parquet types of which the engine makes different ones, or of one of which it is not known
-    what it makes, the field is in conflict, and so is a number where that is not known of any of them. Other
-    fields then stay as they are: an index has no values of them that the engine reads
+    The field is in conflict where the engine reads the Parquet types of its files as different types, or where the
+    reading of some of them is unknown. Where that of all of them is unknown, only fields that must be known are in
+    conflict; others stay unchanged: an index has no values of them that the engine reads
     (`pruner.indexes.columns.reading`).
     """
     if not field.parquet or field.conflict is not None:
@@ -134,9 +134,9 @@ def _as_read(field: Field, traits: Traits) -> Field:
 
 
 def _must_be_known(type_: pa.DataType) -> bool:
-    """Tell whether nothing may be bound to a column of this type as long as it is not known what the engine reads.
+    """Tell whether a column of this type must not be bound while the engine's reading is unknown.
 
-    The range of a number can decide a comparison by itself; the others come as types of other names, or as none.
+    The range of a number can decide a comparison by itself; the others are read as other types, or not at all.
     """
     types = pa.types
     numbers = types.is_integer(type_) or types.is_decimal(type_) or types.is_float16(type_)
@@ -147,7 +147,7 @@ def _common_type(types: set[pa.DataType]) -> pa.DataType | None:
     if len(types) > 1 and all(map(pa.types.is_signed_integer, types)):
         return max(types, key=lambda type_: type_.bit_width)
     if types and all(map(pa.types.is_timestamp, types)) and len(set(map(is_instant, types))) == 1:
-        # Nanoseconds are rounded or not, by the engine and the other files.
+        # Whether nanoseconds are rounded depends on the engine and the other files.
         units = {unit_of(type_) for type_ in types}
         return (
             timestamp("us", instant=is_instant(next(iter(types)))) if units == {"ms", "us"} else _only(types)

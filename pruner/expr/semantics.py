@@ -1,8 +1,8 @@
 """Whose rules a predicate follows.
 
-The same text can mean different things: Spark and DuckDB hold that NaN is greater than every number, Trino that it
-compares false; a timestamp without a zone becomes an instant by the session's zone. A `Semantics` travels with every
-predicate and everything that depends on an engine asks it.
+The same text can mean different things: in Spark and DuckDB NaN is greater than every number, in Trino it compares
+false; a timestamp without a zone becomes an instant by the session's zone. Every predicate carries a `Semantics`, and
+everything that depends on an engine consults it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pruner.expr.engines import REFERENCE_ENGINE, NanOrder, Origin, Traits, trai
 __all__ = ["BINARY_COLLATION", "Engine", "NanOrder", "ScanMode", "Semantics"]
 
 Engine: TypeAlias = str
-"""Name of an engine: a key of `pruner.expr.engines.ENGINES`, or of the engine of an installed adapter."""
+"""Name of an engine: a key of `pruner.expr.engines.ENGINES`, or the engine of an installed adapter."""
 
 ScanMode = OneOf["snapshot", "read_optimized"]
 
@@ -29,13 +29,13 @@ BINARY_COLLATION = "binary"
 class Semantics:
     """The rules of one engine, session and kind of read.
 
-    `zone` is the session's time zone (an IANA name or a fixed offset such as "+02:00"); None means that it is not
-    known, and comparisons that depend on it are widened to hold in every zone. `ansi` is Spark's ANSI mode.
+    `zone` is the session's time zone (an IANA name or a fixed offset such as "+02:00"); None means that it is unknown,
+    and comparisons that depend on it are widened to hold in every zone. `ansi` is Spark's ANSI mode.
     `timestamp_unit` is the precision to which the engine rounds timestamps when it reads them. `now` is the earliest
-    that `now()` can be in the statement, in nanoseconds since 1970 in UTC; None means when it is planned.
-    `latest` is the latest that it can be, None where nobody makes sure of one.
+    possible value of `now()` in the statement, in nanoseconds since 1970 in UTC; None means the time of planning.
+    `latest` is its latest possible value, None where no upper bound is guaranteed.
     `shared_partition_columns` says where a column that is both in the path and in the files takes its value from (trap
-    N6), where the author of the scan decides that; None means that the engine decides.
+    N6), if the author of the scan decides that; None means that the engine decides.
     """
 
     engine: Engine = REFERENCE_ENGINE

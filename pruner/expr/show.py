@@ -1,4 +1,4 @@
-"""Short readable text of predicates, for reports. It is for people and is never parsed."""
+"""Short readable text of predicates, for reports. It is for display and is never parsed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
 LONGEST_TEXT = 300
-"""Characters after which the text of a predicate is cut."""
+"""Characters after which the text of a predicate is truncated."""
 
 _OPERANDS_SHOWN = 20
 _VALUES_SHOWN = 5
@@ -62,31 +62,29 @@ _VALUE_CHARACTERS = 60
 _UUID_BYTES = 16
 
 _WRITTEN = {"~~*": "ILIKE", "!~~*": "NOT ILIKE", "~~": "LIKE", "!~~": "NOT LIKE", "~~~": "GLOB"}
-"""Names that DuckDB gives operators, and how statements have them."""
+"""DuckDB's internal operator names, and their spelling in statements."""
 
 _Part: TypeAlias = Any
-"""A piece of text, or a node that is still to be written."""
+"""A piece of text, or a node that is yet to be written."""
 
 
 def show(expression: Expr, limit: int = LONGEST_TEXT) -> str:
-    """Return the text of an expression, cut after about `limit` characters."""
+    """Return the text of an expression, truncated after about `limit` characters."""
     return _written(expression, _expression_parts, limit)
 
 
 def shape(expression: Expr, limit: int = LONGEST_TEXT) -> str:
-    """Return the text of an expression with `?` for each constant: for logs, whose readers need not see values."""
+    """Return the text of an expression with `?` for each constant: for logs, which should not expose values."""
     return _written(expression, _shape_parts, limit)
 
 
 def describe(bound: BoundExpr, limit: int = LONGEST_TEXT) -> str:
-    """Return the text of a bound predicate with values as people write them, cut after about `limit`
-    characters.
-    """
+    """Return the text of a bound predicate with readable values, truncated after about `limit` characters."""
     return _written(bound, _bound_parts, limit)
 
 
 def _written(node: object, parts: Callable[[Any], Sequence[_Part]], limit: int) -> str:
-    """Write a tree without recursion, and no more of it than is shown."""
+    """Write a tree without recursion, and only as much of it as is shown."""
     text = ""
     pending: list[_Part] = [node]
     while pending:
@@ -260,7 +258,7 @@ def _above(low: Any, high: Any) -> bool:
 
 
 def _stored(value: StorageValue | None, data_type: pa.DataType) -> str:
-    """A value of the storage domain as people write it."""
+    """A value of the storage domain in readable form."""
     if value is None:
         return "any"
     if isinstance(value, bytes):
@@ -296,7 +294,7 @@ def _timestamp(value: int, data_type: pa.DataType) -> str:
 
 
 def _clock(value: int, data_type: pa.DataType) -> str:
-    """What a clock shows so long after midnight."""
+    """The time of day this long after midnight."""
     per_second = PER_SECOND[unit_of(data_type)]
     second, fraction = divmod(value, per_second)
     digits = f".{fraction:0{len(str(per_second)) - 1}d}" if fraction else ""
@@ -304,7 +302,7 @@ def _clock(value: int, data_type: pa.DataType) -> str:
 
 
 def _literal(literal: Literal) -> str:
-    """A literal as people write it: moments are kept as numbers."""
+    """A literal in readable form: moments are stored as numbers."""
     value, data_type = literal.value, literal.type
     if isinstance(value, int) and pa.types.is_timestamp(data_type):
         return _timestamp(value, data_type)

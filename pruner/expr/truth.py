@@ -1,6 +1,6 @@
 """Expressions whose truth is decided: constants, and tests of whole predicates (IS TRUE, IS DISTINCT FROM).
 
-Expressions that are constants, and what is decided about them without a row.
+Expressions that are constants, and what can be decided about them without a row.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 def compare_alike(
     operator: Operator, left: Literal, right: Literal, *, texts: bool = False
 ) -> Constant | None:
-    """Decide a comparison of constants, as `1 = 1` in generated predicates; None where their types are not alike.
+    """Decide a comparison of constants, such as `1 = 1` in generated predicates; None where their types are not alike.
 
     Args:
         operator: the comparison.
         left: a constant.
         right: another one.
-        texts: texts are compared by their bytes. Else nothing is decided of them.
+        texts: texts are compared by their bytes. Otherwise they are not decided.
     """
     if left.value is None or right.value is None:
         return NULL if left.type == right.type else None
@@ -75,7 +75,7 @@ def compare_alike(
 
 
 def _ordered(literal: Literal) -> Any:
-    """A value in the order of its type."""
+    """A value that sorts as its type does."""
     match literal.value:
         case str() as text:
             return text.encode()
@@ -86,7 +86,7 @@ def _ordered(literal: Literal) -> Any:
 
 
 def of_one_type(options: list[Expr]) -> bool:
-    """Constants of one type, casts of literals included: IN over them is the OR of equalities."""
+    """Tell whether all are constants of one type, including casts of literals: IN is then an OR of equalities."""
     constants = [
         option
         for option in options
@@ -121,7 +121,7 @@ def is_false(predicate: Expr) -> Expr:
 
 
 def chosen(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
-    """`CASE WHEN condition THEN then ELSE otherwise END` of truth values: NULL chooses the other branch."""
+    """`CASE WHEN condition THEN then ELSE otherwise END` of truth values: NULL selects the ELSE branch."""
     met = is_true(condition)
     return disjunction((conjunction((met, then)), conjunction((Not(met), otherwise))))
 
@@ -154,7 +154,7 @@ def compared_with_truth(node: Compare) -> Expr | None:
 
 
 def compared_coalesce(node: Compare, *, texts: bool) -> Expr | None:
-    """`coalesce(value, constant) op constant` by whether the value is NULL; None for any other comparison.
+    """`coalesce(value, constant) op constant`, split by whether the value is NULL; None for any other comparison.
 
     Args:
         node: the comparison.
@@ -185,7 +185,7 @@ def _is_column(value: Expr) -> bool:
 
 
 def may_cast_to_null(predicate: Expr) -> bool:
-    """Tell whether an engine that makes NULL of what it cannot cast may do so somewhere in a predicate."""
+    """Tell whether a predicate may contain a cast that yields NULL in an engine whose failed casts do so."""
     return any(
         isinstance(part, Call) or (isinstance(part, Literal) and isinstance(part.value, str))
         for part in _parts(predicate)

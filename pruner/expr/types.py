@@ -1,4 +1,4 @@
-"""What predicates need to know of Arrow types: their families, digits and units, in one typed place."""
+"""What predicates need to know about Arrow types: their families, digits and units, in one typed module."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def is_time(data_type: pa.DataType) -> bool:
 
 
 def is_written_one_way(data_type: pa.DataType) -> bool:
-    """Tell whether each value of a type, zeros of floating point and NaN aside, is stored and shown in one way only.
+    """Tell whether each value of a type, except floating-point zeros and NaN, is stored and shown in only one way.
 
-    Decimals and unsigned integers are left out, which writers and readers have told apart in too many ways.
+    Decimals and unsigned integers are left out: writers and readers have represented them in too many ways.
     """
     types = pa.types
     return (
@@ -75,7 +75,7 @@ def is_bytes(data_type: pa.DataType) -> bool:
 
 
 def is_instant(data_type: pa.DataType) -> bool:
-    """Tell whether values are moments in UTC and not readings of a wall clock."""
+    """Tell whether values are moments in UTC rather than readings of a wall clock."""
     return pa.types.is_timestamp(data_type) and cast(Any, data_type).tz is not None
 
 
@@ -109,5 +109,5 @@ def integer_range(data_type: pa.DataType) -> tuple[int, int]:
 
 
 def integer_digits(data_type: pa.DataType) -> int:
-    """Decimal digits that an engine reserves for an integer type; Spark gives 64 bits 20, so all get them."""
+    """Decimal digits that an engine reserves for an integer type; Spark reserves 20 for 64 bits, so all get them."""
     return {8: 3, 16: 5, 32: 10, 64: 20}[data_type.bit_width]

@@ -1,4 +1,4 @@
-"""Which Python value stands for a literal of each Arrow type.
+"""Which Python value represents a literal of each Arrow type.
 
 | Arrow type | Python value |
 |---|---|
@@ -9,7 +9,7 @@
 | decimal | decimal.Decimal |
 | string, large_string | str |
 | binary, large_binary, fixed_size_binary | bytes |
-| date32, date64 | datetime.date, or int days since 1970-01-01 where it lies outside Python's years |
+| date32, date64 | datetime.date, or int days since 1970-01-01 for years outside Python's range |
 | timestamp(unit) without a zone | int, in `unit` since 1970-01-01T00:00:00 of the wall clock |
 | timestamp(unit, zone) | int, in `unit` since 1970-01-01T00:00:00Z |
 | time32(unit), time64(unit) | int, in `unit` since midnight |
@@ -31,7 +31,7 @@ _DAY: Final = 86_400_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A time between two moments as the calendar counts it: months, days and a part of a day, each with its sign."""
+    """A calendar interval between two moments: months, days and a fraction of a day, each with its sign."""
 
     months: int = 0
     days: int = 0
@@ -41,7 +41,7 @@ class Interval:
         return Interval(-self.months, -self.days, -self.nanoseconds)
 
     def with_whole_days(self) -> Interval:
-        """The interval with each 24 hours as a day; what is left has the sign of the hours."""
+        """The interval with every 24 hours as a day; the remainder has the sign of the hours."""
         days, part = divmod(abs(self.nanoseconds), _DAY)
         sign = 1 if self.nanoseconds >= 0 else -1
         return Interval(self.months, self.days + sign * days, sign * part)
@@ -51,7 +51,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 def parse_uuid(text: str) -> bytes | None:
-    """Read a UUID as RFC 9562 writes it; None for anything else, such as what some engines also take for one."""
+    """Read a UUID as RFC 9562 writes it; None for anything else, including other forms that some engines accept."""
     return bytes.fromhex(text.replace("-", "")) if _UUID.fullmatch(text) else None
 
 

@@ -1,4 +1,4 @@
-"""Over all nodes of an expression: the nodes, the columns they name, and conditions taken back from some columns."""
+"""Traversals of an expression: its nodes, the columns that they name, and conditions on some columns made opaque."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from pruner.expr.show import show
 
 
 def nodes_of(expression: Expr) -> Iterator[Expr]:
-    """Yield the expression and every node below it, each before those below it, from left to right.
+    """Yield the expression and every node below it, in pre-order from left to right.
 
-    The options of `In` are values of it, not nodes below it.
+    The options of `In` are its values, not nodes below it.
     """
     pending = [expression]
     while pending:
@@ -49,7 +49,7 @@ def _below(node: Expr) -> tuple[Expr, ...]:
 
 
 def columns_of(expression: Expr) -> tuple[Column, ...]:
-    """Return the columns that an expression names, each once; an opaque part names those it was told."""
+    """Return the columns that an expression names, each once; an opaque node has those it was given."""
     columns: dict[Column, None] = {}
     for node in nodes_of(expression):
         if isinstance(node, Column):
@@ -64,8 +64,8 @@ def without_columns(expression: Expr, unknown: Callable[[Column], bool], reason:
 
     Args:
         expression: the predicate.
-        unknown: tells whether nothing is known of a column.
-        reason: why, for reports.
+        unknown: tells whether a column is unknown.
+        reason: why they are unknown, for reports.
     """
     match expression:
         case And(operands):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class DeltaFormat:
     """Delta tables: see `pruner.formats.format.TableFormat`.
 
-    What reads them is imported where a table is one.
+    The modules that read them are imported only for such a table.
     """
 
     name = "delta"
@@ -30,13 +30,13 @@ class DeltaFormat:
     several_roots = False
 
     def is_root(self, root: str, storage_options: Mapping[str, str] | None) -> bool:
-        """Tell whether there is a log of Delta's: see `TableFormat`."""
+        """Tell whether there is a Delta log: see `TableFormat`."""
         if root.startswith("/"):
             return os.path.isdir(f"{root}/{DELTA_LOG}")  # noqa: PTH112 - a Path costs more than the call
         try:
             return next(iter(open_store(root, storage_options).some(DELTA_LOG)), None) is not None
         except StorageError:
-            # Who may not ask for the log may list the table: a listing that meets the log is refused.
+            # A user without access to the log may be able to list the table: a listing that finds the log is refused.
             return False
 
     def open(

@@ -1,4 +1,4 @@
-"""Finds out of which format a table is, and refuses by name what pruner is not made for (rule R8)."""
+"""Detects the format of a table, and refuses by name what pruner does not support (rule R8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _KEPT_TOGETHER = {"hudi", "delta"}
-"""Formats in which one table can be kept at once."""
+"""Formats that one table can have at the same time."""
 
 
 def open_table_source(
@@ -40,8 +40,8 @@ def open_table_source(
         uris: paths or URIs; several only for a Parquet table whose files are scattered.
         storage_options: options of the object store.
         format: name of the format; detected unless given.
-        immutable: no file ever changes in place, so that a look need not ask for each. Hudi's never do.
-        feed: a change feed that names whatever comes, goes or changes. Hudi's timeline does so by itself.
+        immutable: no file ever changes in place, so a listing need not check each of them. Hudi's never do.
+        feed: a change feed that names all additions, removals and changes. Hudi's timeline already does so.
 
     Raises:
         TableError: no such path, not a table, or a format that is not supported.
@@ -65,10 +65,10 @@ def open_table_source(
 def _recognized(
     roots: list[str], storage_options: Mapping[str, str] | None, wanted: TableFormat | None
 ) -> tuple[TableFormat, list[str]]:
-    """The format of which at least one place is the root of a table, and these places.
+    """The format of which at least one location is the root of a table, and these locations.
 
-    A Hudi table can have a log of Delta's for other readers, which is the same table, as of the last time that
-    somebody wrote it down: it is what its user asks for, and Hudi's otherwise.
+    A Hudi table can have a Delta log for other readers: the same table, as of the last time that the log was written.
+    Its format is the one that the user asks for, and Hudi otherwise.
     """
     named = list(filter(is_of_catalog, roots))
     if named:
@@ -88,7 +88,7 @@ def _recognized(
 
 
 def _check_apart(roots: list[str], feed: FeedSettings | None) -> None:
-    """Refuse roots that hold one another, as every row of the inner one would count twice, or hold the feed."""
+    """Refuse nested roots, since every row of the inner one would count twice, and overlaps with the feed."""
     for left, right in combinations(roots, 2):
         for outer, inner in ((left, right), (right, left)):
             if is_within(inner, outer):
@@ -100,7 +100,7 @@ def _check_apart(roots: list[str], feed: FeedSettings | None) -> None:
 
 
 def _roots_of(each: TableFormat, places: list[str], storage_options: Mapping[str, str] | None) -> list[str]:
-    """The places that are roots of tables of a format; those in a store are asked at once."""
+    """The locations that are roots of tables of a format; those in an object store are checked concurrently."""
     is_root = partial(_is_root, each, storage_options)
     if all(place.startswith("/") for place in places):
         return list(filter(is_root, places))
@@ -109,7 +109,7 @@ def _roots_of(each: TableFormat, places: list[str], storage_options: Mapping[str
 
 
 def _is_root(each: TableFormat, storage_options: Mapping[str, str] | None, place: str) -> bool:
-    """Ask a format, whose answer decides what becomes of the place: nothing but True and False is taken for one."""
+    """Ask a format whether a location is a root of its tables; only True and False are accepted as an answer."""
     with blamed(each.name, place):
         answer: Any = each.is_root(place, storage_options)
     if not isinstance(answer, bool):
@@ -130,7 +130,7 @@ def _opened(
     """Let a format open a table.
 
     Raises:
-        BrokenPluginError: it fails otherwise than by a refusal, or returns a source of another format.
+        BrokenPluginError: it fails other than by refusing, or returns a source of another format.
     """
     with blamed(each.name, roots[0]):
         source = each.open(roots, storage_options, immutable=immutable, feed=feed)
@@ -145,7 +145,7 @@ def _opened(
 def _opened_as(
     wanted: TableFormat, format_name: TableFormat, roots: list[str], storage_options: Mapping[str, str] | None
 ) -> TableSource:
-    """Open a table as what it does not look like, which its format refuses by what is missing."""
+    """Open a table in a format that it does not look like, which that format refuses, naming what is missing."""
     if wanted.several_roots:
         raise TableError(
             f"{roots[0]} is {format_name.title}, whose Parquet files are not all part of the data"

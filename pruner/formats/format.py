@@ -1,4 +1,4 @@
-"""What a table format is, and which formats there are.
+"""The table format protocol, and the available formats.
 
 A format of another distribution is registered in the entry point group `pruner.formats` (docs/table-formats.md).
 """
@@ -27,8 +27,8 @@ class TableFormat(Protocol):
     """A table format: one stateless object. Threads may share it.
 
     Attributes:
-        name: what the format is called in `pruner.toml`, options and reports; small letters.
-        title: how messages call a table of the format, with its article: "a Hudi table".
+        name: the name of the format in `pruner.toml`, options and reports, in lower case.
+        title: the name of a table of the format in messages, with its article: "a Hudi table".
         several_roots: whether a table can be scattered over several roots.
     """
 
@@ -37,7 +37,7 @@ class TableFormat(Protocol):
     several_roots: bool
 
     def is_root(self, root: str, storage_options: Mapping[str, str] | None) -> bool:
-        """Tell whether a place is the root of a table of this format.
+        """Tell whether a location is the root of a table of this format.
 
         Args:
             root: an absolute local path, or a URI without a slash at its end.
@@ -71,9 +71,9 @@ class TableFormat(Protocol):
         ...
 
     def own_indexes(self, source: TableSource, snapshot: Snapshot) -> OwnIndexes | None:
-        """Return what the table itself keeps as indexes, for one snapshot; None where it keeps none.
+        """Return the table's own indexes, for one snapshot; None if it has none.
 
-        Nothing is read for it yet.
+        Nothing is read yet.
         """
         ...
 
@@ -82,11 +82,11 @@ _BUILT_IN: dict[str, TableFormat] = {
     each.name: each for each in (HudiFormat(), DeltaFormat(), IcebergFormat(), ParquetFormat())
 }
 _LAST = ParquetFormat.name
-"""Any folder of Parquet files is a table of this format, so every other one is asked first."""
+"""Any folder of Parquet files is a table of this format, so all others are tried first."""
 
 
 def format_names() -> tuple[str, ...]:
-    """The names of all formats, in the order in which a place is tried: formats of other distributions come first."""
+    """The names of all formats, in the order in which they are tried: those of other distributions come first."""
     built_in = tuple(name for name in _BUILT_IN if name != _LAST)
     return (*_plugged_in(), *built_in, _LAST)
 
@@ -106,7 +106,7 @@ def table_format(name: str) -> TableFormat:
     """Return a format by its name.
 
     Raises:
-        TableError: there is none of that name.
+        TableError: there is no format of that name.
         BrokenPluginError: the distribution that registers it cannot be used.
     """
     format_name = _BUILT_IN.get(name)

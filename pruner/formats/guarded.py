@@ -1,7 +1,7 @@
-"""What formats of other distributions return, checked before a plan goes by it.
+"""Checks what formats of other distributions return before a plan relies on it.
 
-What is wrong with a listing is an error: a plan by half of one would lose rows. What is wrong with the indexes that a
-table itself keeps costs their pruning alone, and plans say why.
+A fault in a listing is an error: a plan over half of one would lose rows. A fault in the table's own indexes costs only
+their pruning, and plans say why.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def blamed(name: str, place: str) -> Generator[None]:
-    """Name the format whose code fails otherwise than by a refusal.
+    """Name the format whose code fails other than by refusing.
 
     Raises:
         BrokenPluginError: it does.
@@ -44,11 +44,11 @@ def blamed(name: str, place: str) -> Generator[None]:
 class GuardedSource:
     """A table of a format of another distribution: what it lists is checked, and its failures name the format.
 
-    Everything that the format's own source has is here as well.
+    It has every attribute of the format's own source.
     """
 
     def __init__(self, name: str, root: str, source: TableSource) -> None:
-        """`name` is that of the format, `root` where it opened the table."""
+        """`name` is the name of the format, `root` is where it opened the table."""
         self.inner = source
         self._place = name, root
         for member in dir(source):
@@ -82,7 +82,7 @@ class GuardedSource:
 
 
 def _require_each_once(name: str, snapshot: Snapshot) -> None:
-    """Refuse a snapshot in which two slices are of one file: its rows would count twice."""
+    """Refuse a snapshot in which two slices have the same file: its rows would count twice."""
     seen: set[str] = set()
     for uri in snapshot.column("base_file").drop_null().to_pylist():
         file = _straight(str(uri))
@@ -95,13 +95,13 @@ def _require_each_once(name: str, snapshot: Snapshot) -> None:
 
 
 def _straight(uri: str) -> str:
-    """A local path without detours. In an object store `a//b` and `a/b` are two files."""
+    """Normalize a local path. In an object store, `a//b` and `a/b` are two files."""
     has_detour = uri.startswith("/") and ("//" in uri or "/." in uri)
     return normpath(uri) if has_detour else uri
 
 
 def own_indexes(source: TableSource, snapshot: Snapshot) -> tuple[OwnIndexes | None, tuple[str, ...]]:
-    """Return what a table itself keeps as indexes, and why they are not used where the format's code fails.
+    """Return a table's own indexes, and why they are not used if the format's code fails.
 
     Raises:
         PrunerError: the format refuses.
@@ -118,13 +118,13 @@ def own_indexes(source: TableSource, snapshot: Snapshot) -> tuple[OwnIndexes | N
 
 
 class GuardedIndexes:
-    """Indexes of a format of another distribution: where its code fails, plans go on without them and say why."""
+    """Indexes of a format of another distribution: if its code fails, plans continue without them and say why."""
 
     def __init__(self, source: TableSource, own: OwnIndexes) -> None:
-        """Ask for the names and expressions.
+        """Read the names and expressions.
 
         Raises:
-            BrokenPluginError: they cannot be had, or a member of `OwnIndexes` is missing.
+            BrokenPluginError: they cannot be read, or a member of `OwnIndexes` is missing.
         """
         self._source = source
         self._own = own
@@ -134,7 +134,7 @@ class GuardedIndexes:
             _ = own.add, own.implied, own.described
 
     def add(self, about: Field, sources: Sources) -> None:
-        """Add what is known of a field, or why the format's code does not say it: see `OwnIndexes`."""
+        """Add what is known of a field, or why the format's code failed: see `OwnIndexes`."""
         usable = list(sources.usable)
         try:
             with self._blamed():
@@ -146,16 +146,16 @@ class GuardedIndexes:
     def implied(
         self, predicate: BoundExpr, semantics: Semantics
     ) -> Iterator[tuple[InLeaf, KnowsFields | None]]:
-        """Return what follows from a predicate: see `OwnIndexes`.
+        """Return the conditions that a predicate implies: see `OwnIndexes`.
 
         Raises:
-            BrokenPluginError: the format's code fails. Nothing follows then.
+            BrokenPluginError: the format's code fails. There are no conditions then.
         """
         with self._blamed():
             return iter(list(self._own.implied(predicate, semantics)))
 
     def described(self) -> dict[str, str]:
-        """What plans make of each index, or why that cannot be said: see `OwnIndexes`."""
+        """How plans use each index, or why that is unknown: see `OwnIndexes`."""
         try:
             with self._blamed():
                 return dict(self._own.described())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class HudiFormat:
     """Hudi tables: see `pruner.formats.format.TableFormat`.
 
-    What reads them is imported where a table is one: it takes long to load, and most tables need none of it.
+    The modules that read them are imported only for such a table: they are slow to load, and most tables need none.
     """
 
     name = "hudi"
@@ -30,13 +30,13 @@ class HudiFormat:
     several_roots = False
 
     def is_root(self, root: str, storage_options: Mapping[str, str] | None) -> bool:
-        """Tell whether there are properties of a Hudi table: see `TableFormat`."""
+        """Tell whether there is a properties file of a Hudi table: see `TableFormat`."""
         try:
             return open_store(root, storage_options).exists(HUDI_PROPERTIES)
         except StorageError as error:
             if root.startswith("/") and os.path.lexists(f"{root}/{HUDI_PROPERTIES.partition('/')[0]}"):
                 raise
-            # It is the folder that cannot be read, whatever was looked for in it.
+            # The folder itself cannot be read, so the error names the folder.
             raise type(error)(str(error).replace(f"{root}/{HUDI_PROPERTIES}", root)) from None
 
     def open(

@@ -25,7 +25,7 @@ _METADATA = "metadata"
 class IcebergFormat:
     """Iceberg tables: see `pruner.formats.format.TableFormat`.
 
-    What reads them is imported where a table is one.
+    The modules that read them are imported only for such a table.
     """
 
     name = "iceberg"
@@ -33,7 +33,7 @@ class IcebergFormat:
     several_roots = False
 
     def is_root(self, root: str, storage_options: Mapping[str, str] | None) -> bool:
-        """Tell whether there is metadata of Iceberg's, or this is a file of it: see `TableFormat`."""
+        """Tell whether there is Iceberg metadata, or this is a metadata file: see `TableFormat`."""
         if root.rpartition("/")[2] != root and is_of_iceberg(root.rpartition("/")[2]):
             folder, _, name = root.rpartition("/")
             return open_store(folder, storage_options).exists(name)
@@ -47,7 +47,7 @@ class IcebergFormat:
             files = open_store(root, storage_options).some(_METADATA)
             return any(is_of_iceberg(info.path.rpartition("/")[2]) for info in files)
         except StorageError:
-            # Who may not ask for metadata may list the table: a listing that meets metadata is refused.
+            # A user without access to metadata may be able to list the table: a listing that finds metadata is refused.
             return False
 
     def open(

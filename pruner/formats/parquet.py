@@ -1,4 +1,4 @@
-"""Folders of Parquet files as a table format: what no other format claims."""
+"""Folders of Parquet files as a table format: folders that no other format claims."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ParquetFormat:
     several_roots = True
 
     def is_root(self, root: str, storage_options: Mapping[str, str] | None) -> bool:
-        """Tell whether a place can be a folder of files; stores have none, so anything can be one there.
+        """Tell whether a location can be a folder of files; object stores have no folders, so any location can be one.
 
         Raises:
-            TableError: a local path is not there, or is not a folder; of a file of another table, with its root.
+            TableError: a local path does not exist or is not a folder; names the root if it is a file of another table.
         """
         if root.startswith("/"):
             if not os.path.lexists(root):
@@ -55,11 +55,11 @@ class ParquetFormat:
         return source
 
     def own_indexes(self, source: TableSource, snapshot: Snapshot) -> None:
-        """Return None: plain files keep no index. The Bloom filters in them are asked apart."""
+        """Return None: plain files have no index. The Bloom filters in them are probed separately."""
 
 
 def _hint(path: str) -> str:
-    """What may have been meant by a path that is not there."""
+    """What may have been meant by a path that does not exist."""
     if "*" in path:
         return ": a table is a folder, so give the one that the glob looks into"
     # `s3:/bucket` is a path on this machine.

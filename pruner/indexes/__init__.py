@@ -1,1 +1,1 @@
-"""Index types: what each records of a slice and what evidence it gives."""
+"""Index types: what each records about a slice, and the evidence it gives."""

@@ -1,9 +1,10 @@
-"""What an index type is: what it records of a slice, and what evidence its records give.
+"""What an index type is: what it records about a slice, and the evidence that its records give.
 
-A type is an object with the attributes of `IndexType`, registered here for the built-in ones and by the entry point
-group `pruner.indexes` for others (docs/index-types.md). Building: the pipeline hands `record` a `SliceReader` for one
-slice and gets an Arrow table of records. Planning: `load` gets the records of many slices, once per snapshot, and
-returns an `Evidence`, which answers for all those slices at once. Index types never import each other.
+A type is an object with the attributes of `IndexType`. Built-in types are listed in `pruner.indexes.registry`, others
+are registered by the entry point group `pruner.indexes` (docs/index-types.md). Building: the pipeline hands `record` a
+`SliceReader` for one slice and gets an Arrow table of records. Planning: `load` gets the records of many slices, once
+per snapshot, and returns an `Evidence`, which answers for all those slices at once. Index types never import each
+other.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ if TYPE_CHECKING:
 
 
 class IndexType(Protocol):
-    """One type of index: what it records of a slice, and the evidence that its records give. It has no state.
+    """One type of index: what it records about a slice, and the evidence that its records give. It has no state.
 
     A build calls `check` once and `record` for each slice, on any thread, process or machine. A plan calls `load` once
-    for each snapshot and set of records. What a type may offer besides is in `pruner.indexes.optional`.
+    for each snapshot and set of records. Optional capabilities are in `pruner.indexes.optional`.
     """
 
     @property
     def name(self) -> str:
-        """The name by which SQL and the metadata table call it."""
+        """Its name in SQL and in the metadata table."""
         ...
 
     @property
     def partition(self) -> str:
-        """The partition of the metadata table that holds its records: a folder name, in small letters."""
+        """The partition of the metadata table that holds its records: a folder name, in lower case."""
         ...
 
     @property
@@ -51,7 +52,7 @@ class IndexType(Protocol):
         ...
 
     def check(self, field: Field, options: Mapping[str, str]) -> None:
-        """Refuse by name what cannot be indexed.
+        """Reject what cannot be indexed, and name it.
 
         Raises:
             IndexDefinitionError: the type of `field`, or an option, is not supported.
@@ -59,14 +60,14 @@ class IndexType(Protocol):
         ...
 
     def record(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> pa.Table:
-        """Return what is recorded of one slice; every slice gives the same columns for the same `field`.
+        """Return the records of one slice; every slice gives the same columns for the same `field`.
 
-        The column names must not start with `__`; those belong to the pipeline.
+        Column names must not start with `__`: those names are reserved for the pipeline.
         """
         ...
 
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
-        """Make evidence of the records of `count` slices.
+        """Make evidence from the records of `count` slices.
 
         Args:
             records: the concatenated results of `record` with `__slice` (int32), the local ordinal of each row's slice.
@@ -83,7 +84,7 @@ class Evidence(Protocol):
     Slices are numbered 0 to `count` - 1. An answer is a mask over them, in which False is a proof and True means no
     more than "not excluded".
 
-    An example: an index recorded the least and the greatest `delay` of three slices, and could not read the third.
+    Example: an index recorded the minimum and maximum `delay` of three slices, and could not read the third.
 
         slice   recorded    covered
         0       5 to 40     True
@@ -97,13 +98,13 @@ class Evidence(Protocol):
         possible(leaf, Outcome.NULL, semantics, None)           None
         possible(leaf, Outcome.TRUE, semantics, at=[1, 2])      [True, True]
 
-    No row of slice 0 makes the leaf true, because its greatest value is below 50, and no row of slice 1 makes it false.
-    Slice 2 is not covered and stays possible, whatever is asked. Nothing was recorded about NULL, so nothing is
-    said about that outcome. A query `WHERE delay > 50` then reads slices 1 and 2; a query `WHERE NOT delay > 50` asks
-    for FALSE, and reads slices 0 and 2.
+    No row of slice 0 makes the leaf true, because its maximum is below 50, and no row of slice 1 makes it false. Slice
+    2 is not covered and stays possible for every leaf. Nothing was recorded about NULL, so the answer for that outcome
+    is None. A query `WHERE delay > 50` then reads slices 1 and 2; a query `WHERE NOT delay > 50` asks for FALSE, and
+    reads slices 0 and 2.
 
-    Write what is excluded, and negate it once: `~(self.covered & (greatest <= 50))`. The other way round, `greatest >
-    50` is False wherever a comparison fails (NaN), and a slice is lost without a proof (rule R1).
+    Compute what is excluded, and negate it once: `~(self.covered & (greatest <= 50))`. The direct form, `greatest >
+    50`, is False wherever a comparison fails (NaN), and drops a slice without a proof (rule R1).
     """
 
     @property
@@ -113,33 +114,33 @@ class Evidence(Protocol):
 
     @property
     def covered(self) -> Mask:
-        """Slices for which there is a usable record; the others are unknown whatever is asked."""
+        """Slices with a usable record; the others are unknown for every leaf."""
         ...
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """Tell for each slice whether some row can make `leaf` come to `outcome`.
+        """Tell for each slice whether `leaf` can evaluate to `outcome` for some row.
 
         Args:
-            leaf: a leaf on the field that was indexed.
-            outcome: what is asked for.
-            semantics: whose rules hold.
+            leaf: a leaf on the indexed field.
+            outcome: the outcome in question.
+            semantics: the rules of the asking engine.
             at: local ordinals to answer for, or None for all of them.
 
         Returns:
             A fresh or shared mask (never modified by the caller) of `len(at)` or `count` entries: False is a proof.
-            None when the index can say nothing about such a leaf.
+            None if the index cannot answer such a leaf.
         """
         ...
 
 
 class SliceReader(Protocol):
-    """What the kernel offers an index type of one slice.
+    """One slice, as the kernel presents it to an index type.
 
-    Of a slice with log files that is the union of the rows of the base file and of each log file, none of them merged
-    (rule R5): one column of it bounds what any read of the slice finds there. Positions of rows, their number, and
-    which values stand in one row mean something without log files alone, and planners ask for them only there.
+    For a slice with log files, this is the union of the rows of the base file and of each log file, unmerged (rule R5):
+    a column of it bounds what any read of the slice finds there. Row positions, the row count, and which values share a
+    row are meaningful only without log files, and planners ask for them only there.
     """
 
     @property
@@ -158,17 +159,17 @@ class SliceReader(Protocol):
         The parts have the type `leaf.type`. Lists and maps cannot be read this way.
 
         Raises:
-            UndecodableError: a value has no place in that type.
+            UndecodableError: a value does not fit that type.
         """
         ...
 
     def encoded(self, leaf: LeafColumn) -> Iterator[pa.DictionaryArray[Any, Any]]:
-        """The values of `batches`, dictionary-encoded, where files have them so without being decoded.
+        """The values of `batches`, dictionary-encoded; values that files store that way need not be decoded.
 
-        Each part has its own dictionary, in any order; entries of it may stand for no row.
+        Each part has its own dictionary, in any order; a dictionary may have entries that no row uses.
 
         Raises:
-            UndecodableError: a value has no place in that type.
+            UndecodableError: a value does not fit that type.
         """
         ...
 
@@ -178,7 +179,7 @@ class ParquetFooter(Protocol):
 
     @property
     def created_by(self) -> str:
-        """Writer and version, "" where not given."""
+        """Writer and version, "" if not given."""
         ...
 
     @property
@@ -198,13 +199,13 @@ class ParquetFooter(Protocol):
     def alike(self, path: tuple[str, ...], field_id: int | None) -> tuple[LeafColumn, ...]:
         """Leaf columns that make it unclear what an engine reads at this path (R7).
 
-        Those with the same path again, with other case of letters or with this field id; a leaf where the path
-        has a struct, and leaves below the path; the column itself where its field id is another.
+        Those with the same path again, with the path in another letter case or with this field id; a leaf where the
+        path has a struct, and leaves below the path; the column itself if its field id differs.
         """
         ...
 
     def chunks(self, leaf: LeafColumn) -> Sequence[ChunkStatistics]:
-        """What the footer says of a leaf column, one entry for each row group."""
+        """What the footer states about a leaf column, one entry for each row group."""
         ...
 
 
@@ -214,10 +215,10 @@ class LeafColumn:
 
     `position` is its ordinal among the leaf columns. `type` is the Arrow type of its values by the Parquet schema alone
     (what engines read, whatever Arrow schema a writer stored beside it), None for types that no index supports. `int96`
-    tells the deprecated timestamps, whose `type` is timestamp[us]. `repeated` is set inside lists and maps.
-    `partly_absent` tells that some files of a slice lack it, and that NULL is counted for their rows. `parquet` is the
-    type as the footer states it, which engines go by; None where files of a slice have several. `made` says of the
-    values of an expression how they were made.
+    marks the deprecated timestamps, whose `type` is timestamp[us]. `repeated` is set inside lists and maps.
+    `partly_absent` tells that some files of a slice lack it, and that their rows count as NULL. `parquet` is the type
+    as the footer states it, which engines follow; None if files of a slice have several. For the values of an
+    expression, `made` tells how they were computed.
     """
 
     path: tuple[str, ...]
@@ -233,7 +234,7 @@ class LeafColumn:
 
 
 class ChunkStatistics(NamedTuple):
-    """What a footer says of one column in one row group, as written: nothing here has been believed yet.
+    """What a footer states about one column in one row group, as written: nothing here is trusted yet.
 
     `low` and `high` are in the storage domain of the column's type (`pruner.expr.bound.predicates.StorageValue`), None
     where the footer has none. `null_count` is None where it is not given.
@@ -247,4 +248,4 @@ class ChunkStatistics(NamedTuple):
 
 
 class UndecodableError(ValueError):
-    """Values of a column that have no place in its type: they are unknown, while the rest of the file is fine."""
+    """Values of a column do not fit its type: they are unknown, while the rest of the file is fine."""

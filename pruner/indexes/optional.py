@@ -1,8 +1,7 @@
-"""What an index type may offer besides what every one of them has (`pruner.indexes.base.IndexType`).
+"""What an index type may offer beyond what every type has (`pruner.indexes.base.IndexType`).
 
-Each protocol stands for itself: the pipeline, the planner and maintenance ask whether a type has it. What the evidence
-of a type may offer stands in `pruner.indexes.optional_evidence` and is imported from here, as everything else is that
-types may offer.
+The protocols are independent: the pipeline, the planner and maintenance check whether a type implements each. What the
+evidence of a type may offer is in `pruner.indexes.optional_evidence` and, except for ranges, imported from here.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ __all__ = [
 
 @runtime_checkable
 class RowIndexType(IndexType, Protocol):
-    """An index type with exactly one record of each slice.
+    """An index type with exactly one record per slice.
 
     Such records are gathered as plain tuples and become one Arrow table for thousands of slices; an Arrow table of one
     row costs 170 µs, more than reading a footer.
@@ -87,32 +86,32 @@ class RowIndexType(IndexType, Protocol):
         ...
 
     def record_row(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> tuple[Any, ...]:
-        """Return what is recorded of one slice, in the order of `record_schema`."""
+        """Return the record of one slice, in the order of `record_schema`."""
         ...
 
 
 @runtime_checkable
 class GatheringIndexType(IndexType, Protocol):
-    """An index type that makes the records of many small slices at once, because a table for each costs too much."""
+    """An index type that makes the records of many small slices at once, because one table per slice costs too much."""
 
     def read(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> Any | None:
-        """Read what is to be recorded of one slice; None where it is too large to be kept: then `record` is asked.
+        """Read what will be recorded of one slice; None if it is too large to be kept: `record` is called instead.
 
-        What is returned has at most some bytes for each row, and does not need the reader any more.
+        The result has at most a few bytes per row, and no longer needs the reader.
         """
         ...
 
     def gather(self, found: Sequence[Any], field: Field) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Make the records of slices of what was read of them; and for each record, of which slice it is."""
+        """Make the records of slices from what was read of them; also return the slice of each record."""
         ...
 
 
 @runtime_checkable
 class ValueIndexType(IndexType, Protocol):
-    """An index type that can judge values which are known without a record, as those in partition paths are."""
+    """An index type that can judge values known without a record, such as those in partition paths."""
 
     def load_values(self, values: pa.Array[Any], field: Field) -> Evidence | None:
-        """Make evidence of `len(values)` slices, of which slice i holds nothing but `values[i]`, which may be NULL.
+        """Make evidence about `len(values)` slices; slice i holds only `values[i]`, which may be NULL.
 
         None for values of a type that it does not judge.
         """
@@ -120,7 +119,7 @@ class ValueIndexType(IndexType, Protocol):
 
 
 class Aggregates(NamedTuple):
-    """Records about runs of neighbouring records: run i begins at record `starts[i]` and ends where the next begins."""
+    """Records about runs of neighboring records: run i begins at record `starts[i]` and ends where the next begins."""
 
     records: pa.Table
     starts: NDArray[np.int64]
@@ -128,34 +127,34 @@ class Aggregates(NamedTuple):
 
 @runtime_checkable
 class AggregatingIndexType(IndexType, Protocol):
-    """An index type whose records of several slices can become one of the same form that is about all of them."""
+    """An index type that can aggregate the records of several slices into one of the same form."""
 
     def aggregate(self, records: pa.Table, parts: NDArray[np.int64]) -> Aggregates | None:
         """Aggregate the records of a segment.
 
-        Whatever evidence `load` makes of an aggregate must leave possible what the evidence of any of its records
-        does, under every schema and semantics, and count as covered exactly when each of them does. It then stays true
-        when slices are gone.
+        The evidence that `load` makes of an aggregate must leave possible whatever the evidence of any of its records
+        does, under every schema and semantics, and be covered exactly when all of them are. It then stays true when
+        slices are removed.
 
         Args:
-            records: one of each slice, `__slice` ascending.
-            parts: a number for each record: only neighbours with the same number go together.
+            records: one per slice, `__slice` ascending.
+            parts: a number for each record: only neighbors with the same number may be aggregated.
 
         Returns:
-            None where these records cannot be aggregated.
+            None if these records cannot be aggregated.
         """
         ...
 
 
 @runtime_checkable
 class SpreadingIndexType(IndexType, Protocol):
-    """An index type whose stored records of several slices stand in one of their rows."""
+    """An index type that stores the records of several slices in one of their rows."""
 
     def spread(self, records: pa.Table) -> pa.Table:
-        """Give each row of a whole segment the records of its slice, so that rows may be left out.
+        """Give each row of a whole segment the records of its slice, so that rows can be dropped.
 
         Raises:
-            FormatError: the records do not add up.
+            FormatError: the records are inconsistent.
         """
         ...
 
@@ -166,19 +165,19 @@ Fetch: TypeAlias = "Callable[[NDArray[np.int64]], pa.Table]"
 
 @runtime_checkable
 class ArrangingIndexType(IndexType, Protocol):
-    """An index type whose records of many slices are stored in another form than `record` gives them."""
+    """An index type whose records of many slices are stored in a form other than the one that `record` returns."""
 
     def arrange(self, records: pa.Table, field: Field) -> pa.Table:
         """Bring the records of many slices (with `__slice`) into the order and form in which they are stored.
 
-        Some or all of them may be in that form already, those of several segments that become one.
+        Some or all of them may be in that form already: those of several segments that are merged into one.
         """
         ...
 
 
 @runtime_checkable
 class DeferringIndexType(ArrangingIndexType, Protocol):
-    """An index type with many records of each slice, some of whose columns are read only when rows are asked for."""
+    """An index type with many records per slice, some of whose columns are read only when rows are asked for."""
 
     @property
     def deferred(self) -> tuple[str, ...]:
@@ -186,9 +185,9 @@ class DeferringIndexType(ArrangingIndexType, Protocol):
         ...
 
     def load_deferring(self, records: pa.Table, count: int, field: Field, fetch: Fetch) -> Evidence:
-        """Make evidence as `load` does, of records without the deferred columns, which `fetch` reads.
+        """Make evidence as `load` does, from records without the deferred columns, which `fetch` reads.
 
-        The positions that `fetch` takes are those of `records`.
+        `fetch` takes positions in `records`.
         """
         ...
 
@@ -196,10 +195,10 @@ class DeferringIndexType(ArrangingIndexType, Protocol):
 class RecordPart(NamedTuple):
     """The records of one segment, without the columns that are read later.
 
-    `records` has `__slice`. `rows` are their positions among all records of the segment, None for all of these. `read`
+    `records` has `__slice`. `rows` are their positions among all records of the segment, None for all of them. `read`
     reads columns of all records of the segment; it raises FormatError or StorageError. `read_bytes` reads ranges
-    (start, end) of the only value of a column, which stands in the first row and has so many bytes, and raises the
-    same; None where the records are in memory.
+    (start, end) of the only value of a column, which is in the first row and has the given number of bytes, and raises
+    the same errors; None if the records are in memory.
     """
 
     records: pa.Table
@@ -210,17 +209,17 @@ class RecordPart(NamedTuple):
 
 @runtime_checkable
 class SelectiveIndexType(IndexType, Protocol):
-    """An index type some of whose columns are read only when a predicate needs them, and then a few of them.
+    """An index type with columns that are read only when a predicate needs them, and then only a few of them.
 
     Its segments are stored so that reading a column costs no more than that column.
     """
 
     def is_resident(self, column: str) -> bool:
-        """Tell whether a column is read before anything is asked."""
+        """Tell whether a column is read at load time, before any predicate is asked."""
         ...
 
     def load_parts(self, parts: Sequence[RecordPart], count: int, field: Field) -> Evidence:
-        """Make evidence as `load` does, of records with resident columns alone."""
+        """Make evidence as `load` does, from records with only the resident columns."""
         ...
 
 
@@ -234,12 +233,12 @@ class RecordPages(Protocol):
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Bytes that are read for each page, without the deferred columns."""
+        """Bytes to read for each page, without the deferred columns."""
         ...
 
     @property
     def deferred_sizes(self) -> NDArray[np.int64]:
-        """Bytes that are read for the deferred columns of each page."""
+        """Bytes to read for the deferred columns of each page."""
         ...
 
     @property
@@ -258,7 +257,7 @@ class RecordPages(Protocol):
         ...
 
     def read(self, page: int, names: Sequence[str] | None) -> pa.Table:
-        """Columns of the records of a page, all but the deferred ones unless named, and `__slice`.
+        """The named columns of the records of a page (None: all but the deferred ones), and `__slice`.
 
         Raises:
             FormatError: the page is damaged.
@@ -273,18 +272,18 @@ class RecordPages(Protocol):
 
 @runtime_checkable
 class PagedIndexType(DeferringIndexType, Protocol):
-    """An index type of whose records plans can do with a few pages."""
+    """An index type whose records are paged, so that a plan needs only a few pages."""
 
     def layout(self, records: pa.Table) -> PageLayout | None:
-        """How arranged records are cut into pages; None where they can only be read as a whole."""
+        """How arranged records are cut into pages; None if they can only be read as a whole."""
         ...
 
     def load_paged(
         self, segments: Sequence[RecordPages], count: int, field: Field, limit_bytes: int
     ) -> PagedEvidence | None:
-        """Make evidence of the records of `count` slices, each of which counts in one segment at most.
+        """Make evidence from the records of `count` slices, each of which counts in at most one segment.
 
-        `limit_bytes` is what the evidence about one predicate may hold. None where these records must be read whole.
+        `limit_bytes` bounds what the evidence about one predicate may hold. None if these records must be read whole.
 
         Raises:
             FormatError: a leading page is damaged.
@@ -295,30 +294,30 @@ class PagedIndexType(DeferringIndexType, Protocol):
 
 @runtime_checkable
 class CountingIndexType(IndexType, Protocol):
-    """An index type whose records tell how many distinct values slices have: `create_index` judges a sample by it."""
+    """An index type whose records tell how many distinct values slices have; `create_index` judges a sample by this."""
 
     def values_and_rows(self, records: pa.Table) -> tuple[int, int]:
-        """Distinct values, each slice by itself, and rows of the slices that some records are of."""
+        """Number of distinct values, summed over slices, and of rows in the slices that the records are about."""
         ...
 
 
 @runtime_checkable
 class ExactIndexType(IndexType, Protocol):
-    """An index type whose records hold facts that are answers by themselves: counts, and extremes that are values."""
+    """An index type whose records hold facts that are answers by themselves: counts, and exact extremes."""
 
     def load_exact(self, records: pa.Table, count: int, field: Field) -> ExactEvidence:
-        """Take the facts from the records of `count` slices: see `IndexType.load`."""
+        """Extract the facts from the records of `count` slices: see `IndexType.load`."""
         ...
 
 
 @runtime_checkable
 class RefusingIndexType(IndexType, Protocol):
-    """An index type that records of a slice that it could not index that it could not, and why.
+    """An index type that records which slices it could not index, and why.
 
     Such a slice is not covered, and a refresh would not change that.
     """
 
     @property
     def refusal(self) -> tuple[str, str]:
-        """The columns that say so: a boolean that is false there (true or null elsewhere), and one sentence."""
+        """The columns that record this: a boolean that is false there (true or null elsewhere), and one sentence."""
         ...

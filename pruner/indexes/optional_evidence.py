@@ -1,9 +1,9 @@
-"""What the evidence of an index type may offer besides what all evidence has (`pruner.indexes.base.Evidence`).
+"""What the evidence of an index type may offer beyond what all evidence has (`pruner.indexes.base.Evidence`).
 
-Each protocol stands for itself: the planner and maintenance ask whether a piece of evidence has it. What index types
-may offer is in `pruner.indexes.optional`.
+The protocols are independent: the planner and maintenance check whether a piece of evidence implements each. What index
+types may offer is in `pruner.indexes.optional`.
 
-Evidence that knows ranges: for each slice where its values begin and end, in an order of all values of a field.
+Ranging evidence knows, for each slice, where its values begin and end in an order of all values of a field.
 """
 
 from __future__ import annotations
@@ -30,48 +30,48 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class NotingEvidence(Evidence, Protocol):
-    """Evidence that can say why slices which have records are not covered, or could not be asked about."""
+    """Evidence that can explain why slices with records are not covered, or could not be answered for."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One sentence for each reason; there may be more after a question than before it."""
+        """One sentence for each reason; answering a predicate may add more."""
         ...
 
 
 @runtime_checkable
 class LookingUpEvidence(Evidence, Protocol):
-    """Evidence that looks up single values and does not know their order, so that it says nothing of a range.
+    """Evidence that looks up single values and does not know their order, so that it cannot answer for a range.
 
-    It is asked about each value of a short range of integers, decimals, dates or times.
+    For a short range of integers, decimals, dates or times, it is asked about each value.
     """
 
     @property
     def longest_range(self) -> int:
-        """How many values of a range are worth looking up one by one."""
+        """Maximum number of values of a range that are worth looking up one by one."""
         ...
 
 
 @runtime_checkable
 class CountingEvidence(Evidence, Protocol):
-    """Evidence that knows how many values each slice holds, and not which."""
+    """Evidence that knows how many values each slice holds, but not which."""
 
     @property
     def counts(self) -> str:
-        """What is counted, in the plural, for people: "distinct values"."""
+        """What is counted, in the plural, for display: "distinct values"."""
         ...
 
     @property
     def distinct(self) -> NDArray[np.int64]:
-        """What is counted of each slice, NULL aside; -1 where it is not covered."""
+        """The count for each slice, NULL excluded; -1 where it is not covered."""
         ...
 
 
 @runtime_checkable
 class RowEvidence(Evidence, Protocol):
-    """Evidence that knows the single rows of slices.
+    """Evidence that knows the individual rows of slices.
 
-    Every row of a covered slice stands in exactly one entry (a value, NULL, …), so a predicate on the indexed field
-    comes down to a set of entries.
+    Every row of a covered slice is in exactly one entry (a value, NULL, …), so a predicate on the indexed field reduces
+    to a set of entries.
     """
 
     @property
@@ -90,11 +90,11 @@ class RowEvidence(Evidence, Protocol):
         ...
 
     def settled(self, semantics: Semantics) -> Mask:
-        """Slices that are covered by records of the very values that the asking engine reads."""
+        """Covered slices whose recorded values are the very values that the asking engine reads."""
         ...
 
     def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
-        """The entries on whose rows `leaf` can come to `outcome`; None when nothing can be said about such a leaf."""
+        """The entries on whose rows `leaf` can evaluate to `outcome`; None if such a leaf cannot be answered."""
         ...
 
     def holding(self, entries: Mask, semantics: Semantics, at: NDArray[np.intp] | None) -> Mask:
@@ -102,11 +102,11 @@ class RowEvidence(Evidence, Protocol):
         ...
 
     def row_total(self, entries: Mask, slices: NDArray[np.intp]) -> int:
-        """Number of rows of the entries in some covered slices (ascending), without looking at the rows."""
+        """Number of rows of the entries in some covered slices (ascending), without reading the rows."""
         ...
 
     def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
-        """The rows of the entries in some covered slices, which ascend."""
+        """The rows of the entries in some covered slices (ascending)."""
         ...
 
 
@@ -115,21 +115,21 @@ class RowCountingEvidence(RowEvidence, Protocol):
     """Row evidence that knows the number of rows of each entry."""
 
     def rows_in(self, entries: Mask, slices: NDArray[np.intp]) -> NDArray[np.int64] | None:
-        """How many rows of the entries each of some covered slices (ascending) has at least, by what is in memory.
+        """Lower bounds on the rows of the entries in each of some covered slices (ascending), from what is in memory.
 
-        None where every row of every covered slice is one of them.
+        None if every row of every covered slice is in the entries.
         """
         ...
 
 
 class Located(NamedTuple):
-    """Rows that have one of some values, or may have one.
+    """Rows that have, or may have, one of some values.
 
     Attributes:
         which: the position of the value.
         slices: the slice of the row.
-        positions: works out the position of each row in its slice; raises FormatError or StorageError.
-        unknown: the slices of which nothing is known.
+        positions: computes the position of each row in its slice; raises FormatError or StorageError.
+        unknown: slices about which nothing is known.
     """
 
     which: NDArray[np.int64]
@@ -138,7 +138,7 @@ class Located(NamedTuple):
     unknown: Mask
 
     def only(self, rows: Mask) -> Located:
-        """Some of the rows."""
+        """The rows that a mask selects."""
         return Located(self.which[rows], self.slices[rows], lambda: self.positions()[rows], self.unknown)
 
 
@@ -148,37 +148,37 @@ class LocatingEvidence(Evidence, Protocol):
 
     @property
     def tells_all_apart(self) -> bool:
-        """True where a row that is found certainly has the value."""
+        """True if every row that is found certainly has the value."""
         ...
 
     def locate(self, values: pa.Array[Any]) -> Located:
-        """Find values of the type of the field, none of which is NULL, as files have them."""
+        """Find the rows of non-NULL values of the field's type, as files store them."""
         ...
 
 
 @runtime_checkable
 class FocusingEvidence(Evidence, Protocol):
-    """Evidence that knows single rows, those that some leaves look for."""
+    """Evidence that knows individual rows: those that some leaves look for."""
 
     def focused(self, leaves: Sequence[Leaf]) -> RowEvidence:
-        """The evidence about some leaves on the field, and no others."""
+        """The evidence about the given leaves on the field, and no others."""
         ...
 
 
 class FocusedEvidence(RowEvidence, Protocol):
-    """Row evidence about the leaves of one predicate, which reads what they ask for when they ask for it."""
+    """Row evidence about the leaves of one predicate, which reads what they need on demand."""
 
     def bytes_to_read(self, entries: Mask, at: NDArray[np.intp] | None) -> int:
-        """How many bytes are read to tell which slices (of `at`, or of all) hold a row of the entries."""
+        """How many bytes must be read to tell which slices (of `at`, or of all) hold a row of the entries."""
         ...
 
     def bytes_of_rows(self, entries: Mask, at: NDArray[np.intp]) -> int:
-        """How many bytes are read to tell the rows of the entries in some slices."""
+        """How many bytes must be read to list the rows of the entries in some slices."""
         ...
 
 
 class PagedEvidence(Protocol):
-    """Evidence from pages, none of which but the leading ones is read before a predicate asks for it."""
+    """Evidence from pages; all but the leading ones are read only when a predicate needs them."""
 
     @property
     def covered(self) -> Mask:
@@ -191,13 +191,13 @@ class PagedEvidence(Protocol):
         ...
 
     def focused(self, leaves: Sequence[Leaf]) -> FocusedEvidence:
-        """The evidence about some leaves on the field, and no others."""
+        """The evidence about the given leaves on the field, and no others."""
         ...
 
 
 @runtime_checkable
 class ListedEvidence(RowEvidence, Protocol):
-    """Row evidence whose entries can be shown to people."""
+    """Row evidence whose entries can be displayed."""
 
     def texts(self) -> list[str | None]:
         """Each entry's value as text, by position; None for NULL."""
@@ -219,43 +219,42 @@ class ValuedEvidence(ListedEvidence, Protocol):
 
 @runtime_checkable
 class ExactEvidence(Evidence, Protocol):
-    """Evidence that knows of some slices facts that hold exactly, and not only what their rows can be.
+    """Evidence with exact facts about some slices, not only bounds on what their rows can be.
 
-    A slice with log files, or of which rows are deleted, is described by more rows than it has: whoever asks leaves
-    such slices out.
+    For a slice with log files or deleted rows, the facts describe more rows than it has: callers leave such slices out.
     """
 
     @property
     def row_counts(self) -> NDArray[np.int64]:
-        """Number of rows of each slice, -1 where it is not known."""
+        """Number of rows of each slice, -1 where unknown."""
         ...
 
     @property
     def null_counts(self) -> NDArray[np.int64]:
-        """Number of NULLs of each slice, -1 where it is not known."""
+        """Number of NULLs of each slice, -1 where unknown."""
         ...
 
     @property
     def low(self) -> pa.Array[Any]:
-        """A value of the storage domain that none of the slice is less than; null where none is known.
+        """A lower bound of each slice's values, in the storage domain; null where none is known.
 
-        NULL and NaN aside, of which `nan_free` tells.
+        NULL and NaN are ignored; `nan_free` tells about NaN.
         """
         ...
 
     @property
     def high(self) -> pa.Array[Any]:
-        """A value that none of the slice is greater than, likewise."""
+        """An upper bound, likewise."""
         ...
 
     @property
     def low_is_value(self) -> Mask:
-        """Slices of which `low` is the value of some row, and the one way in which that value is written."""
+        """Slices where `low` is the value of some row, and that value can be written in only one way."""
         ...
 
     @property
     def high_is_value(self) -> Mask:
-        """The same of `high`."""
+        """The same for `high`."""
         ...
 
     @property
@@ -264,7 +263,7 @@ class ExactEvidence(Evidence, Protocol):
         ...
 
     def unread(self, semantics: Semantics) -> Mask | None:
-        """Slices of which an engine may read other values than were recorded; None where there are none."""
+        """Slices where an engine may read values other than those recorded; None if there are none."""
         ...
 
 
@@ -279,10 +278,10 @@ class Ranges(NamedTuple):
     """The ranges of some slices.
 
     Attributes:
-        slices: their ordinals; what is known of no others is not here.
-        low: the place of the least value of each in the order of values.
-        high: that of the greatest.
-        text: what stands at such a place, for people.
+        slices: their ordinals; slices without a known range are absent.
+        low: the position of each slice's minimum in the order of values.
+        high: that of its maximum.
+        text: the value at such a position, for display.
     """
 
     slices: NDArray[np.intp]
@@ -293,8 +292,8 @@ class Ranges(NamedTuple):
 
 @runtime_checkable
 class RangingEvidence(Evidence, Protocol):
-    """Evidence from ranges. They may be wider than the values; none is narrower."""
+    """Evidence from ranges. A range may be wider than the values, never narrower."""
 
     def ranges(self) -> Ranges:
-        """The ranges of the slices whose ends are both known."""
+        """The ranges of the slices for which both ends are known."""
         ...

@@ -1,9 +1,9 @@
 """Partition statistics: records aggregated over explicit sets of slices, for the first cut of a plan.
 
-A segment of records may have a second one, in the partition `partition_stats`, each row of which is about a group: a
-run of neighbouring slices of the batch, of one partition path. The slices of a group are named by their own keys,
-through one digest of them all, and never by the path. What is added to a partition later, or replaced, belongs to no
-group. And a path need not be the partition of the rows below it (RFC-63's layouts).
+A segment of records may have a companion in the partition `partition_stats`, each row of which is about a group: a run
+of neighboring slices of the batch, with one partition path. A group identifies its slices by one digest of all their
+keys, never by the path. Slices added to a partition later, or replaced, belong to no group. And a path need not be the
+partition of the rows below it (RFC-63's layouts).
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ PARTITION_STATS = "partition_stats"
 """The partition of the metadata table."""
 
 GROUP_SLICES = 256
-"""Slices of a group at most."""
+"""Maximum number of slices in a group."""
 
 LEAST_SLICES = 1024
-"""Slices of a batch below which its records are read whole anyway."""
+"""Batches with fewer slices are read whole anyway."""
 
 LEAST_PER_GROUP = 8
-"""Slices of a group on average, below which aggregates would take more room than they save."""
+"""Average number of slices per group below which aggregates would take more space than they save."""
 
 GROUP_COLUMNS = pa.schema(
     [
         pa.field("__first", pa.int32(), nullable=False),  # local ordinal of the group's first slice
         pa.field("__slices", pa.int32(), nullable=False),
         pa.field("__first_key", pa.binary(16), nullable=False),
-        pa.field("__keys", pa.binary(16), nullable=False),  # XXH3-128 of the slice keys, one behind the other
-        pa.field("__partition_path", pa.string(), nullable=False),  # for people
+        pa.field("__keys", pa.binary(16), nullable=False),  # XXH3-128 of the concatenated slice keys
+        pa.field("__partition_path", pa.string(), nullable=False),  # for display
     ]
 )
 """Columns of a group; those of the index type's records follow."""
@@ -60,7 +60,7 @@ GROUP_COLUMNS = pa.schema(
 class SliceBatch(NamedTuple):
     """A slice batch while records about it are written.
 
-    `slices` is its table, `entry` its entry. `ordinals` says where its slices stand in the snapshot: only neighbours
+    `slices` is its table, `entry` its entry. `ordinals` are the positions of its slices in the snapshot: only neighbors
     there form a group, because a plan looks for a group as a whole.
     """
 
@@ -70,7 +70,7 @@ class SliceBatch(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """The groups of one segment: where they begin in the batch, how many slices they have, and what names these."""
+    """The groups of one segment: where they begin in the batch, how many slices they have, and what identifies them."""
 
     firsts: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -87,8 +87,8 @@ def write_records(
     definition: IndexDefinition,
     field: tuple[str, ...],
 ) -> SegmentEntry:
-    """Write the records of one field for a slice batch, in pages where their type has them, and their aggregates where
-    there is something to cut.
+    """Write the records of one field for a slice batch, in pages if their type has them, and their aggregates if these
+    pay off.
 
     Raises:
         StorageError: the store failed, or a segment is larger than readers accept.
@@ -112,14 +112,14 @@ def write_records(
 
 
 def layout_of(kind: IndexType, records: pa.Table) -> PageLayout | None:
-    """How records are cut into pages; None where they are few, or their type has none."""
+    """How records are cut into pages; None if they are few, or their type has no pages."""
     if isinstance(kind, PagedIndexType) and records.num_rows >= PAGED_FROM:
         return kind.layout(records)
     return None
 
 
 def _aggregated(kind: AggregatingIndexType, records: pa.Table, batch: SliceBatch) -> pa.Table | None:
-    """The groups of some records, None where they would not pay or cannot be made."""
+    """The groups of some records; None if they would not pay off or cannot be made."""
     locals_ = records.column(SLICE_COLUMN).to_numpy().astype(np.int64)
     if len(locals_) < LEAST_SLICES or not (locals_[1:] > locals_[:-1]).all():
         return None
@@ -145,7 +145,7 @@ def _aggregated(kind: AggregatingIndexType, records: pa.Table, batch: SliceBatch
 
 
 def _parts(locals_: NDArray[np.int64], batch: SliceBatch) -> NDArray[np.int64]:
-    """A number for each record: neighbours with the same one may form a group."""
+    """A number for each record: neighbors with the same number may form a group."""
     path: Any = batch.slices.column("partition_path").combine_chunks()
     paths = path.dictionary_encode().indices.to_numpy()[locals_]
     begins = np.ones(len(locals_), np.bool_)
@@ -161,8 +161,8 @@ def groups_of(table: pa.Table, entry: SegmentEntry, records: SegmentEntry, batch
     Args:
         table: the segment.
         entry: its entry.
-        records: the entry of the records that it sums up.
-        batch_rows: number of slices of their batch.
+        records: the entry of the records that it aggregates.
+        batch_rows: number of slices in their batch.
 
     Raises:
         FormatError: it is not what this version writes.
@@ -176,7 +176,7 @@ def groups_of(table: pa.Table, entry: SegmentEntry, records: SegmentEntry, batch
     firsts, counts = (as_numpy(table.column(name)).astype(np.int64) for name in ("__first", "__slices"))
     ends = firsts + counts
     apart = bool((firsts[1:] >= ends[:-1]).all()) and bool((counts >= 1).all())
-    # Ordinals are arrays of a batch's length, and nothing but the log has told that length so far.
+    # Ordinals are arrays of the batch's length, which so far only the log has stated.
     inside = batch_rows <= SEGMENT_SLICES and (not len(firsts) or (firsts[0] >= 0 and ends[-1] <= batch_rows))
     if not (apart and inside):
         raise FormatError(f"the segment {entry.path} names slices outside its batch")

@@ -1,4 +1,4 @@
-"""Index types by name: the built-in ones, and those that other distributions register."""
+"""Index types by name: the built-in ones, and those registered by other distributions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _ALIASES = {"col_stats": "column_stats"}
 
 
 def index_type(name: str) -> IndexType:
-    """Return the index type of a name, in any case of letters.
+    """Return the index type with a name, in any letter case.
 
     Raises:
         IndexDefinitionError: there is none, or the package that registers it cannot be loaded.
     """
     wanted = _ALIASES.get(name.lower(), name.lower())
-    # Each is imported when it is first asked for: a plan needs those of the table's indexes alone.
+    # Each is imported when first requested: a plan needs only those of the table's indexes.
     match wanted:
         case "column_stats":
             from pruner.indexes.column_stats import COLUMN_STATS
@@ -48,15 +48,15 @@ def index_type(name: str) -> IndexType:
 
 
 def is_built_in(kind: IndexType) -> bool:
-    """Tell whether an index type is pruner's own; what those of other distributions return is checked."""
+    """Tell whether an index type is pruner's own; results of types from other distributions are checked."""
     return kind.name in _BUILT_IN
 
 
 def require_expressions(kind: IndexType) -> None:
-    """Refuse an index type that does not look at what records say of how the values of an expression were made.
+    """Reject an index type that ignores what records state about how the values of an expression were computed.
 
     Raises:
-        IndexDefinitionError: it is one.
+        IndexDefinitionError: it is such a type.
     """
     if not is_built_in(kind):
         *others, last = _BUILT_IN
@@ -66,7 +66,7 @@ def require_expressions(kind: IndexType) -> None:
 
 
 def evidence_of_values(values: pa.Array[Any], field: Field) -> Evidence | None:
-    """Evidence of slices each of which holds nothing but one known value; None for types that no index type judges."""
+    """Evidence about slices that each hold a single known value; None for types that no index type judges."""
     from pruner.indexes.column_stats import COLUMN_STATS
 
     judge: ValueIndexType = COLUMN_STATS
@@ -74,14 +74,14 @@ def evidence_of_values(values: pa.Array[Any], field: Field) -> Evidence | None:
 
 
 def exact_of_values(values: pa.Array[Any], field: Field) -> ExactEvidence | None:
-    """Exact facts of slices of one row each, which holds one known value; None for types of which there are none."""
+    """Exact facts about slices of one row each, with a known value; None for types without such facts."""
     from pruner.indexes.column_stats import COLUMN_STATS
 
     return COLUMN_STATS.exact_of_values(values, field)
 
 
 def statistics_of(field: Field) -> RowIndexType | None:
-    """The index type whose records a table's own statistics become; None for a field that it cannot be over."""
+    """The index type whose records a table's own statistics become; None for a field that it cannot index."""
     from pruner.indexes.column_stats import COLUMN_STATS
 
     try:
@@ -92,7 +92,7 @@ def statistics_of(field: Field) -> RowIndexType | None:
 
 
 def exact_of_statistics(records: pa.Table, count: int, field: Field) -> ExactEvidence:
-    """Exact facts of so many slices by records of the type that `statistics_of` returns."""
+    """Exact facts about `count` slices from records of the type that `statistics_of` returns."""
     from pruner.indexes.column_stats import COLUMN_STATS
 
     return COLUMN_STATS.load_exact(records, count, field)

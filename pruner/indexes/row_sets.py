@@ -1,4 +1,4 @@
-"""Sets of rows of many slices, whatever index they come from.
+"""Sets of rows of many slices, from any index.
 
 A set of rows is one 64-bit Roaring bitmap that holds `slice << 32 | position`. Roaring's portable format is a count
 and then, for each slice in ascending order, its number (the upper 32 bits) and a 32-bit bitmap of positions. So the
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 MOST_ROWS = (1 << 32) - 1
-"""Most rows of a slice: positions are 32-bit integers."""
+"""Maximum number of rows in a slice: positions are 32-bit integers."""
 
 _LISTED = 32
-"""Looking for the next slice in a set takes as long as listing so many rows of one."""
+"""Seeking the next slice in a set takes as long as listing this many rows."""
 
 _COUNT = struct.Struct("<Q")
 _KEY = struct.Struct("<I")
 
 
 class Entries(NamedTuple):
-    """A set of entries of a `RowEvidence`, by position; `exact` if it holds no entry too many."""
+    """A set of entries of a `RowEvidence`, by position; `exact` if it has no superfluous entry."""
 
     mask: Mask
     exact: bool = True
@@ -46,9 +46,9 @@ class Entries(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of slices as `slice << 32 | position`, and the slices (ascending) whose rows cannot be told after all.
+    """Rows of slices as `slice << 32 | position`, and the slices (ascending) whose rows could not be determined.
 
-    `exact` says that there is no row too many.
+    `exact` means that there is no superfluous row.
     """
 
     rows: BitMap64
@@ -62,9 +62,9 @@ def encode_all(rows: int) -> bytes:
 
 
 def decode_many(slices: Iterable[int], blobs: Iterable[bytes], cardinality: int) -> BitMap64 | None:
-    """Decode one bitmap for each of ascending slices: positions are `slice << 32 | position`.
+    """Decode one bitmap for each of some ascending slices: positions are `slice << 32 | position`.
 
-    Returns None where they do not hold `cardinality` positions in all.
+    Returns None unless they hold `cardinality` positions in all.
     """
     keyed = list(chain.from_iterable(zip(map(_KEY.pack, slices), blobs, strict=True)))
     keyed.insert(0, _COUNT.pack(len(keyed) // 2))
@@ -76,7 +76,7 @@ def decode_many(slices: Iterable[int], blobs: Iterable[bytes], cardinality: int)
 
 
 def all_rows(slices: NDArray[np.intp], counts: NDArray[np.int64]) -> BitMap64:
-    """Every row of some ascending slices with these numbers of rows."""
+    """All rows of some ascending slices with the given row counts."""
     bitmaps = decode_many(slices.tolist(), map(_all_of, counts.tolist()), int(counts.sum()))
     assert bitmaps is not None
     return bitmaps
@@ -88,7 +88,7 @@ def _all_of(rows: int) -> bytes:
 
 
 def slices_in(rows: BitMap64, asked: int) -> NDArray[np.int64]:
-    """The slices of which a set holds a row, ascending; `asked` is of how many slices it can hold one."""
+    """The slices with a row in a set, ascending; `asked` is an upper bound on their number."""
     if len(rows) > _LISTED * asked:
         return np.fromiter(_slices_in(rows), np.int64)
     held = (np.frombuffer(rows.to_array(), np.uint64) >> np.uint64(32)).astype(np.int64)
@@ -110,7 +110,7 @@ def _slices_in(rows: BitMap64) -> Iterator[int]:
 
 
 def counts_in(rows: BitMap64, slices: NDArray[np.intp]) -> NDArray[np.int64]:
-    """How many rows of each of some slices (ascending) are in a set, which holds rows of no other."""
+    """How many rows of each of some slices (ascending) are in a set, which holds rows of no other slice."""
     if len(rows) > _LISTED * len(slices):
         firsts = [number << 32 for number in slices.tolist()]
         ends = [rows.rank(first | MOST_ROWS) for first in firsts]

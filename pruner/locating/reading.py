@@ -1,6 +1,6 @@
-"""The keys that are looked for, and the rows of slices that have them, merged where there are log files.
+"""The sought keys, and the rows of slices that have them, merged where there are log files.
 
-The keys that are looked for: typed as the table has them, and each once.
+Each distinct key is sought once, with the types of the table.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOCATION = pa.schema(
         pa.field("base_instant", pa.string()),
     ]
 )
-"""What is told of each key; `file_id` is null for one that is new."""
+"""What is reported for each key; `file_id` is null for a new one."""
 
 NUMBER = "__key"
 """Column with the position of a key."""
@@ -46,7 +46,7 @@ def fields_of(keys: pa.Schema, schema: TableSchema) -> list[Field]:
     """The columns of the table that the columns of the keys name.
 
     Raises:
-        SchemaError: there is no such column, or it cannot tell keys apart.
+        SchemaError: there is no such column, or it cannot be a key.
     """
     if not keys.names:
         raise SchemaError("keys have no column: give those that make up the key of the table")
@@ -65,10 +65,10 @@ def fields_of(keys: pa.Schema, schema: TableSchema) -> list[Field]:
 
 
 def typed(keys: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    """The keys with the table's types, under numbers for names.
+    """The keys with the table's types, and numbers as column names.
 
     Raises:
-        SchemaError: a column has values that the table's type does not have.
+        SchemaError: a column has values that do not fit the table's type.
     """
     columns: list[Any] = []
     for name, field in zip(keys.column_names, fields, strict=True):
@@ -80,7 +80,7 @@ def as_type(column: Any, field: Field, what: str) -> Any:
     """A column with the table's type.
 
     Raises:
-        SchemaError: it has values that this type does not have, or counts moments by another clock.
+        SchemaError: it has values that do not fit this type, or only one of the two is an instant.
     """
     types, zones = pa.types, [getattr(side, "tz", None) is None for side in (column.type, field.type)]
     clocks = types.is_timestamp(column.type) and types.is_timestamp(field.type) and zones[0] is not zones[1]
@@ -98,7 +98,7 @@ def as_type(column: Any, field: Field, what: str) -> Any:
 
 
 def distinct(keys: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
-    """The different keys without NULL, with their numbers as `NUMBER`, and the number of each key, -1 with NULL."""
+    """The distinct keys without NULL, with their numbers as `NUMBER`, and the number of each key, -1 with NULL."""
     names = keys.column_names
     if len(names) == 1 and not isinstance(keys.schema.types[0], pa.BaseExtensionType):
         encoded = cast("Any", keys.column(0).combine_chunks()).dictionary_encode()
@@ -117,7 +117,7 @@ def distinct(keys: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
 
 
 def ends(values: Any) -> Any:
-    """The least and the greatest of some values."""
+    """The minimum and the maximum of some values."""
     order: list[int] = compute.array_sort_indices(values).to_pylist()
     return values.take([order[0], order[-1]])
 
@@ -134,7 +134,7 @@ def literals(values: pa.Array[Any], type_: pa.DataType) -> list[Any]:
 
 FILES_AT_ONCE = 8
 ROWS_AT_ONCE = 1 << 22
-"""Rows in which keys are looked for together."""
+"""Rows that are searched for keys together."""
 
 _SLICE = "__slice"
 _SLICE_BITS = 31
@@ -163,7 +163,7 @@ class KeyReader:
         """The slices whose base file alone does not tell which keys they hold."""
 
     def confirmed(self, located: Located, keys: pa.Table) -> Pairs:
-        """The rows that have their key indeed: two keys may have one hash. None is of a slice that is `to_merge`.
+        """The rows that really have their key: two keys may share a hash. No row may be of a slice in `to_merge`.
 
         Raises:
             SchemaError, StorageError: a file cannot be read.
@@ -196,7 +196,7 @@ class KeyReader:
         return Pairs(which[same], np.full(int(same.sum()), ordinal))
 
     def found(self, ordinals: NDArray[np.intp], keys: pa.Table) -> Pairs:
-        """The keys that some slices hold; all of their rows are read.
+        """The keys that some slices hold; all rows of these slices are read.
 
         Raises:
             TableError: a slice cannot be merged as Hudi merges it.
@@ -229,7 +229,7 @@ class KeyReader:
     def _groups(self, ordinal: int, positions: Integers | None) -> Iterator[pa.Table]:
         """The keys of a slice, row group by row group, at some ascending positions or all; NULL where it has none.
 
-        Rows that are deleted apart are left out of all.
+        When all are read, rows with separately stored deletes are left out.
         """
         uri = self._snapshot.value("base_file", ordinal)
         file = opened(uri, self._options)
@@ -284,7 +284,7 @@ class KeyReader:
             self._merger.require_mergeable(SliceSequence(self._snapshot, ordinals))
 
     def _merged(self, ordinal: int) -> Iterator[pa.Table]:
-        """The keys of a slice with log files, as a snapshot read has them: later rows and deletions count."""
+        """The keys of a slice with log files, as a snapshot read has them: later rows and deletions apply."""
         assert self._merger is not None
         entry, absent = self._snapshot.slices[ordinal], self._merger.absent
         names = [field.name for field in self._fields if field.in_file and field.name not in absent]
@@ -315,7 +315,7 @@ def joined(parts: Sequence[Pairs]) -> Pairs:
     keys, slices = (np.concatenate(part) for part in zip(*parts, strict=True))
     if not len(keys):
         return NO_PAIRS
-    # One number for each pair, sorted: `np.unique` takes ten times as long for these, and twenty for rows of two.
+    # One number per pair, sorted: `np.unique` takes ten times as long for these, and twenty for rows of two.
     both = np.sort(keys << _SLICE_BITS | slices)
     both = both[np.diff(both, prepend=-1) > 0]
     return Pairs(both >> _SLICE_BITS, both & ((1 << _SLICE_BITS) - 1))

@@ -1,4 +1,4 @@
-"""Locating keys where they are: those of a DataFrame on Spark, where each task looks up its own."""
+"""Locates keys where they are: those of a DataFrame on Spark, where each task looks up its own keys."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
-# Tells for each key in which file group it is: by the indexes first, and by the files where these leave a doubt.
+# Tells for each key which file group it is in: from the indexes first, and from the files where these leave doubt.
 #
-# Which slices can hold which keys: by the record index where there is one, else by all other indexes.
+# Which slices can hold which keys comes from the record index if there is one, else from all other indexes.
 
 MOST_LISTED = 1024
-"""Keys that are asked about one by one where there is no record index: bloom filters answer for as many."""
+"""Maximum number of keys to list one by one if there is no record index: Bloom filters answer for as many."""
 
 
 class Candidates(NamedTuple):
-    """What the indexes say of some keys.
+    """What the indexes say about some keys.
 
-    `located` are rows that have one of the keys, or may have it where not `certain`; None without a record index.
+    `located` are rows that have one of the keys or, unless `certain`, may have one; None without a record index.
     `to_read` are the other slices that may hold any of the keys, ascending.
     """
 
@@ -63,7 +63,7 @@ class Candidates(NamedTuple):
 
 
 def candidates(pinned: PinnedSnapshot, fields: Sequence[Field], keys: pa.Table) -> Candidates:
-    """Ask the indexes about different keys (see `pruner.locating.reading.distinct`)."""
+    """Ask the indexes about distinct keys (see `pruner.locating.reading.distinct`)."""
     located: Located | None = None
     certain = False
     for number, field in enumerate(fields):
@@ -81,7 +81,7 @@ def candidates(pinned: PinnedSnapshot, fields: Sequence[Field], keys: pa.Table) 
 
 
 def _about(field: Field, values: Any) -> Expr:
-    """What is true of each row with one of the values in a column: a list of them, or their range."""
+    """A predicate that is true for each row with one of the values in a column: a list of them, or their range."""
     column, different = Column(field.path), values.combine_chunks().unique()
     if len(different) <= MOST_LISTED:
         return In(column, tuple(Literal(value, field.type) for value in literals(different, field.type)))
@@ -108,7 +108,7 @@ def locate(pinned: PinnedSnapshot, keys: pa.Table, storage_options: Mapping[str,
     reader = KeyReader(pinned.data, fields, storage_options)
     located, to_read = asked.located, asked.to_read
     if located is not None and (merged := reader.to_merge[located.slices]).any():
-        # Of these the index knows which keys some version of a row had, and not what is left of them.
+        # For these, the index knows which keys some version of a row had, but not which of them are left.
         to_read = np.union1d(to_read, located.slices[merged]).astype(np.intp)
         located = located.only(~merged)
     parts = [reader.found(to_read, wanted)]
@@ -119,7 +119,7 @@ def locate(pinned: PinnedSnapshot, keys: pa.Table, storage_options: Mapping[str,
 
 
 def _told(keys: pa.Table, numbers: NDArray[np.int64], pairs: Pairs, snapshot: Snapshot) -> pa.Table:
-    """The keys with their places: a row for each place, and one without for a key that has none."""
+    """The keys with their locations: one row per location, and one without a location for a key that has none."""
     places = np.bincount(
         pairs.keys + 1, minlength=int(numbers.max(initial=-1)) + 2
     )  # the first is for NULL: none
@@ -143,7 +143,7 @@ def _told(keys: pa.Table, numbers: NDArray[np.int64], pairs: Pairs, snapshot: Sn
 
 
 def _taken(keys: pa.Table, rows: NDArray[np.intp]) -> pa.Table:
-    """Rows of the keys. Arrow takes none of views, as which newer engines hand text over."""
+    """Rows of the keys. Arrow's `take` does not support views, as which newer engines pass text."""
     names, types = keys.column_names, keys.schema.types
     plain: Any = keys.cast(pa.schema(list(zip(names, map(_without_view, types), strict=True))))
     return plain.take(arrow.array(rows)).cast(keys.schema)
@@ -156,11 +156,11 @@ def _without_view(type_: pa.DataType) -> pa.DataType:
 
 
 KEYS_AT_ONCE = 1 << 20
-"""Keys of a task that are looked up together."""
+"""Number of keys of a task that are looked up together."""
 
 
 class TableHandle(NamedTuple):
-    """A table as it travels to executors, and the snapshot that all of them have to see."""
+    """A table as it is sent to executors, and the snapshot that all of them must see."""
 
     roots: tuple[str, ...]
     format: str
@@ -174,7 +174,7 @@ def located(keys: Any, pinned: PinnedSnapshot, place: TableHandle) -> Any:
     """Locate keys where they are: an Arrow table here, a DataFrame on Spark.
 
     Raises:
-        PrunerError: they are something else; and as `locate` does.
+        PrunerError: they are something else; otherwise as `locate` does.
     """
     if isinstance(keys, pa.RecordBatch):
         keys = pa.Table.from_batches([keys])
@@ -186,7 +186,7 @@ def located(keys: Any, pinned: PinnedSnapshot, place: TableHandle) -> Any:
 
 
 def located_by_spark(keys: Any, place: TableHandle) -> Any:
-    """Return a DataFrame of keys with the columns of `LOCATION`, to be worked out when it is asked for."""
+    """Return a DataFrame of keys with the columns of `LOCATION`, computed lazily."""
     schema = copy.deepcopy(keys.schema)
     for name in LOCATION.names:
         schema = schema.add(name, "string", True)

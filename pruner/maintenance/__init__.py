@@ -1,1 +1,1 @@
-"""Building indexes and looking after them."""
+"""Building and maintaining indexes."""

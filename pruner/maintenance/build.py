@@ -1,10 +1,10 @@
 """Defining, building and dropping indexes: the changes that a table makes to its metadata table.
 
-A refresh takes a snapshot, finds for each definition the slices without a record, has the kernel run over them and the
-segments written, and commits once. Nothing is visible before the commit; what a killed build had finished is
-committed by the next refresh.
+A refresh takes a snapshot, finds for each definition the slices without a record, runs the kernel over them, writes the
+segments and commits once. Nothing is visible before the commit; the next refresh commits what a killed build had
+finished.
 
-What stands of a build that ended early: said in a note of the exception, and no empty index is left behind.
+If a build ends early, a note of the exception says what remains of it, and no empty index is left behind.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ if TYPE_CHECKING:
 
 
 JOB_SLICES = 1 << 20
-"""Slices that are given to a runner at once."""
+"""Most slices that a runner is given at once."""
 
 
 @contextmanager
 def what_stands(metadata: MetadataTable, created: IndexDefinition | None = None) -> Generator[None]:
-    """Note what stands when a build is interrupted or fails.
+    """Add a note on what remains when a build is interrupted or fails.
 
     Args:
         metadata: the metadata table.
-        created: the index that is defined for this build: it is dropped again unless something of it was finished.
+        created: the index that was defined for this build: it is dropped again unless some of it was finished.
     """
     try:
         yield
     except IndexDefinitionError:
-        raise  # a refusal: nothing was begun
+        raise  # a refusal: nothing was started
     except (KeyboardInterrupt, PrunerError) as ended:
         try:
             note = _of_new_index(metadata, created) if created is not None else _of_refresh(metadata)
@@ -100,24 +100,23 @@ def _of_new_index(metadata: MetadataTable, definition: IndexDefinition) -> str:
 
 
 FORCE = "force"
-"""Option of every index: create it however large it will be."""
+"""Option of every index type: create the index however large it will be."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshResult:
     """What a refresh did, or with `dry_run` would do.
 
-    `indexed` slices got records; `declined` says for each index, by its name, of how many of them it has only the
-    reason why it cannot take them. `already` were covered by every index that takes them (a WHERE leaves slices out),
-    `uncoverable` are not settled or cannot be read; `problems` names the last by the URI of the file, with one
-    sentence each. `files` and `bytes` say which files were to be read, and how large they are;
-    `bytes_read` is what was read of them, which for ranges is their footers. Each failure names a slice that stays
-    uncovered.
+    `indexed` slices got records; `declined` counts, by index name, those of them for which the index only stored the
+    reason why it cannot take them. `already` were covered by every index that takes them (a WHERE excludes slices),
+    `uncoverable` are not settled or cannot be read; `problems` has one sentence for each that cannot be read, by the
+    URI of the file. `files` and `bytes` are the number and total size of the files to read; `bytes_read` is how much of
+    them was read, which for ranges is their footers. Each failure names a slice that stays uncovered.
     `resumed` slices had been recorded by a build that ended before its commit; they count as covered. `refused` has one
-    sentence for each index, by its name, that this pruner cannot refresh; the others were. `estimate` says what an
-    index that is not there yet would cost. `gained` names for each index on all columns, by its name, those that the
-    table has got since it was built, for which every file is read. `gone` names for each index, by its name, its
-    columns where the table has none of them any more: nothing is indexed for it.
+    sentence for each index, by name, that this pruner cannot refresh; the others were refreshed. `estimate` is what a
+    new index would cost. `gained` names for each index on all columns, by name, the columns that the table has gained
+    since it was built, for which every file is read. `gone` names, by index name, the columns of each index of which
+    the table no longer has any: nothing is indexed for it.
     """
 
     indexed: int
@@ -140,7 +139,7 @@ class RefreshResult:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """One field of one definition that is to be indexed, its slices, and those of them that lack a record of it."""
+    """One field of one definition to index, its slices, and those of them that lack a record of it."""
 
     target: Target
     taken: NDArray[np.bool_]
@@ -148,7 +147,7 @@ class _Target:
 
 
 def _named_columns(definition: IndexDefinition) -> tuple[str, ...]:
-    """The columns that an index was made on, or its expression; none for one on all columns."""
+    """The columns on which an index was created, or its expression; empty for an index on all columns."""
     if definition.expression is not None:
         return (definition.expression,)
     return (
@@ -185,7 +184,7 @@ class Indexing:
         dialect: str | None = None,
         force: bool = False,
     ) -> IndexDefinition | None:
-        """Register an index; returns it where it is new.
+        """Register an index; returns it if it is new.
 
         Raises:
             IndexDefinitionError: the name is taken, or a column cannot be indexed this way, or the index would be too
@@ -233,7 +232,7 @@ class Indexing:
         where: str | None,
         dialect: str | None,
     ) -> RefreshResult:
-        """Say what an index would cost, without making it; raises as `create` does."""
+        """Estimate what an index would cost, without creating it; raises as `create` does."""
         kind = index_type(using)
         snapshot = self._snapshot()
         fields, _ = chosen(snapshot.schema, on, kind, options, dialect)
@@ -276,7 +275,7 @@ class Indexing:
         """Drop an index by name; returns whether there was one.
 
         Raises:
-            IndexDefinitionError: there is none and `if_exists` is False.
+            IndexDefinitionError: there is no such index and `if_exists` is False.
         """
         state = self._metadata.state()
         if if_exists and state.definition(name) is None:
@@ -294,11 +293,11 @@ class Indexing:
         dry_run: bool,
         progress: Progress | None,
     ) -> RefreshResult:
-        """Index what is not covered, in one commit.
+        """Index uncovered slices, in one commit.
 
         Raises:
             IndexDefinitionError: there is no index of the name `only`, or this pruner cannot refresh it.
-            TableError: there is no partition of such a path.
+            TableError: there is no partition with one of these paths.
             ConflictError: an index was dropped while it was being built; the others were committed.
         """
         _chosen_definitions(self._metadata.state(), only, self._source.root)
@@ -417,7 +416,7 @@ class Indexing:
 
 
 def is_forced(options: dict[str, str]) -> bool:
-    """Take the option `force` from those of an index type, and tell whether it is set.
+    """Remove the option `force` from those of an index type, and tell whether it is true.
 
     Raises:
         IndexDefinitionError: it is neither true nor false.
@@ -429,7 +428,7 @@ def is_forced(options: dict[str, str]) -> bool:
 
 
 def _is_judged(snapshot: Snapshot) -> bool:
-    """Tell whether a table is so large that an index can hurt."""
+    """Tell whether a table is large enough for an index to hurt."""
     return snapshot.total_size > SMALL_TABLE_BYTES
 
 
@@ -448,7 +447,7 @@ def _advance(progress: Progress, before: int, total: int, done: int, _: int) -> 
 
 
 def _alike(targets: list[_Target]) -> Iterator[tuple[NDArray[np.intp], tuple[Target, ...]]]:
-    """Slices that lack the same targets, with these targets. Usually all slices lack all of them."""
+    """Groups of slices that lack the same targets, with these targets. Usually all slices lack all of them."""
     missing = np.stack([target.missing for target in targets], axis=1)
     ordinals = np.flatnonzero(missing.any(axis=1))
     patterns, which = np.unique(np.packbits(missing[ordinals], axis=1), axis=0, return_inverse=True)
@@ -458,14 +457,14 @@ def _alike(targets: list[_Target]) -> Iterator[tuple[NDArray[np.intp], tuple[Tar
 
 
 def _jobs(targets: list[_Target]) -> Iterator[tuple[NDArray[np.intp], tuple[Target, ...]]]:
-    """The same in runs of `JOB_SLICES`, so that no more slices than these are rows of a table at a time."""
+    """The same in runs of at most `JOB_SLICES`, which bounds the rows of a work table."""
     for ordinals, lacking in _alike(targets):
         for start in range(0, len(ordinals), JOB_SLICES):
             yield ordinals[start : start + JOB_SLICES], lacking
 
 
 def _changed(snapshot: Snapshot, now: Snapshot, targets: list[_Target]) -> Iterator[Failure]:
-    """Name each slice that was read and is not in the table any more, in each index."""
+    """Name each slice that was read and is not in the table any more, for each index."""
     gone = locate(now.keys, snapshot.keys) < 0
     for each in {target.target.definition.uuid: target for target in targets}.values():
         for ordinal in np.flatnonzero(each.missing & gone):
@@ -475,10 +474,10 @@ def _changed(snapshot: Snapshot, now: Snapshot, targets: list[_Target]) -> Itera
 
 
 def in_partitions(snapshot: Snapshot, wanted: Sequence[str]) -> NDArray[np.bool_]:
-    """Tell for each slice whether its partition path is one of these or below one; all of them when none is named.
+    """Tell for each slice whether its partition path is in `wanted` or below one of them; all slices if it is empty.
 
     Raises:
-        TableError: there is no partition of such a path.
+        TableError: there is no partition with one of these paths.
     """
     if not wanted:
         return np.ones(len(snapshot), np.bool_)

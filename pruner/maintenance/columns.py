@@ -1,4 +1,4 @@
-"""Which columns of a table an index is on: those that were named, or with "*" every one that its type can index."""
+"""Which columns of a table an index is on: the named ones, or with "*" every column that its type can index."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def chosen(
     options: dict[str, str],
     dialect: str | None,
 ) -> tuple[list[Field], Over | None]:
-    """Return what a new index is to be on: fields of the table, or the field of an expression and the expression.
+    """Return what a new index will be on: fields of the table, or the field of an expression and the expression.
 
     Raises:
         IndexDefinitionError: it cannot be indexed, or a column is named twice.
@@ -50,10 +50,10 @@ def chosen(
 def chosen_fields(
     schema: TableSchema, on: str | Sequence[str], kind: IndexType, options: dict[str, str]
 ) -> list[Field]:
-    """Return the fields that a new index is to be on.
+    """Return the fields that a new index will be on.
 
     Raises:
-        IndexDefinitionError: one of those that were named cannot be indexed, or is named twice.
+        IndexDefinitionError: a named field cannot be indexed, or is named twice.
         SchemaError: there is no such column.
     """
     if on == ALL_COLUMNS:
@@ -69,7 +69,7 @@ def chosen_fields(
 
 
 def fields_of(definition: IndexDefinition, schema: TableSchema, kind: IndexType) -> list[Field]:
-    """Return the fields that a definition covers in the table as it is now; those that are gone are left out."""
+    """Return the fields of the current table that a definition covers; those that are gone are omitted."""
     if definition.all_columns:
         return _supported(schema, kind, definition.options)
     if definition.form is not None:
@@ -89,12 +89,12 @@ def fields_of(definition: IndexDefinition, schema: TableSchema, kind: IndexType)
 def gained(
     definition: IndexDefinition, entries: Iterable[SegmentEntry], fields: Iterable[Field]
 ) -> tuple[str, ...]:
-    """Return the columns that the table has got since an index on all columns was built: it has no record of them.
+    """Return the columns that the table has gained since an index on all columns was built: it has no record of them.
 
     Args:
         definition: the index.
         entries: its segments.
-        fields: what it covers in the table as it is now.
+        fields: what it covers in the current table.
     """
     recorded = {entry.field for entry in entries}
     if not definition.all_columns or not recorded:
@@ -105,12 +105,12 @@ def gained(
 def gone(
     definition: IndexDefinition, entries: Iterable[SegmentEntry], schema: TableSchema
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the columns of an index that the table has no more, by the path of their records.
+    """Return the columns of an index that the table no longer has, by the path of their records.
 
     Args:
         definition: the index.
         entries: its segments.
-        schema: that of the table as it is now.
+        schema: the current schema of the table.
     """
     named = [binding.recorded for binding in definition.fields]
     fields = dict.fromkeys([*named, *(entry.field for entry in entries if entry.field)])
@@ -120,10 +120,10 @@ def gone(
 
 
 def recorded_field(definition: IndexDefinition, path: tuple[str, ...], schema: TableSchema) -> Field:
-    """Return the field that records of a definition are about, by the path under which they are kept.
+    """Return the field that records of a definition describe, by the path under which they are kept.
 
     Raises:
-        SchemaError: the table has it no more, or a column of its expression.
+        SchemaError: the table no longer has it, or a column of its expression.
     """
     if definition.form is None:
         return schema.of_records(path)
@@ -138,7 +138,7 @@ def recorded_field(definition: IndexDefinition, path: tuple[str, ...], schema: T
 def left_out(schema: TableSchema, kind: IndexType, options: Mapping[str, str]) -> dict[tuple[str, ...], str]:
     """Return why columns are not in an index on all columns: one sentence for each, by path.
 
-    Columns that stand in paths alone need no index, and a struct is no column besides its fields.
+    Columns that are only in paths need no index, and a struct does not count as a column besides its fields.
     """
     parents = {field.path[:depth] for field in schema for depth in range(1, len(field.path))}
     reasons: dict[tuple[str, ...], str] = {}

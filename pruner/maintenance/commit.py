@@ -1,7 +1,7 @@
 """From receipts to the state: commits finished batches once, whoever built them and however often a build was killed.
 
-Every check is made again against the newest state, because other writers may have been faster (R9): an index may be
-gone, another refresh may have recorded the same slices, or have committed this very batch.
+Every check is repeated against the newest state, because other writers may have been faster (R9): an index may be
+gone, another refresh may have recorded the same slices, or have committed this exact batch.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Publisher:
         self._last_snapshot = last_snapshot
 
     def of_this_table(self, state: State) -> State:
-        """The state without the coverage of a table that stood here before (R10)."""
+        """The state without the coverage of another table that was at this location before (R10)."""
         identity = self._source.identity()
         return state if state.matches(identity) else state.without_coverage(identity)
 
     def waiting(self, state: State, snapshot: Snapshot) -> tuple[State, int]:
-        """The state with the batches that another build left behind, and for how many slices those have records.
+        """The state with the batches that another build left behind, and the number of slices with records in them.
 
-        Nothing is committed. A batch that does not serve any more is not counted.
+        Nothing is committed. A batch that is no longer useful is not counted.
         """
         waiting = receipts.receipts(self._metadata.store)
         used = [receipt for receipt in waiting if self._additions(state, [receipt], snapshot, _NOTHING)]
@@ -66,7 +66,7 @@ class Publisher:
         return with_them, sum(used_one.indexed for used_one in used)
 
     def take_up(self, snapshot: Snapshot) -> int:
-        """Commit the batches that another build left behind; returns for how many slices those have records.
+        """Commit the batches that another build left behind; returns the number of slices with records in them.
 
         Raises:
             ConflictError: other writers kept changing the metadata table.
@@ -76,7 +76,7 @@ class Publisher:
         if not waiting:
             return 0
         state = self.of_this_table(self._metadata.state())
-        # Nobody looked after them whether a file that was touched held something else while it was read.
+        # The other build did not check whether a touched file held something else while it was read.
         now = self._source.look_again(snapshot, {})
         settled = [self._settled(receipt, state, now) for receipt in waiting]
         used = [receipt for receipt in settled if self._additions(state, [receipt], snapshot, _NOTHING)]
@@ -92,7 +92,7 @@ class Publisher:
         Args:
             built: its receipts; their slices are disjoint and were not covered in `base`.
             base: the state that the build started from.
-            snapshot: what it indexed.
+            snapshot: the snapshot that it indexed.
             now: the table after the last file was read.
 
         Raises:
@@ -128,7 +128,7 @@ class Publisher:
     def _additions(
         self, state: State, receipts: Sequence[Receipt], snapshot: Snapshot, disjoint: Set[str]
     ) -> list[SegmentEntry]:
-        """The segments of receipts that add something to a state; `disjoint` ones need no comparing."""
+        """The segments of receipts that add something to a state; `disjoint` segments need not be compared."""
         alive = {definition.uuid: definition.record_version for definition in state.definitions}
         known = {entry.id for entry in state.segments}
         added: list[SegmentEntry] = []
@@ -166,7 +166,7 @@ class Publisher:
             recorded = self._segments.recorded(state, others, snapshot)
             covered = recorded.get(entry.field, np.zeros(len(snapshot), np.bool_))
         except (FormatError, StorageError):
-            # What cannot be read now is no reason to lose what was built, or to believe what was left behind.
+            # A failed read is no reason to lose what was built, or to trust what was left behind.
             return entry.id in disjoint
         return bool((~covered[mine]).any())
 
@@ -182,7 +182,7 @@ class Publisher:
     def _settled(self, receipt: Receipt, state: State, now: Snapshot) -> Receipt:
         """The receipt without the records of slices that are not in the table any more (R4).
 
-        A file that changed while it was read may be changed back later, with records of something else.
+        A file that changed while it was read may later be changed back, and would have records of other content.
         """
         if self._source.write_once:
             return receipt

@@ -1,7 +1,7 @@
-"""Merges small segments and leaves out slices that are gone; checks what checksums do not show.
+"""Merges small segments and drops slices that are gone; checks what checksums do not show.
 
-Nothing changes for readers: segments are never changed, those that were merged stay until a vacuum finds them out of
-use for long enough, and one commit swaps the old for the new.
+Nothing changes for readers: segments are immutable, merged ones stay until they have been out of use long enough for a
+vacuum, and one commit replaces the old ones with the new.
 
 Checks beyond checksums: partition statistics against the records, and the table's files against the index.
 """
@@ -48,18 +48,18 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 MERGED_SLICES = 4 * BATCH_SLICES
-"""Slices of a merged batch at most."""
+"""Most slices of a merged batch."""
 
 MERGED_BYTES = 256 * 1024**2
-"""Bytes of the files that become one batch, at most: they are in memory together."""
+"""Most bytes of the files that become one batch: they are in memory together."""
 
 GONE_SHARE = 1 / 8
-"""Share of the slices of a full batch that have to be gone before it is written anew by itself."""
+"""Share of the slices of a full batch that must be gone before it is rewritten by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactResult:
-    """Numbers of segments that plans had to read before and have to read now, slice batches included."""
+    """Number of segments that plans had to read before, and have to read now, including slice batches."""
 
     before: int
     after: int
@@ -89,7 +89,7 @@ class Compaction:
         self._snapshot = snapshot
 
     def run(self) -> CompactResult:
-        """Merge what is small, in one commit.
+        """Merge small segments, in one commit.
 
         Raises:
             ConflictError: another writer removed what was being merged; nothing was lost.
@@ -101,7 +101,7 @@ class Compaction:
         before = len(state.segments)
         if not state.matches(self._identity):
             return CompactResult(before, before)
-        # Only now: a slice that the state knows and this snapshot does not is gone, not new.
+        # After the state: a slice that the state knows and this snapshot does not is gone, not new.
         snapshot = self._snapshot()
         groups = [group for group in _groups(state) if self._worth_it(group, snapshot)]
         if not groups:
@@ -135,7 +135,7 @@ class Compaction:
             field, kind = entries[0].field or (), index_type(definition.using)
             lost = definition.form is not None and gone(definition, entries, snapshot.schema)
             if lost and isinstance(kind, ArrangingIndexType):
-                continue  # nobody can arrange records of a column that is gone, and no plan asks for them
+                continue  # records of a column that is gone cannot be arranged, and no plan asks for them
             records = self._joined(entries, kind, local, len(ordinals))
             if records.num_rows:
                 records = _arranged(records, kind, definition, field, snapshot)
@@ -148,7 +148,7 @@ class Compaction:
         local: dict[str, NDArray[np.int64]],
         count: int,
     ) -> pa.Table:
-        """The records of some segments by the ordinals of the merged batch; the newest of each slice."""
+        """The records of some segments by the ordinals of the merged batch; only the newest of each slice."""
         seen = np.zeros(count, np.bool_)
         tables: list[pa.Table] = []
         for entry in reversed(entries):
@@ -178,10 +178,10 @@ class Compaction:
 
 
 def _groups(state: State) -> Iterator[_Group]:
-    """Batches of one tier, packed oldest first; those with records that this pruner cannot use stay alone.
+    """Batches of one tier, packed oldest first; those with records that this pruner cannot use are left alone.
 
-    Full batches are merged among themselves, and what was made of several of them is not merged again. So a record is
-    written anew a bounded number of times, however many refreshes follow.
+    Full batches are merged among themselves, and the result of merging several of them is not merged again. So a record
+    is rewritten a bounded number of times, however many refreshes follow.
     """
     foreign = {
         definition.uuid for definition in state.definitions if isinstance(usable_type(definition), str)
@@ -204,7 +204,7 @@ def _groups(state: State) -> Iterator[_Group]:
 
 
 def _packed(batches: Sequence[SegmentEntry], users: dict[str, list[SegmentEntry]]) -> Iterator[_Group]:
-    """Batches in groups that become one each, of bounded size."""
+    """Groups of batches, each of which becomes one batch of bounded size."""
     packed: list[SegmentEntry] = []
     slices = size = 0
     for batch in batches:
@@ -251,13 +251,13 @@ _CHANGED = (
     "is not the file that was indexed under this name: run pruner refresh; if a program wrote into it in place, "
     "also restart the processes that plan over the table"
 )
-"""A refresh lists every file. A process that looked before may still believe what a file written in place held."""
+"""A refresh lists every file. A process with an earlier listing may still trust what a file written in place held."""
 
 
 def partition_stats_problems(metadata: MetadataTable) -> list[str]:
-    """Compare all partition statistics with the records that they sum up; one sentence for each that differs.
+    """Compare all partition statistics with the records that they aggregate; one sentence for each that differs.
 
-    What cannot be read, or has a checksum that does not fit, is left out: `MetadataTable.verify` tells of it.
+    Segments that cannot be read or fail their checksum are skipped: `MetadataTable.verify` reports them.
     """
     try:
         state = metadata.state()
@@ -308,15 +308,15 @@ def _problem(
 def changed_files(metadata: MetadataTable, snapshot: Snapshot) -> list[str]:
     """Name the files that are not what was indexed under their name; one sentence each.
 
-    A file that was replaced by a rename is one of them until the next refresh, and plans keep it. One that was written
-    in place breaks the promise of a table whose files are declared immutable: plans of processes that looked before
-    believe that it holds what it held. The two cannot be told apart afterwards.
+    A file that was replaced by a rename is reported until the next refresh, and plans keep it. A file that was written
+    in place breaks the promise of a table whose files are declared immutable: plans of processes with an earlier
+    listing trust that it holds what it held. The two cases cannot be told apart afterwards.
 
-    Files of which an index has the present version are not among them, whatever they were before.
+    Files whose current version is indexed are not reported, whatever they were before.
 
     Args:
-        metadata: whose slice batches say which versions were indexed.
-        snapshot: of a listing that asked for every file.
+        metadata: the metadata table whose slice batches say which versions were indexed.
+        snapshot: the snapshot of a listing that checked every file.
 
     Raises:
         FormatError, StorageError: a slice batch cannot be read.
@@ -334,7 +334,7 @@ def changed_files(metadata: MetadataTable, snapshot: Snapshot) -> list[str]:
 
 
 def _names_its_slices(groups: Groups, batch: pa.Table, recorded: pa.Table) -> bool:
-    """Tell whether groups have exactly the slices with a record, by ordinal and by digest."""
+    """Tell whether groups consist of exactly the slices with a record, by ordinal and by digest."""
     locals_ = expand(groups.firsts, groups.counts)[0]
     if not np.array_equal(locals_, recorded.column(SLICE_COLUMN).to_numpy()):
         return False

@@ -1,7 +1,7 @@
-"""`pruner doctor`: probes what a table, its store and this installation have to offer before anything relies on it.
+"""`pruner doctor`: probes a table, its store and this installation before anything relies on them.
 
-Each probe tries the real thing: it lists, reads the end of a data file, and writes, reads and deletes an object where
-the metadata table is. What it finds is one sentence and, where something is wrong, what to do.
+Each probe tries the real operation: it lists, reads the end of a data file, and writes, reads and deletes an object at
+the location of the metadata table. Its finding is one sentence and, if something is wrong, what to do.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from pruner.tables.source import TableSource
 
 CLOCK_TOLERANCE_SECONDS = 5.0
-"""Clocks further apart are told of: what was just written is then taken for older or younger than it is."""
+"""Clocks that differ by more are reported: new objects are then taken for older or younger than they are."""
 
 _PROBE_BYTES = b"written by pruner doctor; may be deleted"
 
 
 class Severity(StrEnum):
-    """How much a finding matters."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"
@@ -54,7 +54,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one probe found: a sentence, and what to do where that is not `ok` and the sentence does not say it."""
+    """What one probe found: a sentence, and what to do if the level is not `ok` and the sentence does not say it."""
 
     probe: str
     level: Severity
@@ -68,11 +68,11 @@ def examine(
     snapshot: Callable[[], Snapshot],
     status: Callable[[], TableStatus],
 ) -> Iterator[Finding]:
-    """Run all probes, one after the other.
+    """Run all probes, one after another.
 
     Raises:
-        TableError: the table cannot be listed, so that nothing else can be tried.
-        StorageError: the store refuses to be read.
+        TableError: the table cannot be listed, so nothing else can be tried.
+        StorageError: the store refuses the read.
     """
     yield from probe_installation((DISABLED_VARIABLE,))
     started = time.monotonic()
@@ -87,7 +87,7 @@ def examine(
 
 
 def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> Iterator[Finding]:
-    """Tell of the listing that a snapshot took, and of slices that no index may cover."""
+    """Report the listing of a snapshot, and slices that no index may cover."""
     finding = (
         f"{source.format} table, {counted(len(snapshot), snapshot.noun)}, {data_size(snapshot.total_size)}, "
         f"listed in {seconds * 1e3:,.0f} ms"
@@ -113,7 +113,7 @@ def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> It
 
 
 def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
-    """Tell of files about which an engine and pruner's rule differ: only one of them takes them for the table's."""
+    """Report files about which an engine and pruner's rule differ: only one of them reads them as part of the table."""
     taken = set(snapshot.column("base_file").to_pylist())
     try:
         others = other_files(source.roots, source.storage_options, taken)
@@ -140,7 +140,7 @@ def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def probe_folders(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
-    """Tell of folders that could be tables of their own."""
+    """Report folders that could be separate tables."""
     unlike = least_alike(snapshot) if len(source.roots) == 1 else None
     if unlike is not None:
         one, other, common = unlike
@@ -151,7 +151,7 @@ def probe_folders(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _named(places: list[str]) -> str:
-    """How many files, the first of them as an example, and the verb that follows."""
+    """The number of files, the first of them as an example, and the verb that follows."""
     if len(places) == 1:
         return f"{places[0]} is"
     return f"{counted(len(places), 'file')} ({places[0]} and {len(places) - 1:,} more) are"
@@ -180,8 +180,8 @@ def probe_metadata_store(store: Store, *, exists: bool) -> Iterator[Finding]:
     """Write an object twice under one name, read it and delete it; compare the store's clock with this machine's.
 
     Args:
-        store: where the metadata table is, or is to be.
-        exists: there is a metadata table; without one the folders that were made are removed again.
+        store: where the metadata table is, or will be.
+        exists: whether there is a metadata table; if not, the folders that the probe created are removed again.
     """
     path = f"staging/doctor-{uuid.uuid4().hex}"
     try:
@@ -215,8 +215,8 @@ def _probe_writing(store: Store, path: str) -> Iterator[Finding]:
 
 
 def _clock(written: float, before: float, after: float) -> Finding:
-    """Compare the time that the store gave an object with the time here before and after."""
-    # Stores may keep whole seconds, so that an object looks written up to one second earlier.
+    """Compare an object's modification time in the store with this machine's time before and after the write."""
+    # Stores may keep whole seconds, so an object may look written up to one second earlier.
     apart = max(before - written - 1.0, written - after, 0.0)
     if apart <= CLOCK_TOLERANCE_SECONDS:
         return Finding("clock", Severity.OK, "the store's clock and this machine's agree")
@@ -234,11 +234,11 @@ def _tidy(store: Store, path: str, *, exists: bool) -> None:
         if not exists:
             store.remove_empty_folders()
     except PrunerError:
-        pass  # vacuum frees it; that the store cannot be written has been said
+        pass  # vacuum removes it; that the store cannot be written is already reported
 
 
 def probe_indexes(status: TableStatus) -> Iterator[Finding]:
-    """Tell for each index whether plans use it and how much of the table it covers."""
+    """Report for each index whether plans use it and how much of the table it covers."""
     for reason in status.fallbacks:
         yield Finding("index", Severity.FAILURE, reason)
     if not status.indexes and not status.fallbacks:
@@ -277,7 +277,7 @@ def _index(index: IndexStatus, status: TableStatus) -> Finding:
 
 
 def probe_installation(variables: Iterable[str] = ()) -> Iterator[Finding]:
-    """Compare the installed versions with those that this pruner asks for; name the `variables` that are set."""
+    """Compare the installed versions with those that this pruner requires; name the `variables` that are set."""
     for name in variables:
         if os.environ.get(name):
             finding = f"the environment variable {name} is set: nothing is pruned in this environment"
@@ -298,8 +298,8 @@ def probe_installation(variables: Iterable[str] = ()) -> Iterator[Finding]:
 
 
 def _package(text: str) -> Finding | None:
-    """Compare one requirement with what is installed; None where it is of no use or optional and not installed."""
-    from packaging.requirements import Requirement  # nothing but this probe needs it
+    """Compare one requirement with what is installed; None if it does not apply, or is optional and not installed."""
+    from packaging.requirements import Requirement  # only this probe needs it
 
     requirement = Requirement(text)
     if requirement.marker is not None and not _applies(requirement.marker):
@@ -318,6 +318,6 @@ def _package(text: str) -> Finding | None:
 
 
 def _applies(marker: Marker) -> bool:
-    """Whether a requirement is one of this Python and system, with some extra or none."""
+    """Whether a requirement applies to this Python and system, with some extra or none."""
     extras = distributions.metadata(DISTRIBUTION).get_all("Provides-Extra") or []
     return any(marker.evaluate({"extra": extra}) for extra in ("", *extras))

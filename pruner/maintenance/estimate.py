@@ -1,7 +1,7 @@
-"""What an index will cost, judged from a few files before it is built, and whether it is likely to hurt.
+"""What an index will cost, estimated from a few files before it is built, and whether it is likely to hurt.
 
-The kernel runs over the sample as it would over all files, so that what is counted is what would be stored. Where the
-sample cannot be read nothing is said: the build itself reports what fails.
+The kernel runs over the sample as it would over all files, so that what is counted is what would be stored. If the
+sample cannot be read there is no estimate: the build itself reports what fails.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 SAMPLED_SLICES = 4
-"""Slices that are looked at."""
+"""Number of slices in a sample."""
 
 SAMPLED_BYTES = 1024**3
-"""Bytes of them at most, but for the first."""
+"""Most bytes of a sample, except that the first slice is always taken."""
 
 SHORT_SECONDS = 0.5
-"""Processor time of a sample up to which it is taken once more: what only the first reading takes would count."""
+"""CPU time of a sample up to which it is taken twice: otherwise the overhead of the first read would count."""
 
 SMALL_TABLE_BYTES = 128 * 1024**2
-"""Tables up to this size are not looked at before an index is built: there is little to lose."""
+"""Tables up to this size are not sampled before an index is built: there is little to lose."""
 
 MOST_OF_TABLE = 0.25
 """Share of the bytes of the indexed files that an index may take, unless it is forced."""
 
 NEARLY_UNIQUE = 0.5
-"""Distinct values for each row of a file, from which on a column counts as one of keys."""
+"""Distinct values per row of a file from which on a column counts as a key column."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexEstimate:
     """What an index is expected to cost, from a sample of `sampled` of its `files`.
 
-    `bytes` is what would be stored, beside `table_bytes` of files that it is about. `seconds` is the processor time of
-    the build, all of one core; waiting for disks and stores comes on top. `values_per_file` has the number of distinct
-    values of each column in a file on average, None where the type does not keep them; `rows_per_file` the rows.
-    `better` says which type fits better and why, None where none is known to. `refused` says why the index is not
-    created unless it is forced.
+    `bytes` is what would be stored, for `table_bytes` of indexed files. `seconds` is the CPU time of the build, all of
+    one core; waiting for disks and stores comes on top. `values_per_file` has the average number of distinct values of
+    each column in a file, None if the type does not keep them; `rows_per_file` the average number of rows. `better`
+    says which type fits better and why, None if none is known to. `refused` says why the index is not created unless
+    it is forced.
     """
 
     files: int
@@ -81,9 +81,9 @@ def estimate(
     *,
     seconds_count: bool = True,
 ) -> IndexEstimate | None:
-    """Judge an index by some of the slices that it takes; None where there are none that can be read.
+    """Judge an index by some of the slices that it takes; None if none of them can be read.
 
-    A short sample is taken twice for the sake of its seconds, where they count.
+    A short sample is taken twice for a better CPU time, if `seconds_count`.
     """
     ordinals = _sample(snapshot, np.flatnonzero(taken))
     if not len(ordinals):
@@ -118,7 +118,7 @@ def estimate(
 def _timed(
     chunk: Chunk, storage_options: Mapping[str, str], requests: Sequence[BuildRequest], seconds_count: bool
 ) -> tuple[ChunkResult, float]:
-    """The records of a chunk, and the processor time that they take: a machine may be busy, and a store slow."""
+    """The records of a chunk, and the CPU time that they take; wall time would count a busy machine or a slow store."""
     before = time.process_time()
     result = run_chunk(chunk, storage_options, requests)
     first = time.process_time() - before
@@ -130,7 +130,7 @@ def _timed(
 
 
 def _sample(snapshot: Snapshot, taken: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Some slices from the beginning to the end, of a bounded size."""
+    """Some slices, evenly spaced from first to last, of bounded total size."""
     chosen = evenly(taken, SAMPLED_SLICES)
     fits = np.cumsum(snapshot.sizes[chosen]) <= SAMPLED_BYTES
     fits[:1] = True
@@ -138,16 +138,16 @@ def _sample(snapshot: Snapshot, taken: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _values(request: BuildRequest, table: pa.Table) -> tuple[int, int] | None:
-    """Distinct values in the files of the sample, each file by itself, and rows; None where the type tells neither."""
+    """Distinct values per file, summed over the sample, and rows; None if the type reports neither."""
     kind = request.kind
     return kind.values_and_rows(table) if isinstance(kind, CountingIndexType) else None
 
 
 def _expected(request: BuildRequest, table: pa.Table, sampled: int, times: float) -> float:
-    """Bytes of the records of a table that is so many times the sample.
+    """Bytes of the records of a table that is `times` as large as the sample.
 
-    A part of each segment does not grow with its slices, so what counts is by how much the second half of the sample
-    makes it larger.
+    A part of each segment does not grow with its slices, so the growth from the second half of the sample is
+    extrapolated.
     """
     whole, half = _stored(request, table), sampled // 2
     if not half:
@@ -163,7 +163,7 @@ def _stored(request: BuildRequest, table: pa.Table) -> int:
 
 
 def _judged(cost: IndexEstimate, request: BuildRequest) -> IndexEstimate:
-    """The estimate with what follows from it."""
+    """The estimate with its conclusions."""
     counted = [(count, name) for name, count in cost.values_per_file.items() if count is not None]
     most, column = max(counted, default=(0, ""))
     unique = cost.rows_per_file > 0 and most >= NEARLY_UNIQUE * cost.rows_per_file
@@ -181,7 +181,7 @@ def _judged(cost: IndexEstimate, request: BuildRequest) -> IndexEstimate:
 
 
 def _for_keys(column: str) -> str:
-    """What fits a column whose values hardly repeat."""
+    """Which index type fits a column whose values hardly repeat."""
     if _exists("bloom_filter"):
         return f"a bloom_filter on {column} answers = and IN for a byte or two a row"
     return f"column_stats fits where files are written in the order of {column}"

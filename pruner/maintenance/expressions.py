@@ -1,6 +1,6 @@
 """What an index is defined over: expressions, and the WHERE of a partial index.
 
-Partial indexes: which slices an index takes whose WHERE is a predicate on partition columns.
+The WHERE is a predicate on partition columns that determines which slices a partial index takes.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 _ZONE = "UTC"
-"""Of the evaluation: an index over an instant is over its wall clock there."""
+"""Time zone of the evaluation: an index over an instant is over its wall clock there."""
 
 
 def is_expression(text: str) -> bool:
-    """Tell whether a text is no column path."""
+    """Tell whether a text is not a column path."""
     try:
         parse_column_path(text)
     except IndexDefinitionError:
@@ -53,18 +53,18 @@ def is_expression(text: str) -> bool:
 
 
 def understood(text: str, dialect: str | None, schema: TableSchema) -> tuple[Field, Over]:
-    """The field of an expression that a new index is to be over.
+    """The field and the definition of an expression for a new index.
 
     Raises:
-        IndexDefinitionError: it cannot be read, or has a part that is not in the registry of functions.
-        PrunerError: what evaluates it is not installed.
+        IndexDefinitionError: it cannot be parsed, or has a part that is not in the function registry.
+        PrunerError: its evaluator is not installed.
     """
     engine, shown = dialect or REFERENCE_ENGINE, text.strip()
     try:
         semantics = Semantics(engine=engine, zone=_ZONE, nan_order=Semantics.of(engine).nan_order)
         finder = _finder(schema, semantics)
         form = canonical(parse_predicate(text, semantics), finder, engine)
-        # Plans know the index by this form alone, in which an instant is no clock of UTC any more.
+        # Plans know the index only by this form, in which an instant is no longer a UTC wall clock.
         canonical(form.expression, finder, None)
     except PredicateError as error:
         about = str(error).replace("the predicate", "the expression", 1)
@@ -78,7 +78,7 @@ def understood(text: str, dialect: str | None, schema: TableSchema) -> tuple[Fie
 
 
 def _place(text: str, name: str) -> str:
-    """Where a function or column stands in a text; nothing where it is not found as it is called."""
+    """The position of a function or column in a text; empty if its name is not found there."""
     match = re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE) if name else None
     if match is None:
         return ""
@@ -88,7 +88,7 @@ def _place(text: str, name: str) -> str:
 
 
 def field_of(definition: IndexDefinition, schema: TableSchema) -> Field | None:
-    """The field of a definition's expression in the table as it is now; None where a column is gone or another."""
+    """The field of a definition's expression in the current table; None if a column is gone or has changed."""
     if definition.form is None:
         return None
     semantics = Semantics(engine=definition.dialect or REFERENCE_ENGINE, zone=_ZONE)
@@ -101,7 +101,7 @@ def field_of(definition: IndexDefinition, schema: TableSchema) -> Field | None:
 def fields_by_name(
     definitions: Iterable[IndexDefinition], schema: TableSchema
 ) -> Iterator[tuple[str, Field]]:
-    """The indexes over expressions, by their names in small letters, with the fields of their expressions."""
+    """The case-folded names of indexes over expressions, with the fields of their expressions."""
     for definition in definitions:
         field = field_of(definition, schema)
         if field is not None:
@@ -109,7 +109,7 @@ def fields_by_name(
 
 
 def why_outdated(definition: IndexDefinition) -> str | None:
-    """Say why records that are made now would not be those that the definition stands for (rule R10)."""
+    """Return why records written now would not be those that the definition promises (rule R10); None if they are."""
     if definition.form is None:
         return None
     try:
@@ -136,20 +136,20 @@ def _finder(schema: TableSchema, semantics: Semantics) -> FindColumn:
 
 
 _SEMANTICS = Semantics.of(REFERENCE_ENGINE)
-"""The text is stored, so it is always read by the same rules. It says what is recorded, never what is pruned."""
+"""The text is stored, so it is always parsed by the same rules. It decides what is recorded, never what is pruned."""
 
 
 def check_where(text: str, schema: TableSchema) -> None:
     """Refuse a predicate that names anything but partition columns.
 
     Raises:
-        IndexDefinitionError: it does not, or it cannot be understood.
+        IndexDefinitionError: it names another column, or cannot be understood.
     """
     _bound(text, schema)
 
 
 def slices_where(text: str, snapshot: Snapshot, segments: SegmentCache) -> NDArray[np.bool_]:
-    """Tell for each slice whether its partition can meet the predicate.
+    """Tell for each slice whether its partition can satisfy the predicate.
 
     Raises:
         IndexDefinitionError: the table no longer has the columns that the predicate names.

@@ -1,15 +1,15 @@
-r"""Looking into an index that knows values: its entries by key, as people know keys from Hudi.
+r"""Inspecting an index that knows values: its entries, by keys like Hudi's.
 
-Keys of records as people know them from Hudi. Nothing is stored under them: `pruner inspect` shows them.
+The keys follow Hudi's record keys. Nothing is stored under them: `pruner inspect` shows them.
 
 Bitmaps have `column$value$partition$file_group` (RFC-92, Bitmap Metadata Structure).
 
-`$` and `\` within a part are written `\$` and `\\`, so that a key always comes apart as it was put together (trap N5).
-NULL is written `\N`, which no value is; the partition of a table without any is `.`, and one that is really named so
+`$` and `\` within a part are written `\$` and `\\`, so that a key always splits into its original parts (trap N5).
+NULL is written `\N`, which no value is; the partition of an unpartitioned table is `.`, and one that is really named so
 is `\.`.
 
-Bloom filters have the Base64 of a hash of the partition and, behind it, that of a hash of the file's name (RFC-37).
-Hudi's `HashID` says which: XXH64 with the seed below, highest byte first, and MD5.
+Bloom filters have the Base64 of a hash of the partition, followed by that of a hash of the file's name (RFC-37).
+Hudi's `HashID` defines the hashes: XXH64 with the seed below, big-endian, and MD5.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ SEPARATOR = "$"
 _NULL = "\\N"
 _UNPARTITIONED = "."
 _SEED = 0xFFFFFFFFDABADABA
-"""Java's int 0xdabadaba as 64 bits."""
+"""Java's int 0xdabadaba, sign-extended to 64 bits."""
 
 
 def stem(column: str, value: str | None) -> str:
-    """The part of a key that column and value make, with the separator behind it; None is NULL."""
+    """The part of a key with column and value, including the separator after it; None is NULL."""
     shown = _NULL if value is None else _escaped(value)
     return f"{_escaped(column)}{SEPARATOR}{shown}{SEPARATOR}"
 
 
 def place(partition: str, file_group: str) -> str:
-    """The part of a key behind its stem; "" is the partition of a table without any."""
+    """The part of a key after its stem; "" is the partition of an unpartitioned table."""
     if partition == _UNPARTITIONED:
         shown = "\\" + _UNPARTITIONED
     else:
@@ -60,17 +60,17 @@ def place(partition: str, file_group: str) -> str:
 
 
 def file_key(partition: str, file_name: str) -> str:
-    """The key of a file's bloom filter; "" is the partition of a table without any."""
+    """The key of a file's Bloom filter; "" is the partition of an unpartitioned table."""
     of_partition = xxhash.xxh64_digest((partition or _UNPARTITIONED).encode(), _SEED)
     of_file = hashlib.md5(file_name.encode(), usedforsecurity=False).digest()
     return (base64.b64encode(of_partition) + base64.b64encode(of_file)).decode()
 
 
 def split(key: str) -> tuple[str, str | None, str, str]:
-    """Take a key apart: column, value (None for NULL), partition and file group.
+    """Split a key into column, value (None for NULL), partition and file group.
 
     Raises:
-        ValueError: it is not made of four parts.
+        ValueError: it does not have four parts.
     """
     parts = [""]
     characters = iter(key)
@@ -107,8 +107,8 @@ class IndexEntry:
     """One value in one slice: the key by RFC-92, the number of rows, and the first positions of those rows (0-based).
 
     For an index over hashes it is one slice: the key by RFC-37, its partition and file, and the number of what
-    `counts` names: `distinct values` of a bloom filter, `keys` of a record index, `rows` of any other. `positions` is
-    None where they cannot be read or mean nothing (a slice with log files, a filter).
+    `counts` names: `distinct values` of a Bloom filter, `keys` of a record index, `rows` of any other. `positions` is
+    None if they cannot be read or have no meaning (a slice with log files, a filter).
     """
 
     key: str
@@ -131,13 +131,13 @@ def entries(
     Args:
         definition: the index.
         state: the state of the metadata table with its records.
-        snapshot: entries of slices that it does not have are left out.
-        segments: where records are read.
-        prefix: start of the keys, written as they are.
+        snapshot: entries of slices that it does not have are omitted.
+        segments: from which records are read.
+        prefix: prefix of the keys, in their written form.
         positions: most positions of an entry.
 
     Raises:
-        IndexDefinitionError: the index is of a type that keeps no values.
+        IndexDefinitionError: the index is of a type that stores no values.
     """
     evidence = SnapshotEvidence(snapshot, state, segments)
     for binding in definition.fields:
@@ -157,7 +157,7 @@ def entries(
 
 
 def _of_slices(evidence: CountingEvidence, snapshot: Snapshot, prefix: str) -> Iterator[IndexEntry]:
-    """One entry for each slice, by the keys of RFC-37."""
+    """One entry for each slice, with the keys of RFC-37."""
     for ordinal in np.flatnonzero(evidence.covered).tolist():
         path: Any = snapshot.partitions.paths[snapshot.value("partition", ordinal)]
         base_file: str | None = snapshot.value("base_file", ordinal)

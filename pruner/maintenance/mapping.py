@@ -1,9 +1,7 @@
-"""A map of a table, as values, page and text: what each index covers, and how far ranges overlap.
+"""A map of a table, as values, as an HTML page and as text: what each index covers, and how far ranges overlap.
 
-Where many ranges hold a value, a search for it reads many files, whatever ranges are indexed: the table is not
-clustered by that column. Sorting it would help more than any index of ranges.
-
-A map of a table as a page, and as text for a terminal.
+If many ranges hold a value, a search for it reads many files, whatever ranges are indexed: the table is not clustered
+by that column. Sorting it would help more than any index of ranges.
 """
 
 from __future__ import annotations
@@ -56,17 +54,18 @@ RANGES = "column_stats"
 """The index type whose records are ranges."""
 
 FOOTERS = 2000
-"""Files at most whose footers are read for a column that no index has ranges of."""
+"""Most files whose footers are read for a column of which no index has ranges."""
 
 PLACES = 60
-"""Parts into which the values of a column are divided."""
+"""Most parts into which the values of a column are divided."""
 
 DRAWN_SLICES = 40
-"""Slices whose ranges are drawn."""
+"""Most slices whose ranges are drawn."""
 
 CLUSTERED = 0.1
 UNCLUSTERED = 0.5
-"""Share of the files that a search for one value reads: up to the first it is clustered, from the second on not."""
+"""Share of the files that a search for one value reads: a table is clustered up to the first, not from the second on.
+"""
 
 COVERED = Fate("C", "covered", "kept")
 UNCOVERED = Fate("U", "not covered: to be refreshed, left out or refused by the index", "uncovered")
@@ -75,7 +74,7 @@ UNSETTLED = Fate("X", "unsettled or unreadable, so no index may cover it", "drop
 
 @dataclass(frozen=True, slots=True)
 class IndexMap:
-    """One index over all slices: the cells of its strip, and why they cannot be told where it is damaged."""
+    """One index over all slices: the cells of its strip, or the problem if the index is damaged."""
 
     name: str
     using: str
@@ -84,13 +83,13 @@ class IndexMap:
 
     @property
     def strip(self) -> str:
-        """The strip as letters."""
+        """The strip, as letters."""
         return letters(self.cells)
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnRange:
-    """The range of one slice: its file, the parts of all values in which it begins and ends, and the values."""
+    """The range of one slice: its file, the parts of all values in which it begins and ends, and its bounds."""
 
     file: str
     first: int
@@ -103,8 +102,8 @@ class DrawnRange:
 class ColumnMap:
     """The ranges of one column.
 
-    `source` says where they come from, and `known` of how many slices. A search for one value reads `depth` files on
-    average, as far as ranges tell, and `deepest` at most. The values are divided into parts of the same number of
+    `source` says where they come from, and `known` how many slices have one. By these ranges, a search for one value
+    reads `depth` files on average, and `deepest` at most. The values are divided into parts with the same number of
     bounds: `overlaps` counts the slices that reach into each, `starts` has the least value of each.
     """
 
@@ -119,7 +118,7 @@ class ColumnMap:
 
     @property
     def verdict(self) -> str:
-        """Whether the files are clustered by the column, in a sentence."""
+        """One clause that says whether the files are clustered by the column."""
         if self.known < 2:
             return "too few files have a known range to tell"
         share = self.depth / self.known
@@ -140,9 +139,9 @@ class TableMap:
     columns: tuple[ColumnMap, ...]
     history: tuple[CoverageAt, ...] = ()
     undrawn: tuple[str, ...] = ()
-    """Why columns that were named are not drawn."""
+    """Why named columns are not drawn."""
     noun: str = FILE
-    """What people call a slice of this table."""
+    """What a slice of this table is called for display."""
 
 
 class Cartographer:
@@ -162,11 +161,11 @@ class Cartographer:
         self._evidence = SnapshotEvidence(snapshot, state, segments)
 
     def table(self, uri: str, columns: list[str]) -> TableMap:
-        """Map the table, and some columns of it: those that have an index of ranges unless any is named.
+        """Map the table and some of its columns: by default those that have an index of ranges.
 
         Raises:
             SchemaError: there is no such column.
-            IndexDefinitionError: every column that is named is of a type without ranges.
+            IndexDefinitionError: every named column is of a type without ranges.
         """
         schema = self._snapshot.schema
         fields = [schema.find(parse_column_path(text)) for text in columns] or list(self._ranged_fields())
@@ -204,7 +203,7 @@ class Cartographer:
             yield IndexMap(definition.name, definition.using, tuple(cells))
 
     def _ranged_fields(self) -> Iterator[Field]:
-        """The columns that indexes of ranges are on, in the order of the schema."""
+        """The columns that have an index of ranges, in schema order."""
         definitions = self._state.definitions if self._state else ()
         ranged = [
             definition for definition in definitions if definition.using == RANGES and definition.form is None
@@ -297,13 +296,13 @@ class Cartographer:
 def _holding(
     to: NDArray[Any], since: NDArray[Any], lows: NDArray[Any], highs: NDArray[Any]
 ) -> NDArray[np.intp]:
-    """How many ranges, whose ends are given in order, reach into each of the intervals [since, to]."""
+    """How many ranges, whose bounds are sorted, reach into each of the intervals [since, to]."""
     begun = np.searchsorted(lows, to, side="right")
     return begun - np.searchsorted(highs, since, side="left")
 
 
 def _places(bounds: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Parts of the distinct bounds, as many in each: where each part begins, its first and its last bound."""
+    """Parts of equal size of the distinct bounds: where each part begins, its first and its last bound."""
     distinct = np.unique(bounds)
     count = min(PLACES, len(distinct))
     edges = np.linspace(0, len(distinct), count + 1).round().astype(np.intp)
@@ -322,11 +321,11 @@ _WITHOUT_INDEXES = (
 )
 
 _WIDTH = 20
-"""Signs of a bar of coverage."""
+"""Characters of a coverage bar."""
 
 
 def map_page(table_map: TableMap) -> str:
-    """A map as HTML that stands for itself."""
+    """A map as a self-contained HTML page."""
     facts = [
         ("Table", table_map.uri),
         (f"{table_map.noun.capitalize()}s", f"{table_map.slices:,}"),
@@ -350,7 +349,7 @@ def _coverage(table_map: TableMap) -> Markup:
 
 
 def _over_time(table_map: TableMap) -> Iterator[Markup]:
-    """A table of the commits for each index, with a bar that says no more than its numbers."""
+    """A table of the commits for each index, with a bar that shows the same as the numbers."""
     for name in dict.fromkeys(name for coverage in table_map.history for name in coverage.covered):
         rows = [
             (
@@ -367,7 +366,7 @@ def _over_time(table_map: TableMap) -> Iterator[Markup]:
 
 
 def _changes(table_map: TableMap, name: str) -> list[tuple[CoverageAt, int]]:
-    """Where coverage of an index begins, each commit after which it is another one, and how it stands now."""
+    """The first known coverage of an index, each commit that changed it, and the current coverage."""
     known = [
         (coverage, covered)
         for coverage in table_map.history
@@ -387,7 +386,7 @@ def _moment(each: CoverageAt) -> str:
 
 
 def _share(covered: int, slices: int) -> str:
-    """A bar; only what is whole is drawn whole, and only nothing as nothing."""
+    """A bar that is full only for full coverage, and empty only for none."""
     filled = min(max(covered * _WIDTH // slices, min(covered, 1)), _WIDTH) if slices else 0
     return BAR * filled + NO_BAR * (_WIDTH - filled)
 
@@ -417,7 +416,7 @@ def _folded(summary_text: str, content: Markup) -> Markup:
 
 
 def _bar(each: DrawnRange, places: int) -> str:
-    """The range of a file over all values: a bar where it is."""
+    """The range of a file as a bar within all values."""
     return NO_BAR * each.first + BAR * (each.last - each.first + 1) + NO_BAR * (places - each.last - 1)
 
 

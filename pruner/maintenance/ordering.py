@@ -1,4 +1,4 @@
-"""What an index is over in the SQL of an engine: by it rows are ordered, so that few files hold a value of it."""
+"""The columns or expression of an index in an engine's SQL, to order rows by it so that few files hold each value."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _QUOTES: Final = {SqlEngine.DUCKDB: '"', SqlEngine.SPARK: "`"}
 def order_by(
     indexes: Iterable[IndexDefinition], name: str, schema: TableSchema, dialect: str
 ) -> list[str] | None:
-    """The columns of an index, or its expression, as the list of an ORDER BY; None without an index of that name.
+    """The columns of an index, or its expression, as an ORDER BY list; None without an index of that name.
 
     Args:
-        indexes: those of a table.
-        name: of one of them.
-        schema: the table's.
-        dialect: whose SQL: `duckdb` or `spark`.
+        indexes: the indexes of a table.
+        name: the name of one of them.
+        schema: the schema of the table.
+        dialect: the SQL dialect: `duckdb` or `spark`.
 
     Raises:
-        IndexDefinitionError: it is over every column, over one that is gone, or the engine cannot write it.
+        IndexDefinitionError: it is over every column or over one that is gone, or the dialect cannot express it.
     """
     for definition in indexes:
         if definition.name.casefold() == name.casefold():
@@ -62,7 +62,7 @@ def _quoted(path: Sequence[str], quote: str) -> str:
 
 
 def _in_duckdb(field: Field) -> str:
-    """A value for which the expression fails has no place in the index, and may have any in the order."""
+    """A value for which the expression fails is not in the index, and may be anywhere in the order."""
     return f"TRY({in_duckdb(field)})"
 
 

@@ -1,6 +1,6 @@
-"""The first listing of a large table by the machines that build its indexes, each of which lists a part of it.
+"""The first listing of a large table, shared by the machines that build its indexes: each of them lists a part.
 
-It costs no answer: where a part fails, or the parts do not fit, the table is listed here as any other.
+It never costs an answer: if a part fails, or the parts do not fit together, the table is listed in this process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger("pruner")
 
 
 class _Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """A listing as it travels: the table, where the metadata table is, and what the format sends."""
+    """A listing as it is sent: the table, the location of the metadata table, and what the format sends."""
 
     root: str
     format: str
@@ -40,18 +40,18 @@ class _Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Listed(msgspec.Struct, frozen=True):
-    """What came of a part: the segment that holds it, or why there is none."""
+    """The result of a part: the segment that holds it, or why there is none."""
 
     segment: SegmentEntry | None
     why: str = ""
 
 
 def list_part(listing: bytes, number: int) -> Iterator[bytes]:
-    """List one part and write it as a segment; what a machine of a `SharingRunner` does.
+    """List one part and write it as a segment, on a machine of a `SharingRunner`.
 
     Args:
         listing: a `_Listing` as JSON.
-        number: of the part.
+        number: number of the part.
     """
     job = msgspec.json.decode(listing, type=_Listing)
     try:
@@ -60,7 +60,7 @@ def list_part(listing: bytes, number: int) -> Iterator[bytes]:
         metadata = MetadataTable(open_store(job.store, job.options))
         listed = _Listed(metadata.write_segment(FILES, look.table, layout=Blocks(look.blocks)))
     except PrunerError as error:
-        # As an answer: the machines would only try it again.
+        # Returned as an answer: after an exception the machines would only retry.
         listed = _Listed(None, str(error))
     yield msgspec.json.encode(listed)
 
@@ -68,13 +68,13 @@ def list_part(listing: bytes, number: int) -> Iterator[bytes]:
 def share_listing(
     source: TableSource, metadata: MetadataTable, last_snapshot: LastSnapshot, runner: SharingRunner
 ) -> None:
-    """Have a table listed that nobody has listed, where the runner's machines can do that and it takes long.
+    """Let the runner's machines list a table that was not listed before, if they can and the listing takes long.
 
     Args:
         source: the table; afterwards it starts from that listing.
-        metadata: its metadata table, where the parts are written.
-        last_snapshot: the look that is kept there.
-        runner: where indexes are built.
+        metadata: its metadata table, to which the parts are written.
+        last_snapshot: the snapshot that is saved there.
+        runner: the runner that builds indexes.
     """
     if not isinstance(source, SharedSource):
         return
@@ -99,7 +99,7 @@ def share_listing(
 def _listed(
     metadata: MetadataTable, runner: SharingRunner, job: _Listing, count: int
 ) -> list[SegmentEntry] | None:
-    """The segments of all parts, in their order; None where some part could not be listed."""
+    """The segments of all parts, in their order; None if some part could not be listed."""
     segments: dict[int, SegmentEntry] = {}
     why = "a part is missing"
     try:
@@ -108,7 +108,7 @@ def _listed(
             if listed.segment is not None:
                 segments[number] = listed.segment
             why = listed.why or why
-    except Exception as error:  # whatever the machines raise: what they lack is said before indexes are built
+    except Exception as error:  # whatever the machines raise: what they lack is reported before the build
         why = first_line(error)
     if len(segments) == count:
         return [segments[number] for number in range(count)]

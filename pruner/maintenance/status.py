@@ -1,11 +1,10 @@
-"""How far each index covers the table, now and over time, and why slices are not covered.
+"""How much of the table each index covers, now and over time, and why slices are not covered.
 
-Why slices are not covered by an index: what is known of the files that they consist of.
+The reason why an index does not cover a slice follows from what is known about its files.
 
-Coverage over time: what the log of a metadata table tells of how its indexes kept up with the table.
-
-With most commits a writer leaves the table as it saw it, so each can be measured against the table of its time. What a
-`vacuum` has deleted cannot be told any more.
+Coverage over time shows, from the log of a metadata table, how its indexes kept up with the table. With most commits a
+writer saves the table as it saw it, so each can be measured against the table of its time. What a `vacuum` has deleted
+cannot be reported any more.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ REASONS = {
     REFUSED: "refused by the index",
     FAILED: "that failed",
 }
-"""Each reason, and what it says of slices."""
+"""Each reason, and how it describes slices."""
 
 
 def why_uncovered(
@@ -68,13 +67,13 @@ def why_uncovered(
     snapshot: Snapshot,
     segments: SegmentCache,
 ) -> dict[str, int]:
-    """Count slices that an index does not cover by the reason, one of `REASONS`.
+    """Count slices that an index does not cover by reason, one of `REASONS`.
 
     Args:
         lacking: these slices.
-        refused: those of which a record says that they could not be indexed.
+        refused: slices whose record says that they could not be indexed.
         entries: the segments of the index.
-        state: the state that they are of.
+        state: the state with these segments.
         snapshot: the table.
         segments: reads the slice batches.
 
@@ -97,7 +96,7 @@ def why_uncovered(
 
 
 def _by_file(slices: pa.Table, batches: Iterable[pa.Table]) -> list[str]:
-    """The reason of each slice, of which no state was recorded that it has now."""
+    """The reason of each slice whose current state was not recorded."""
     if not slices.num_rows:
         return []
     versions: dict[str, tuple[int, str]] = {}
@@ -115,13 +114,13 @@ def _reason(row: dict[str, Any], recorded: tuple[int, str] | None, groups: set[t
         return REWRITTEN if known_group and row["base_file"] is not None else LOGS if known_group else NEW
     now = (row["base_size"], row["base_version"])
     if row["base_instant"] is not None:
-        # Hudi never writes under a file name twice, so the log files are what is new.
+        # Hudi never writes a file name twice, so the log files are what is new.
         return LOGS if now == recorded else REWRITTEN
     return TOUCHED if _but_for_change_time(now) == _but_for_change_time(recorded) else REWRITTEN
 
 
 def _but_for_change_time(version: tuple[int, str]) -> tuple[object, ...]:
-    """Size, modification time and inode of a local file; all that is known of an object."""
+    """Size, modification time and inode of a local file; the whole version of an object."""
     size, text = version
     times = text.split("-")
     return (size, times[0], times[2]) if len(times) == 3 else version
@@ -129,19 +128,19 @@ def _but_for_change_time(version: tuple[int, str]) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """One index: `covered` of `coverable` slices have records for every column of it that tell what is in them.
+    """One index: `covered` of `coverable` slices have records of their content for every column of the index.
 
     `refused` counts the slices whose records say that they could not be indexed, by the reason they give. `uncovered`
-    counts those without a record, where `where` takes them, by what is known of them: `new`, `rewritten`, `touched`
-    (only the change time moved), `logs` (other log files), `refused`, `failed`.
+    counts the slices selected by `where` that are not covered, by what is known about them: `new`, `rewritten`,
+    `touched` (only the change time moved), `logs` (other log files), `refused`, `failed`.
     `bytes` is the size of its segments with their partition statistics, the times are ISO 8601 in UTC
-    (`refreshed_at` None before the first build),
+    (`refreshed_at` is None before the first build),
     `where` is the predicate on partition columns outside of which nothing is recorded (None: everything is), `note`
     says why the index is not `usable`. `left_out` has one sentence for each column that an index on all columns ("*")
-    cannot take, and `gained` names those that the table has got since: a refresh reads every file for them. `gone`
-    names the columns of the index that the table has no more; `covered` is about the others. What this process did:
-    `memory` bytes of records are held, what plans need was loaded in `load_seconds` (None: nothing was), and
-    `plans` asked the index, in which `dropped` slices were left out; in the newest `idle` of these plans none was.
+    cannot take, and `gained` names those that the table has gained since: a refresh reads every file for them. `gone`
+    names the columns of the index that the table no longer has; `covered` is about the others. In this process,
+    `memory` bytes of records are held, loading what plans need took `load_seconds` (None: nothing was loaded), and
+    `plans` used the index, which pruned `dropped` slices in them; in the newest `idle` of these plans it pruned none.
     """
 
     name: str
@@ -177,8 +176,8 @@ class IndexStatus:
 class TableStatus:
     """A table and its indexes; `coverable` slices are settled and readable, `uncoverable` are the others by reason.
 
-    `uri` is the first of the table's `roots`. `noun` is what people call a slice of the table.
-    `hudi_indexes` names the indexes of Hudi's own metadata table, and says of each whether plans use it.
+    `uri` is the first of the table's `roots`. `noun` is what a slice of the table is called for display.
+    `hudi_indexes` names the indexes of Hudi's own metadata table, and says whether plans use each.
     """
 
     uri: str
@@ -198,7 +197,7 @@ class TableStatus:
 def table_status(
     roots: Sequence[str], format_: str, view: View, segments: SegmentCache, usage: Usage
 ) -> TableStatus:
-    """The status of a table and of all its indexes as one view has them."""
+    """The status of a table and of all its indexes in one view."""
     snapshot, state = view.snapshot, view.state
     indexes = (
         ()
@@ -222,7 +221,7 @@ def table_status(
 
 
 def _measured(status: IndexStatus, view: View, usage: Usage) -> IndexStatus:
-    """The status of an index with what the index costs this process, and what it saved here."""
+    """The status of an index with its cost and savings in this process."""
     cost, saved = view.planner.cost(status.name), usage.of(status.name)
     return replace(
         status,
@@ -322,14 +321,14 @@ def covered_slices(
 def recorded_slices(
     definition: IndexDefinition, state: State, slices: Keyed, segments: SegmentCache
 ) -> NDArray[np.bool_]:
-    """Of the slices with some keys those with a record for each of the index's columns: raises as `covered_slices`."""
+    """The given slices with a record for each of the index's columns; raises as `covered_slices` does."""
     return _recorded_slices(state.segments_of(definition), state, slices, segments)
 
 
 def _recorded_slices(
     entries: Sequence[SegmentEntry], state: State, slices: Keyed, segments: SegmentCache
 ) -> NDArray[np.bool_]:
-    """Of the slices with some keys those with a record for each column of which there are segments."""
+    """The given slices with a record for each column of which there are segments."""
     masks = list(segments.recorded(state, entries, slices).values())
     return np.logical_and.reduce(masks) if masks else np.zeros(len(slices.keys), np.bool_)
 
@@ -337,7 +336,7 @@ def _recorded_slices(
 def answering_slices(
     definition: IndexDefinition, state: State, snapshot: Snapshot, segments: SegmentCache
 ) -> NDArray[np.bool_]:
-    """Covered slices, less those of which a record says that they could not be indexed.
+    """Covered slices, except those whose record says that they could not be indexed.
 
     Raises:
         FormatError, StorageError: records cannot be read.
@@ -358,7 +357,7 @@ def _refused(
     segments: SegmentCache,
     reasons: Counter[str],
 ) -> NDArray[np.bool_]:
-    """Slices of which some record says that they could not be indexed; counts them by reason."""
+    """Slices with a record that says that they could not be indexed; counts them by reason."""
     usable, reason = kind.refusal
     mask = np.zeros(len(snapshot), np.bool_)
     for entry in entries:
@@ -372,15 +371,15 @@ def _refused(
 
 
 COMMITS = 24
-"""Commits at most that are looked at: the newest."""
+"""Most commits that are read: the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoverageAt:
-    """Coverage after one commit: `covered` says for each index of that time of how many of the `slices` it had records.
+    """Coverage after one commit: `covered` counts for each index of that time the `slices` of which it had records.
 
-    `version` is the number of the log entry and `at` its time, ISO 8601 in UTC; both are None of the table as it stands
-    now. Slices are those that an index may cover.
+    `version` is the number of the log entry and `at` its time, ISO 8601 in UTC; both are None for the current table.
+    Slices are those that an index may cover.
     """
 
     version: int | None
@@ -399,11 +398,11 @@ class _Slices:
 def coverage_over_time(
     metadata: MetadataTable, snapshot: Snapshot, state: State, segments: SegmentCache
 ) -> tuple[CoverageAt, ...]:
-    """Coverage after each of the newest commits that can still be told, oldest first, and as the table stands now.
+    """Coverage after each of the newest commits that can still be read, oldest first, and of the current table.
 
     Args:
-        metadata: the metadata table, whose log is read.
-        snapshot: the table as it stands.
+        metadata: the metadata table whose log is read.
+        snapshot: the current table.
         state: the newest state.
         segments: reads records.
 
@@ -416,7 +415,7 @@ def coverage_over_time(
             committed, _ = log.read(metadata.store, version)
             at = _after(committed, metadata, segments)
         except (FormatError, StorageError):
-            continue  # damaged, or out of use for so long that a vacuum took it
+            continue  # damaged, or out of use for so long that a vacuum removed it
         if at is not None:
             history.append(at)
     slices = _Slices(snapshot.keys.filter(pa.array(snapshot.coverable)))
@@ -424,7 +423,7 @@ def coverage_over_time(
 
 
 def _after(state: State, metadata: MetadataTable, segments: SegmentCache) -> CoverageAt | None:
-    """Coverage after one commit; None where its writer left no snapshot."""
+    """Coverage after one commit; None if its writer saved no snapshot."""
     if state.last_snapshot is None:
         return None
     seen = read_saved(metadata.store, state.last_snapshot)

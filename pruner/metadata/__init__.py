@@ -1,4 +1,4 @@
-"""The metadata table: index definitions and segments with their records; `docs/format.md` has the files."""
+"""The metadata table: index definitions and segments with their records; `docs/format.md` describes the files."""
 
 from __future__ import annotations
 

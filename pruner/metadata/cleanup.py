@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pruner.storage.store import ObjectInfo, Store
 
 KEPT_ENTRIES = 8
-"""Log entries that always stay: a writer confirms its commit by the entry before it."""
+"""Number of log entries that are always kept: a writer confirms its commit by the entry before it."""
 
 _UNINSTALL_ROUNDS = 10
 
@@ -34,17 +34,17 @@ _OURS = re.compile(r"[a-z][a-z0-9_]*/[0-9a-f]{32}\.pidx|staging/[0-9a-f]{32}|fin
 
 
 def unreferenced(store: Store, state: State) -> list[ObjectInfo]:
-    """Segments and unfinished files that the newest state does not name: dead writers left them, or busy ones need
-    them.
+    """Segments and unfinished files that the newest state does not name: dead writers left them, or active writers
+    need them.
     """
     return _leftovers(store, {entry.path for entry in state.stored()})
 
 
 def vacuum(store: Store, state: State, grace_seconds: float = GRACE_SECONDS) -> int:
-    """Delete what nobody can need: log entries and segments out of use for longer than the grace.
+    """Delete what no reader or writer can need: log entries and segments out of use for longer than the grace.
 
     `state` is the newest one. Returns the number of files. A writer that runs longer than the grace finds its
-    segments gone and fails with a conflict. Ages are by the store's own clock.
+    segments gone and fails with a conflict. Ages are measured by the store's clock.
 
     Raises:
         NewerFormatError: this pruner is too old to know what belongs to the table.
@@ -60,7 +60,7 @@ def vacuum(store: Store, state: State, grace_seconds: float = GRACE_SECONDS) -> 
         in_use.update(entry.path for entry in entry_state.stored())
     leftovers = [info for info in _leftovers(store, in_use) if info.mtime_ns <= limit]
     expired = entries[: max(0, min(superseded, len(entries) - KEPT_ENTRIES))]
-    # Oldest first, so that a vacuum that is interrupted leaves no gap.
+    # Oldest first, so that an interrupted vacuum leaves no gap.
     store.delete(log.entry_path(version) for version, _ in expired)
     store.delete(info.path for info in leftovers)
     return len(expired) + len(leftovers)
@@ -68,7 +68,7 @@ def vacuum(store: Store, state: State, grace_seconds: float = GRACE_SECONDS) -> 
 
 @dataclass(frozen=True, slots=True)
 class OutOfUse:
-    """Files that nothing refers to any more and that stay for now: how many, their size, and when the last may go."""
+    """Files that nothing refers to any more and that are kept for now: number, size, and when the last may go."""
 
     files: int
     bytes: int
@@ -76,7 +76,7 @@ class OutOfUse:
 
 
 def out_of_use(store: Store, state: State, grace_seconds: float = GRACE_SECONDS) -> OutOfUse:
-    """What a vacuum with this grace leaves though the newest state, which is `state`, does not name it.
+    """Files that a vacuum with this grace keeps although the newest state, `state`, does not name them.
 
     Raises:
         NewerFormatError: this pruner is too old to know what belongs to the table.
@@ -84,7 +84,7 @@ def out_of_use(store: Store, state: State, grace_seconds: float = GRACE_SECONDS)
     """
     leftovers = unreferenced(store, state)
     since = {info.path: info.mtime_ns for info in leftovers}
-    # A segment that a state named went out of use when the next state was written.
+    # A segment that a state names went out of use when the next state was written.
     for (version, _), (_, follower) in pairwise(log.entries(store)):
         named, _ = log.read(store, version)
         for entry in named.stored():
@@ -98,7 +98,7 @@ def out_of_use(store: Store, state: State, grace_seconds: float = GRACE_SECONDS)
 
 
 def verify(store: Store) -> list[str]:
-    """Read everything and return one sentence for each problem; an empty list means that nothing is wrong.
+    """Read everything and return one sentence for each problem; an empty list means that there is none.
 
     Leftovers of writers that died are not a problem: see `unreferenced`.
     """
@@ -122,11 +122,11 @@ def verify(store: Store) -> list[str]:
 def uninstall(store: Store) -> int:
     """Delete the metadata table, and only what belongs to it; return the number of files deleted.
 
-    The newest log entry goes last of the log, so an interrupted run leaves a table or leftovers, never an
+    The newest log entry is deleted last of the log, so an interrupted run leaves a table or leftovers, never an
     older state.
     """
     deleted = 0
-    # Again until nothing is left: a writer may have come between the listing and the deletion.
+    # Repeat until nothing is left: a writer may have written between the listing and the deletion.
     for _ in range(_UNINSTALL_ROUNDS):
         paths = [log.entry_path(version) for version, _ in log.entries(store)]
         paths += [info.path for info in _leftovers(store, set())]
@@ -143,7 +143,7 @@ def _leftovers(store: Store, in_use: set[str]) -> list[ObjectInfo]:
 
 
 def _segment_problems(store: Store, state: State) -> list[str]:
-    """What is wrong with the segments of a state: every one is read, and each sentence begins with its index."""
+    """Problems of the segments of a state: every segment is read, and each sentence begins with its index."""
     problems: list[str] = []
     batch_rows: dict[str, int] = {}
     if state.last_snapshot is not None:
@@ -159,7 +159,7 @@ def _segment_problems(store: Store, state: State) -> list[str]:
 
 
 def _problem(look: Callable[[], object], remedy: str) -> str | None:
-    """Why something stored cannot be read or does not fit, and what to do about it."""
+    """Why stored data cannot be read or does not fit, and what to do about it."""
     try:
         look()
     except NotFoundError as error:
@@ -170,11 +170,11 @@ def _problem(look: Callable[[], object], remedy: str) -> str | None:
 
 
 def _check_segment(store: Store, entry: SegmentEntry, batch_rows: dict[str, int]) -> None:
-    """Read a segment, and compare the slices of records with their batch, whose number of rows is kept.
+    """Read a segment, and compare the slices of records with their batch, whose number of rows is in `batch_rows`.
 
     Raises:
         FormatError, StorageError: it cannot be read.
-        FormatError: it is no slice batch, or is about other slices than those of its batch.
+        FormatError: it is a slice batch with a slice twice, or refers to slices that its batch does not have.
     """
     records = segments.read_segment(store, entry)
     where = f"the segment {store.uri}/{entry.path}"

@@ -1,4 +1,4 @@
-"""What an index was defined as."""
+"""Index definitions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NAME_CHARACTERS = 128
 """Longest name of an index."""
 
 Uuid = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
-"""32 lower-case hexadecimal digits."""
+"""A UUID as 32 lower-case hexadecimal digits."""
 
 
 def now() -> str:
-    """The time as records state it: ISO 8601, UTC, to the second."""
+    """The current time as records state it: ISO 8601, UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -42,7 +42,7 @@ class FieldBinding(msgspec.Struct, frozen=True):
 
 
 class Over(NamedTuple):
-    """What a definition says of its expression: the text and its dialect, what it came to, and who made sense of it."""
+    """What a definition stores of its expression: text and dialect, and its form with the registry and evaluator."""
 
     text: str
     dialect: str
@@ -54,11 +54,11 @@ class Over(NamedTuple):
 class IndexDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """One index.
 
-    Records belong to a definition by `uuid` and never by name, so an index that is dropped and made anew
+    Records belong to a definition by `uuid` and never by name, so an index that is dropped and created again
     starts empty. `using` names the index type and `record_version` is the version of the records that it
-    makes. `all_columns` stands for `on="*"`: fields that the table gains are indexed as well. `where` and
-    `expression` are SQL text, or None. An expression is in the `dialect` of an engine; `form` is what it came to by the
-    `registry` of functions of that version (`pruner.expr.derived.canonical`), evaluated by the `evaluator`.
+    writes. `all_columns` represents `on="*"`: fields that the table gains are indexed as well. `where` and
+    `expression` are SQL text, or None. An expression is in the `dialect` of an engine; `form` is its canonical form by
+    the function `registry` of that version (`pruner.expr.derived.canonical`), evaluated by the `evaluator`.
     """
 
     uuid: Uuid
@@ -77,16 +77,16 @@ class IndexDefinition(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str = ""
 
     def folder(self, partition: str) -> str:
-        """The partition of the metadata table for its records; that of its type unless it is over an expression."""
+        """The partition of the metadata table for its records: that of its type unless it is over an expression."""
         if self.form is None:
             return partition
-        # Records belong to a definition by its UUID: that two names come to one folder does no harm.
+        # Records belong to a definition by its UUID, so two names that map to one folder do no harm.
         return "func_index_" + re.sub("[^a-z0-9_]", "_", self.name.lower())
 
     def why_unusable(self, versions: Mapping[str, int]) -> str | None:
-        """Say why this version of pruner cannot use the index, or None when it can.
+        """Return why this version of pruner cannot use the index, or None if it can.
 
-        Such a definition stays in the metadata table as it is and plans do without it.
+        An unusable definition stays in the metadata table unchanged, and plans do without it.
 
         Args:
             versions: name and record version of every index type that is known here.
@@ -113,11 +113,11 @@ def define(
     over: Over | None = None,
     record_version: int = 1,
 ) -> IndexDefinition:
-    """Make a new definition, with a UUID and the time.
+    """Create a new definition with a UUID and the current time.
 
     Raises:
-        IndexDefinitionError: the name is empty, too long or holds control characters, or there is nothing to
-        index.
+        IndexDefinitionError: the name is empty, too long or holds unprintable characters, or there is nothing to
+            index.
     """
     check_name(name)
     if not fields and not all_columns:
@@ -141,11 +141,10 @@ def define(
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be the name of an index.
+    """Refuse a name that no index can have.
 
     Raises:
-        IndexDefinitionError: the name is empty, longer than `NAME_CHARACTERS`, or holds characters that do
-        not print.
+        IndexDefinitionError: the name is empty, longer than `NAME_CHARACTERS`, or holds unprintable characters.
     """
     if not name.strip():
         raise IndexDefinitionError("an index needs a name that is not empty")

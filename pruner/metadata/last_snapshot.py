@@ -1,9 +1,9 @@
-"""The last snapshot in the metadata table: writers keep it there, and whoever opens the table starts from it.
+"""The last snapshot in the metadata table: writers save it there, and processes that open the table start from it.
 
-It never changes an answer. A source that starts from it comes to the same snapshot as one that lists the whole
-table. Where it is missing, damaged or of another version, the table is listed.
+It never changes an answer. A source that starts from it arrives at the same snapshot as one that lists the whole
+table. If it is missing, damaged or of another version, the table is listed.
 
-A large one is not stored anew after each change. What has come and gone since is stored beside it.
+A large one is not rewritten after each change. Additions and removals since then are stored beside it.
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pruner")
 
 CHANGES_FROM: Final = 16_384
-"""Rows of a stored look from which on changes are stored beside it."""
+"""Fewest rows of a stored listing beside which changes are stored."""
 
 SEGMENT_ROWS: Final = 1 << 23
-"""Rows of a look in blocks that go into one segment: half of the bytes that a segment may have, or less."""
+"""Most rows of a listing in blocks that go into one segment: at most half of the bytes that a segment may have."""
 
 LEAST_KEPT: Final = 64
-"""Changes are stored as long as it has so many times more rows."""
+"""Changes are stored only if the stored listing has at least this many times more rows."""
 
 SLICE_KEY: Final = "slice_key"
-"""The first column of what is stored of a look."""
+"""The first column of a stored listing."""
 
 
 class _Stored(NamedTuple):
-    """The id of a segment that holds a whole look, and what changes are found by."""
+    """The id of a segment that holds a whole listing, and the data with which changes are found."""
 
     segment: str
     look: StoredLook
 
 
 class _Started(NamedTuple):
-    """The snapshot in blocks that the source reads, and its blocks."""
+    """The snapshot in blocks from which the source reads, and its blocks."""
 
     saved: SavedSnapshot
     blocks: JoinedBlocks
 
 
 class Written(NamedTuple):
-    """A snapshot that was written for a commit to come. Where `rests_on` is not None, it refers to segments of the
-    snapshot that has these, and is of use only as long as that one is stored.
+    """A snapshot that was written for a later commit. If `rests_on` is not None, it refers to segments of the snapshot
+    that consists of these, and is usable only while that one is stored.
     """
 
     saved: SavedSnapshot
@@ -88,7 +88,7 @@ class LastSnapshot:
         self._started_from: _Started | None = None
 
     def resume(self) -> State | None:
-        """Let the source start from what a writer kept, if it can be read; return the state as it was read for that."""
+        """Let the source start from the saved snapshot if it can be read; return the state that was read for this."""
         state: State | None = None
         try:
             state = self._metadata.state()
@@ -115,20 +115,20 @@ class LastSnapshot:
         except (FormatError, StorageError) as error:
             if saved.changes is None:
                 raise
-            # A pruner that does not know of changes vacuums them. The snapshot before them saves most of the reading.
+            # A pruner that does not know changes vacuums them. The snapshot before them still saves most of the work.
             _log.debug("of %s an earlier snapshot is taken up: %s", self._source.root, error)
             return SavedLook(saved.id, segments.read_part(store, saved.segment))
 
     def put_together(self, sent: bytes, parts: Sequence[SegmentEntry]) -> None:
-        """Let the source start from a listing that was shared out, if its parts fit.
+        """Let the source start from a listing that machines shared, if its parts fit together.
 
         Args:
-            sent: what those who listed the parts were sent.
+            sent: what the machines that listed the parts were sent.
             parts: the segments that they wrote, in the order of the parts.
 
         Raises:
             FormatError: a part is damaged.
-            StorageError: one cannot be read, or the whole not be written.
+            StorageError: a part cannot be read, or the whole cannot be written.
         """
         store, source, unused = self._metadata.store, self._source, list(parts)
         try:
@@ -149,7 +149,7 @@ class LastSnapshot:
             store.delete(entry.path for entry in unused)
 
     def keep_listed(self) -> None:
-        """Commit a listing that was shared out, so that a build that is interrupted need not make it again.
+        """Commit a shared listing, so that an interrupted build need not repeat it.
 
         Raises:
             FormatError: the metadata table is damaged.
@@ -167,7 +167,7 @@ class LastSnapshot:
             _log.debug("the listing of %s is not stored: %s", self._source.root, error)
 
     def forget_listed(self) -> None:
-        """Delete a listing that was shared out and is not committed: no index came of it."""
+        """Delete a shared listing that is not committed, because no index was created."""
         listed, self._listed = self._listed, None
         if listed is not None:
             try:
@@ -176,7 +176,7 @@ class LastSnapshot:
                 _log.debug("a vacuum is to delete the listing of %s: %s", self._source.root, error)
 
     def keep(self) -> None:
-        """Save the source's last look in the metadata table, unless it is there already or there are no indexes.
+        """Save the source's last listing in the metadata table, unless it is there already or there are no indexes.
 
         Raises:
             FormatError: the metadata table is damaged.
@@ -190,7 +190,7 @@ class LastSnapshot:
                 self._metadata.commit(lambda newest: with_snapshot(newest, written))
 
     def mend(self) -> None:
-        """Store the last look anew where the one that is stored is damaged: parts that stay may be for long.
+        """Write the last listing again if the stored one is damaged: a part that is reused may stay for long.
 
         Raises:
             FormatError: the metadata table is damaged.
@@ -209,9 +209,9 @@ class LastSnapshot:
                 self._metadata.commit(lambda newest: _in_place_of(stored, newest, written.saved))
 
     def written(self, state: State) -> Written | None:
-        """Write the source's last look for a commit to come.
+        """Write the source's last listing for a later commit.
 
-        None where the state of this table has it, or where what it rests on is gone: the next look lists the table.
+        None if `state` has it already, or if what it rests on is gone: then the table is listed from scratch next time.
 
         Raises:
             StorageError: it cannot be written.
@@ -228,8 +228,8 @@ class LastSnapshot:
             return None
 
     def _written_new_blocks(self, before: SavedSnapshot | None) -> Written | None:
-        """Write the blocks that the last look does not share with the one that is stored; None where the source does
-        not tell, or started from another one.
+        """Write the blocks that the last listing does not share with the stored one; None if the source does not report
+        them, or started from another listing.
         """
         source, stored = self._source, self._started_from
         if stored is None or before is None or _held_by(before) != _held_by(stored.saved):
@@ -248,7 +248,7 @@ class LastSnapshot:
         return Written(saved, _held_by(before))
 
     def _rest_on(self, saved: SavedSnapshot) -> None:
-        """Let the source read from what was just stored, as another process would: it need not hold that itself."""
+        """Let the source read from what was just stored, as another process would, instead of holding it in memory."""
         source, self._started_from = self._source, None
         if isinstance(source, BlockSource):
             try:
@@ -259,10 +259,10 @@ class LastSnapshot:
                 _log.debug("the snapshot of %s stays in memory: %s", source.root, error)
 
     def _with_new_blocks(self, look: SavedLook, stored: JoinedBlocks) -> SavedSnapshot | None:
-        """Write the new blocks of a look, and with them those of old segments that are no larger or mostly out of use:
-        so a look has few segments, and each block is written again a few times.
+        """Write the new blocks of a listing, and with them those of old segments that are no larger or mostly out of
+        use: so a listing has few segments, and each block is rewritten only a few times.
 
-        None where that is the whole look.
+        None if that is the whole listing.
         """
         of_stored = [number for is_stored, number in look.order if is_stored]
         live: dict[SegmentEntry, int] = {}
@@ -304,7 +304,7 @@ class LastSnapshot:
         return Written(SavedSnapshot(id=look.id, segment=segment))
 
     def _written_blocks(self, look: SavedLook) -> SavedSnapshot:
-        """Write a look in blocks, as many segments as it takes."""
+        """Write a listing in blocks, to as many segments as needed."""
         segment, *parts = [
             self._metadata.write_segment(FILES, some, layout=Blocks(rows)) for some, rows in _cut(look)
         ]
@@ -313,7 +313,7 @@ class LastSnapshot:
         return saved
 
     def _written_changes(self, before: SavedSnapshot | None) -> Written | None:
-        """Write what the last look has otherwise than the one that is stored; None where that does not pay."""
+        """Write how the last listing differs from the stored one; None if that does not pay."""
         source = self._source
         if before is None or before.segment.rows < CHANGES_FROM or not isinstance(source, ChangesSource):
             return None
@@ -330,7 +330,7 @@ class LastSnapshot:
         return Written(saved, _held_by(before))
 
     def _stored_by(self, segment: SegmentEntry) -> StoredLook | None:
-        """What a segment holds, as it was written here, or is read; None of one without slice keys."""
+        """The content of a segment that was written here, or that is read now; None if it has no slice keys."""
         held = self._stored
         if held is None or held.segment != segment.id:
             table = segments.read_part(self._metadata.store, segment, (SLICE_KEY,))
@@ -345,7 +345,7 @@ def _entry_of(piece: Piece) -> SegmentEntry:
 
 
 def _cut(look: SavedLook) -> Iterator[tuple[pa.Table, tuple[int, ...]]]:
-    """The rows of each segment of a look in blocks, and its blocks; the metadata of the whole is in the first."""
+    """The rows of each segment of a listing in blocks, and its blocks; the first has the metadata of the whole."""
     start, first, table = 0, 0, look.table
     while first < len(look.blocks):
         behind, rows = first + 1, look.blocks[first]
@@ -361,22 +361,22 @@ def _stored_look(table: pa.Table) -> StoredLook:
 
 
 def with_snapshot(state: State, written: Written | None) -> State:
-    """The state with the last snapshot, where there is one, it is new, and there are indexes to serve."""
+    """The state with the written snapshot, if there is one, it is new, and there are indexes to serve."""
     if written is None or not state.definitions:
         return state
     last = state.last_snapshot
     if last is not None and last.last_id == written.saved.last_id:
         return state
     if written.rests_on is not None and (last is None or _held_by(last) != written.rests_on):
-        return state  # another writer stored it anew meanwhile, and what this one refers to may be going
+        return state  # another writer has replaced it meanwhile, and what this one refers to may be deleted
     return state.with_snapshot(written.saved)
 
 
 def _held_by(saved: SavedSnapshot) -> tuple[str, ...]:
-    """The segments of a snapshot without what changed since."""
+    """The segments of a snapshot, without those of later changes."""
     return tuple(entry.id for entry in (saved.segment, *saved.parts))
 
 
 def _in_place_of(stored: SavedSnapshot, state: State, saved: SavedSnapshot) -> State:
-    """The state with a snapshot in place of another one, if that is the last one still."""
+    """The state with a snapshot instead of another one, if that is still the last one."""
     return state.with_snapshot(saved) if state.last_snapshot == stored else state

@@ -1,8 +1,8 @@
 """The log: `log/<20 digits>.json`, each entry the whole state with its own checksum.
 
-An entry is one JSON object, `{"checksum": …, "state": …}`. The checksum is over the bytes of `state` as they
-stand in the file, so there is no canonical form to agree on. Before the rest of a state is looked at, its
-`min_reader` is: a newer format may have changed everything else.
+An entry is one JSON object, `{"checksum": …, "state": …}`. The checksum covers the bytes of `state` as they
+are in the file, so there is no canonical form to agree on. The `min_reader` of a state is checked before anything
+else in it is read: a newer format may have changed everything else.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ def entry_path(version: int) -> str:
 
 
 def version_of(path: str) -> int | None:
-    """The version that a path is the log entry of, or None when it is no log entry."""
+    """The version whose log entry a path is, or None if it is not a log entry."""
     match = _NAME.fullmatch(path)
     return int(match.group(1)) if match else None
 
 
 def entries(store: Store, *, after: int = -1) -> list[tuple[int, ObjectInfo]]:
-    """The log entries behind version `after`, in order: (version, what the listing says).
+    """The log entries after version `after`, in order: (version, what the listing says).
 
-    A folder that is listed while files come may show a later file and not an earlier one, and the log has no gap but
-    for what a vacuum leaves. So a gap is listed again: what the first listing shows was there before the second one.
+    A folder that is listed while files arrive may show a later file but not an earlier one, and the log has no gaps
+    except those of a vacuum. So if there is a gap, the log is listed again: what the first listing shows was there
+    before the second one.
     """
     listed = _listed(store, after)
     if not listed or listed[-1][0] - listed[0][0] < len(listed):
@@ -68,7 +69,7 @@ def encode(state: State) -> bytes:
     """The bytes of a state's log entry.
 
     Raises:
-        StorageError: it would be larger than readers accept.
+        StorageError: the entry would be larger than readers accept.
     """
     payload = msgspec.json.encode(state)
     data = msgspec.json.encode(_Entry(checksum_of(payload), msgspec.Raw(payload)))
@@ -79,18 +80,18 @@ def encode(state: State) -> bytes:
     return data
 
 
-# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+# Created once: creating a type's decoder in two threads at once can crash the process (msgspec).
 _ENTRY = msgspec.json.Decoder(_Entry)
 _HEADER = msgspec.json.Decoder(_Header)
 _STATE = msgspec.json.Decoder(State)
 
 
 def decode(data: bytes, version: int, where: str) -> tuple[State, str]:
-    """Return the state of a log entry, verified, and its checksum.
+    """Return the verified state of a log entry, and its checksum.
 
     Args:
         data: the bytes of the entry.
-        version: the version that its name says.
+        version: the version in its name.
         where: URI of the entry, for messages.
 
     Raises:
@@ -121,18 +122,18 @@ _REPAIR = "restore it, or delete it to go back to the version before"
 
 
 def read(store: Store, version: int) -> tuple[State, str]:
-    """Return the state of a version, verified, and its checksum.
+    """Return the verified state of a version, and its checksum.
 
     Raises:
         NotFoundError: there is no such log entry.
-        FormatError: it is damaged (NewerFormatError: or too new).
+        FormatError: it is damaged (NewerFormatError: it is too new).
     """
     path = entry_path(version)
     return decode(store.get(path, LOG_ENTRY_BYTES), version, f"{store.uri}/{path}")
 
 
 def checksum_of(data: bytes) -> str:
-    """XXH3-128 of some bytes, as 32 hexadecimal digits."""
+    """The XXH3-128 of some bytes, as 32 hexadecimal digits."""
     return xxhash.xxh3_128_hexdigest(data)
 
 

@@ -1,13 +1,13 @@
-"""Pages: a segment whose records are in order, read a few thousand records at a time, by ranges of bytes.
+"""Pages: a segment with sorted records that is read a few thousand records at a time, by byte ranges.
 
 Each page is a row group of the segment's Parquet file. A second segment, the directory, has a row for each page: where
-it begins and ends, checksums of its bytes, and the keys of its first and last record. It has the footer of the Parquet
-file, too. So a reader needs the directory and the pages that it asks for, and nothing else of the segment. What it
-reads is verified like everything (R10): the directory by the checksum in the log, the pages by those in the directory.
+it begins and ends, checksums of its bytes, and the keys of its first and last record. It also holds the footer of the
+Parquet file. So a reader needs only the directory and the pages that it asks for. What it reads is verified like
+everything (R10): the directory by the checksum in the log, the pages by those in the directory.
 
-The columns that are read only when rows are asked for come last, so that the others of a page are one range of bytes.
+The columns that are read only when rows are asked for come last, so that the others of a page are one byte range.
 
-A file of which only some ranges of bytes were read, for a Parquet reader that needs no others.
+Also a file of which only some byte ranges were read, for a Parquet reader that needs no others.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 class PartialFile(io.RawIOBase):
-    """A file of which only some pieces are there; to read elsewhere is an OSError.
+    """A file of which only some pieces are present; reading elsewhere is an OSError.
 
     Args:
         starts: where each piece begins, ascending.
         pieces: their bytes.
-        size: of the whole file.
+        size: size of the whole file.
     """
 
     def __init__(self, starts: list[int], pieces: list[bytes], size: int) -> None:
@@ -52,11 +52,11 @@ class PartialFile(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def tell(self) -> int:
@@ -64,12 +64,12 @@ class PartialFile(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go somewhere."""
+        """Set the position of the next read."""
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """Read what is within one piece."""
+        """Read bytes that are within one piece."""
         number = bisect_right(self._starts, self._at) - 1
         start = self._at - self._starts[number] if number >= 0 else 0
         data = self._pieces[number][start : start + size] if number >= 0 and size >= 0 else b""
@@ -83,10 +83,10 @@ PAGES = "pages"
 """The partition of the metadata table that holds the directories."""
 
 PAGE_RECORDS = 8192
-"""Records of a page at most. A page of text that does not repeat then has about 200 KB."""
+"""Most records of a page. A page of text that does not repeat then has about 200 KB."""
 
 PAGED_FROM = 4 * PAGE_RECORDS
-"""Records from which on a segment is written in pages; a smaller one is read as a whole."""
+"""Fewest records of a segment that is written in pages; a smaller one is read as a whole."""
 
 DIRECTORY_COLUMNS = pa.schema(
     [
@@ -98,19 +98,19 @@ DIRECTORY_COLUMNS = pa.schema(
         pa.field("__deferred_start", pa.int64(), nullable=False),
         pa.field("__deferred_bytes", pa.int64(), nullable=False),
         pa.field("__deferred_checksum", pa.binary(16), nullable=False),
-        pa.field("__footer", pa.binary()),  # of the segment, in the first row alone
+        pa.field("__footer", pa.binary()),  # of the segment, only in the first row
     ]
 )
-"""Columns of a directory; behind them come the keys, as `first_<name>` and `last_<name>`."""
+"""Columns of a directory; they are followed by the keys, as `first_<name>` and `last_<name>`."""
 
-parquet: Any = pq  # whose stubs know fewer of its options
+parquet: Any = pq  # its stubs lack some options
 _MAGIC = b"PAR1"
 _FOOTER_TAIL = 8
 
 
 class PageLayout(NamedTuple):
-    """How a segment is cut: the first record of each page, the columns that records are ordered by, and those that
-    are deferred. The first `leading` pages have a record of every slice that the segment has records of.
+    """How a segment is cut into pages: the first record of each page, the columns by which records are sorted, and the
+    deferred columns. The first `leading` pages have a record of every slice of which the segment has records.
     """
 
     starts: Integers
@@ -120,7 +120,7 @@ class PageLayout(NamedTuple):
 
 
 def page_starts(new: NDArray[np.bool_]) -> Integers:
-    """Where pages start, given the records with which one has to."""
+    """Where pages start, given the records at which a page must start."""
     begins = np.flatnonzero(new)
     behind = np.append(begins[1:], len(new))
     bounds = zip(begins, behind, strict=True)
@@ -129,7 +129,7 @@ def page_starts(new: NDArray[np.bool_]) -> Integers:
 
 
 def write_pages(table: pa.Table, layout: PageLayout) -> tuple[bytes, pa.Table]:
-    """The Parquet file of a segment in pages, and its directory."""
+    """Return the Parquet file of a segment in pages, and its directory."""
     plain = [name for name in table.column_names if name not in layout.deferred]
     table = table.select([*plain, *layout.deferred])
     ends = np.append(layout.starts[1:], table.num_rows)
@@ -170,7 +170,7 @@ def _directory(data: bytes, table: pa.Table, layout: PageLayout, ends: Integers,
 
 
 def _ranges(group: Any, plain: int) -> list[tuple[int, int]]:
-    """Start and length of the plain and of the deferred columns of a row group."""
+    """Start and length of the plain columns and of the deferred columns of a row group."""
     starts: list[int] = []
     ends: list[int] = []
     for number in range(group.num_columns):
@@ -189,21 +189,21 @@ class PagedSegment:
     """A segment that is read by pages. Its directory was read and verified; threads may share it.
 
     Attributes:
-        entry: of the segment.
+        entry: the entry of the segment.
         names: its columns.
         records: number of records of each page.
-        leading: the pages that have a record of every slice.
+        leading: the pages that together have a record of every slice.
         sizes: bytes of each page without the deferred columns.
         deferred_sizes: bytes of the deferred columns of each page.
         firsts: the keys of the first record of each page, by the names of the segment's columns.
-        lasts: those of the last record.
+        lasts: the keys of the last record of each page.
     """
 
     def __init__(self, store: Store, entry: SegmentEntry, directory: pa.Table) -> None:
-        """Take up a directory.
+        """Read a segment by its directory.
 
         Raises:
-            FormatError: it is not what this version writes, or is about another segment.
+            FormatError: the directory is not what this version writes, or belongs to another segment.
         """
         self.entry = entry
         self._store = store
@@ -238,10 +238,10 @@ class PagedSegment:
         )
 
     def read(self, pages: Sequence[int], names: Sequence[str], *, deferred: bool = False) -> pa.Table:
-        """Return columns of the records of some ascending pages, either plain ones or deferred ones.
+        """Return columns of the records of some ascending pages, either plain or deferred columns.
 
         Raises:
-            NotFoundError: the segment is not there (any more).
+            NotFoundError: the segment does not exist (any more).
             FormatError: its bytes are not those that were committed.
             StorageError: it cannot be read.
         """

@@ -1,7 +1,8 @@
 """Segments that are read in parts, each of them verified (R10).
 
-Before its footer such a segment is cut into pieces of `PIECE_BYTES`. The footer has a checksum of each piece, and the
-log has the checksum of all from the footer on, the tail. So a reader that has the tail believes any piece by itself.
+The part of such a segment before its footer is cut into pieces of `PIECE_BYTES`. The footer has a checksum of each
+piece, and the log has the checksum of the tail, from the footer on. So a reader with the tail can verify any single
+piece.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ if TYPE_CHECKING:
     from pruner.storage.store import Store
 
 PIECE_BYTES: Final = 1 << 15
-"""Bytes that have a checksum of their own, and that are read together."""
+"""Bytes of a piece: it has its own checksum and is read as a whole."""
 
 RANGED_FROM: Final = 1 << 19
-"""Size from which on a segment is worth reading in parts."""
+"""Smallest size of a segment that is worth reading in parts."""
 
 _PAGE_HEADER_BYTES: Final = 256
-"""More than the header of a page takes whose values have no statistics."""
+"""More bytes than the header of a page without statistics takes."""
 
 _PAGE_TYPE, _COMPRESSED_PAGE_SIZE = 1, 3  # fields of PageHeader (parquet.thrift)
 _DATA_PAGE: Final = 0
 
 PIECES_KEY: Final = b"pruner.pieces"
-"""Metadata of the footer: XXH3-64 of each piece, 8 bytes each, the lowest byte first."""
+"""Metadata key of the footer: XXH3-64 of each piece, 8 bytes each, little-endian."""
 
 
 def piece_checksums(body: bytes | memoryview) -> bytes:
-    """The checksums of the pieces of what stands before a footer."""
+    """The checksums of the pieces of the bytes before a footer."""
     pieces = (body[start : start + PIECE_BYTES] for start in range(0, len(body), PIECE_BYTES))
     return np.array([xxhash.xxh3_64_intdigest(piece) for piece in pieces], "<u8").tobytes()
 
@@ -52,18 +53,18 @@ REMEDY: Final = "drop the index and create it again"
 
 
 class Blocks(NamedTuple):
-    """How a segment is cut whose readers take some of its rows: the rows of each block, which are neighbours."""
+    """How a segment whose readers take some of its rows is cut: the number of consecutive rows of each block."""
 
     rows: tuple[int, ...]
 
 
 class RangedSegment:
-    """A segment of which columns are read one by one, of all row groups or of some. Threads may share it.
+    """A segment whose columns are read one by one, of all or some row groups. Threads may share it.
 
     Attributes:
-        entry: what the log says of it.
-        names: of its columns.
-        rows: of each row group.
+        entry: its entry in the log.
+        names: names of its columns.
+        rows: number of rows of each row group.
         described: the metadata of its footer.
 
     Raises:
@@ -80,7 +81,7 @@ class RangedSegment:
         tail = _tail(store, entry, self._where, remedy)
         self._body = entry.size - len(tail)
         try:
-            parquet: Any = pq  # whose stubs leave types open
+            parquet: Any = pq  # its stubs leave types open
             self._metadata = parquet.read_metadata(pa.BufferReader(tail))
             self.schema: pa.Schema = self._metadata.schema.to_arrow_schema()
         except (pa.ArrowException, OSError):
@@ -96,7 +97,7 @@ class RangedSegment:
         self.nbytes = 2 * len(tail)  # of the footer in Arrow's form, roughly
 
     def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
-        """Return some columns of all rows, or of those of some row groups.
+        """Return some columns, of all rows or of those of some row groups.
 
         Raises:
             FormatError: what was read is not what was committed.
@@ -114,9 +115,9 @@ class RangedSegment:
     def value_bytes(self, name: str, size: int, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return ranges (start, end) of the bytes of the only value of a column, which is `size` bytes long.
 
-        The value is in the first row, so its bytes are the last of the first page. Whether rows without a value fill
-        more pages behind it, as Arrow writes them from 20,000 rows on, is seen by the header of that page, which is
-        read once.
+        The value is in the first row, so its bytes are the last of the first page. The header of that page, which is
+        read once, shows whether rows without a value fill more pages after it, as Arrow writes them from 20,000 rows
+        on.
 
         Raises:
             FormatError: the column has no such value, or what was read is not what was committed.
@@ -145,7 +146,7 @@ class RangedSegment:
         return data
 
     def _end_of_page(self, header: bytes, first: int, behind: int) -> int:
-        """Where the page ends that begins at `first`, by its header (PageHeader of parquet.thrift)."""
+        """The end of the page that begins at `first`, by its header (PageHeader of parquet.thrift)."""
         try:
             fields, length = read_struct(header)
             kind, page_bytes = fields[_PAGE_TYPE], fields[_COMPRESSED_PAGE_SIZE]
@@ -157,7 +158,7 @@ class RangedSegment:
         return end
 
     def _parts(self, names: Sequence[str], groups: Sequence[int]) -> PartialFile:
-        """The bytes of some columns of some row groups, verified."""
+        """The verified bytes of some columns of some row groups."""
         places = [self.names.index(name) for name in names]
         pieces: set[int] = set()
         for group in groups:
@@ -167,7 +168,7 @@ class RangedSegment:
         return self._read_pieces(sorted(pieces))
 
     def _read_pieces(self, numbers: Sequence[int]) -> PartialFile:
-        """Some ascending pieces, verified."""
+        """Some verified pieces, in ascending order."""
         runs = np.split(np.array(numbers), np.flatnonzero(np.diff(numbers) > 1) + 1) if numbers else []
         ranges = [self._range(int(run[0]), int(run[-1])) for run in runs]
         parts = self._store.get_ranges(self.entry.path, ranges)
@@ -179,14 +180,14 @@ class RangedSegment:
         return PartialFile([start for start, _ in ranges], parts, self.entry.size)
 
     def _bytes_of(self, name: str) -> tuple[int, int, bool]:
-        """Where a column begins and ends, and whether its bytes are as they were before they were written."""
+        """Where a column begins and ends, and whether its bytes are stored uncompressed."""
         place = self.names.index(name)
         chunks = [self._chunk(group, place) for group in range(len(self.rows))] or [(self._body, 0, True)]
         firsts, ends, plain = zip(*chunks, strict=True)
         return min(firsts), max(ends), all(plain)
 
     def _chunk(self, group: int, place: int) -> tuple[int, int, bool]:
-        """The same of a column of one row group. Each column has one leaf, so that its place is that of its bytes."""
+        """The same for a column of one row group. Each column has one leaf, so its position is that of its chunk."""
         chunk = self._metadata.row_group(group).column(place)
         first = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
         behind = first + chunk.total_compressed_size
@@ -213,7 +214,7 @@ def _tail(store: Store, entry: SegmentEntry, where: str, remedy: str) -> bytes:
 
 
 def _with_own_words(part: pa.Table) -> pa.Table:
-    """Rows of a table whose dictionaries have no more than these rows need."""
+    """The rows of a table with dictionaries that hold only the values of these rows."""
     schema: Any = part.schema
     for place, field in enumerate(schema):
         if pa.types.is_dictionary(field.type):
@@ -223,7 +224,7 @@ def _with_own_words(part: pa.Table) -> pa.Table:
 
 
 def written(table: pa.Table, options: dict[str, Any], groups: Sequence[int]) -> tuple[bytes, int]:
-    """Write a table as such a segment, in row groups of so many rows; returns the file and the size of its tail."""
+    """Write a table as such a segment, in row groups of these sizes; returns the file and the size of its tail."""
     sink = io.BytesIO()
     writer: Any = pq.ParquetWriter(sink, table.schema, **options)
     start = 0

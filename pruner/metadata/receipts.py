@@ -1,8 +1,8 @@
-"""Receipts of finished batches: segments that are written and wait for the commit of their build.
+"""Receipts of finished batches: segments that are written and await the commit of their build.
 
-A build commits once. If it is killed before, the next refresh finds the receipts and commits what they name, so that
-nothing is done twice. A receipt is not part of the state: whoever reads it checks again that the indexes are still
-there and that the slices still lack records.
+A build commits once. If it is killed before that, the next refresh finds the receipts and commits what they name, so
+that nothing is done twice. A receipt is not part of the state: its reader checks again that the indexes still exist
+and that the slices still lack records.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 
     from pruner.storage.store import Store
 
-# How long what nobody names stays before a vacuum deletes it, and how old it may be to be committed all the same.
+# How long unreferenced files stay before a vacuum deletes them, and how old they may be and still be committed.
 
 GRACE_SECONDS = 7 * 24 * 3600.0
 """How long leftovers and old log entries stay: longer than the longest writer may run."""
 
 COMMITTED_WITHIN_SECONDS = GRACE_SECONDS - 24 * 3600.0
-"""How old a segment may be when it is committed.
+"""Maximum age of a segment when it is committed.
 
-A vacuum reads the log first and deletes what it saw as an old leftover afterwards. A segment that is committed in
-between must therefore be too young for any vacuum that did not see the commit. The day is for the time that a vacuum
-takes, for clocks that differ, and for a writer that is held up between this check and its commit.
+A vacuum first reads the log and then deletes what it saw as an old leftover. A segment that is committed in between
+must therefore be too young for any vacuum that did not see the commit. The day covers the time that a vacuum takes,
+clock differences, and a writer that is delayed between this check and its commit.
 """
 
 
 def is_too_old(store: Store, written_ns: int) -> bool:
     """Tell whether a segment was written too long ago to be committed.
 
-    The clock that counts is the store's; it is asked only where this machine's clock says so.
+    The store's clock decides; it is read only if the segment is too old by this machine's clock.
     """
     limit_ns = int(COMMITTED_WITHIN_SECONDS * 1e9)
     return time.time_ns() - written_ns > limit_ns and store_time_ns(store) - written_ns > limit_ns
 
 
 def store_time_ns(store: Store) -> int:
-    """Return the time by the clock that stamps the store's objects, which need not be this machine's."""
+    """Return the time of the clock that stamps the store's objects, which need not be this machine's."""
     path = f"staging/{uuid.uuid4().hex}"
     store.put_new(path, b"")
     try:
@@ -61,12 +61,12 @@ def store_time_ns(store: Store) -> int:
 
 
 def checked_grace(grace_seconds: float) -> float:
-    """Return a grace that was given.
+    """Return the given grace.
 
     Raises:
-        PrunerError: it is no number of seconds from 0 on.
+        PrunerError: it is not a number of seconds, 0 or more.
     """
-    if not grace_seconds >= 0:  # NaN is no age either
+    if not grace_seconds >= 0:  # also refuses NaN
         raise PrunerError(f"grace_seconds must be a number of seconds, 0 or more, not {grace_seconds!r}")
     return grace_seconds
 
@@ -80,9 +80,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     `batch` is the slice batch, `records` are the segments that refer to it, `indexed` is the number of slices with a
     record in one of them. `failures` has slice, index and reason of each slice that stays uncovered. `identity` is that
-    of the table when the batch was read. `part` names the part of a build that the slices are, if it was in parts.
-    `declined` says for each index, by its name, how many of its records tell only why it cannot take a slice.
-    `read` is how many bytes of the table's files the batch took.
+    of the table when the batch was read. `part` names the part of the build with these slices, if it was in parts.
+    `declined` has for each index, by name, the number of records that only state why it cannot take a slice.
+    `read` is the number of bytes that the batch read from the table's files.
     """
 
     identity: str
@@ -101,7 +101,7 @@ class _Signed(msgspec.Struct, frozen=True):
 
 
 def put(store: Store, receipt: Receipt) -> None:
-    """Leave a receipt; it is there whole or not at all.
+    """Store a receipt atomically.
 
     Raises:
         StorageError: the store refuses.
@@ -112,12 +112,12 @@ def put(store: Store, receipt: Receipt) -> None:
 
 
 def receipts(store: Store) -> list[Receipt]:
-    """The receipts that wait, in the order of their names.
+    """The waiting receipts, in the order of their names.
 
-    Damaged ones are left out, and those that are too old to be committed beside a vacuum.
+    Omits damaged ones, and those that are too old to be committed safely beside a vacuum.
 
     Raises:
-        StorageError: the store refuses to be read.
+        StorageError: the store refuses the read.
     """
     waiting: list[Receipt] = []
     for info in store.list(FOLDER):
@@ -126,7 +126,7 @@ def receipts(store: Store) -> list[Receipt]:
         try:
             waiting.append(_decode(store.get(info.path, LOG_ENTRY_BYTES)))
         except (FormatError, NotFoundError):
-            continue  # damaged, of a newer pruner, or just committed by somebody else: its slices are read again
+            continue  # damaged, of a newer pruner, or just committed by another process: its slices are read again
     return waiting
 
 
@@ -139,7 +139,7 @@ def discard(store: Store, done: Iterable[Receipt]) -> None:
     store.delete(_path(receipt) for receipt in done)
 
 
-# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+# Created once: creating a type's decoder in two threads at once can crash the process (msgspec).
 _SIGNED = msgspec.json.Decoder(_Signed)
 _RECEIPT = msgspec.json.Decoder(Receipt)
 

@@ -1,4 +1,4 @@
-"""Segments by id, as they were read and verified."""
+"""Cache of segments by id, after they were read and verified."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SizedT = TypeVar("_SizedT", bound=_Sized)
 
 
 class Keyed(Protocol):
-    """Slices by their keys: a snapshot, or what is left of one."""
+    """Slices by their keys: a snapshot, or a part of one."""
 
     @property
     def keys(self) -> pa.Array[Any]:
@@ -43,10 +43,10 @@ class Keyed(Protocol):
 
 
 class SegmentCache:
-    """Segments by id. They are immutable, so what was read once is never stale. The cache is bounded in bytes.
+    """Segments by id. They are immutable, so a cached one is never stale. The cache is bounded in bytes.
 
     Attributes:
-        limit_bytes: bytes that are held at most, and that a plan may read of one index at once.
+        limit_bytes: most bytes that are held, and that a plan may read of one index at once.
     """
 
     def __init__(self, metadata: Callable[[], MetadataTable], limit_bytes: int = INDEX_MEMORY) -> None:
@@ -96,7 +96,7 @@ class SegmentCache:
         return self._kept((entry.id, page, names), load)
 
     def leading(self, entry: SegmentEntry, names: tuple[str, ...]) -> pa.Table:
-        """Columns of records of a segment, among which are those that name its slices: the leading pages, or all.
+        """Columns of enough records to name all slices of a segment: those of its leading pages, or all.
 
         Raises:
             FormatError: it fails its checksum or is not what the log says.
@@ -114,16 +114,16 @@ class SegmentCache:
         return self._cache.put(key, value, value.nbytes)
 
     def held_bytes(self, entries: Iterable[SegmentEntry]) -> int:
-        """Bytes that are held of some segments."""
+        """Cached bytes of some segments."""
         ids = {file.id for entry in entries for file in entry.files()}
         return sum(size for key, size in self._cache.sizes() if key[0] in ids)
 
     def recorded(
         self, state: State, entries: Iterable[SegmentEntry], snapshot: Keyed
     ) -> dict[tuple[str, ...] | None, NDArray[np.bool_]]:
-        """Tell for each slice of a snapshot whether some segments have a record of it, by the field that they are of.
+        """Tell for each slice of a snapshot whether any of the segments has a record of it, by field.
 
-        Slice batches are joined to the snapshot together, and each once.
+        Each slice batch is joined to the snapshot once, and all of them together.
         """
         entries = list(entries)
         batches = list(dict.fromkeys(entry.batch or "" for entry in entries))
@@ -148,11 +148,11 @@ class SegmentCache:
         return locate(snapshot.keys, slice_keys(self.read(batch)))
 
     def names(self, entry: SegmentEntry) -> list[str]:
-        """The columns of a segment: raises as `read` does."""
+        """The column names of a segment; raises as `read` does."""
         return self.read(entry).column_names if entry.tail is None else self._ranged(entry).names
 
     def columns(self, entry: SegmentEntry, names: Sequence[str]) -> pa.Table:
-        """Columns of a segment, of which no more is read than that where it can be read in parts: raises as `read`."""
+        """Columns of a segment; only they are read if it can be read in parts. Raises as `read` does."""
         if entry.tail is None:
             return self.read(entry).select(list(names))
         return self._kept((entry.id, RangedSegment, *names), lambda: self._ranged(entry).read(names))
@@ -160,9 +160,9 @@ class SegmentCache:
     def value_bytes(
         self, entry: SegmentEntry, name: str, size: int, ranges: Sequence[tuple[int, int]]
     ) -> list[memoryview]:
-        """Ranges (start, end) of the only value of a column, which stands in the first row: raises as `read`.
+        """Ranges (start, end) of the only value of a column, which is in the first row; raises as `read` does.
 
-        No more is read than that where the segment can be read in parts.
+        Only these ranges are read if the segment can be read in parts.
         """
         if entry.tail is None:
             value = first_value(self.read(entry).column(name))

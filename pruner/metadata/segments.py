@@ -1,4 +1,4 @@
-"""Segments: plain Parquet files that any tool reads, with a suffix that no glob takes for data."""
+"""Segments: plain Parquet files that any tool reads, with a suffix that no glob for data files matches."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ SEGMENT_BYTES = 1 << 31
 SEGMENT_UNPACKED_BYTES = 1 << 33
 """Largest segment that a reader accepts, after decompression."""
 OWN_METADATA = b"pruner."
-"""How the keys of a table's metadata begin that are stored with it."""
+"""Prefix of those keys of a table's metadata that are stored with it."""
 ROW_GROUP_ROWS = 1 << 20
-"""Rows of a row group: usually there is one."""
+"""Most rows of a row group: usually there is one row group."""
 
-# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+# Created once: creating a type's decoder in two threads at once can crash the process (msgspec).
 _RUNS = msgspec.json.Decoder(tuple[tuple[Count, Count, Count], ...])
 
 _PARTITION = re.compile(r"(?!(log|staging|finished)$)[a-z][a-z0-9_]{0,200}")
@@ -69,21 +69,21 @@ BATCH_SCHEMA = pa.schema(
         pa.field("base_instant", pa.string()),
     ]
 )
-"""Columns of a slice batch: the key by which records are joined, and for people what it stands for."""
+"""Columns of a slice batch: the key on which records are joined, and for display what it identifies."""
 
 
 REMEDY = "drop the index and create it again"
 SAVED_REMEDY = "no answer depends on it, and compact stores it anew"
-"""What to do about a damaged segment, and about a damaged snapshot that was saved for the next look."""
+"""What to do about a damaged segment, and about a damaged saved snapshot."""
 
 
 ORDER = b"pruner.order"
-"""Key of the metadata of a snapshot's first segment: the order of blocks, as runs of a segment's number, the first of
-its blocks, and the number of blocks.
+"""Metadata key of a snapshot's first segment: the order of blocks, as runs of a segment's number, the first of its
+blocks, and the number of blocks.
 """
 
 GONE = b"pruner.gone"
-"""Key of the metadata of changes: which rows of the stored look are gone, ascending, 4 bytes each, in Base64."""
+"""Metadata key of changes: which rows of the stored listing are gone, ascending, 4 bytes each, in Base64."""
 
 
 def slice_keys(batch: pa.Table) -> pa.Array[Any]:
@@ -95,7 +95,7 @@ def slice_keys(batch: pa.Table) -> pa.Array[Any]:
 def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp], rows: pa.Table | None = None) -> pa.Table:
     """Return the slice batch of some slices of a snapshot: local ordinal i is the slice `ordinals[i]`.
 
-    `rows` are those of these slices, where they are at hand.
+    `rows` are the rows of these slices, if the caller has them.
     """
     at = pa.array(ordinals, type=pa.int64())
     columns = snapshot.rows(at) if rows is None else rows
@@ -112,7 +112,7 @@ def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp], rows: pa.Table |
 
 
 def relative_files(uris: pa.ChunkedArray[Any], root: str) -> Any:
-    """Return URIs of base files as a batch has them: below the first root without it."""
+    """Return URIs of base files in the form of a batch: relative to the first root if they are below it."""
     prefix = root.rstrip("/") + "/"
     below = compute.starts_with(uris, pattern=prefix)
     relative = compute.utf8_slice_codeunits(uris, start=len(prefix))
@@ -130,10 +130,10 @@ def write_segment(
     in_parts: bool = False,
     layout: PageLayout | Blocks | None = None,
 ) -> SegmentEntry:
-    """Write a segment under a name of its own; nobody sees it before its entry is committed.
+    """Write a segment under a unique name; no reader sees it before its entry is committed.
 
-    With `in_parts` a large one is written so that readers may take single columns of it; `layout` says how it
-    is cut where readers take pages or blocks.
+    With `in_parts` a large segment is written so that readers can read single columns of it; `layout` says how it
+    is cut if readers read pages or blocks.
 
     Raises:
         StorageError: it is larger than readers accept, or the store failed.
@@ -177,7 +177,7 @@ def write_segment(
 
 
 def _run_of(batch: pa.Table) -> Run | None:
-    """How a reader knows the slices of a batch again."""
+    """What identifies the slices of a batch to a reader; None for an empty batch."""
     keys = slice_keys(batch)
     if not len(keys):
         return None
@@ -193,7 +193,7 @@ def _described(
     field: tuple[str, ...] | None,
     batch: SegmentEntry | None,
 ) -> pa.Table:
-    """The records with what they are about beside them, for whoever finds the file without the log."""
+    """The records with metadata that describes them, for readers that find the file without the log."""
     about = {
         "format_version": FORMAT_VERSION,
         "id": identifier,
@@ -208,7 +208,7 @@ def _described(
 
 
 def _bits_as_they_are(table: pa.Table) -> dict[str, Any]:
-    """How columns are written that are read one by one: bytes neither compressed nor summed up in the footer."""
+    """Options for columns that are read one by one: bytes are not compressed and have no statistics in the footer."""
     schema: Any = table.schema
     raw = _raw(table)
     return {
@@ -222,13 +222,13 @@ def _bits_as_they_are(table: pa.Table) -> dict[str, Any]:
 
 
 def _row_groups(table: pa.Table) -> list[int]:
-    """The rows of each row group where nothing else decides."""
+    """The number of rows of each row group, by default."""
     starts = range(0, table.num_rows, ROW_GROUP_ROWS)
     return [min(ROW_GROUP_ROWS, table.num_rows - start) for start in starts]
 
 
 def _in_blocks(table: pa.Table) -> dict[str, Any]:
-    """How a saved snapshot is written: keys, which are random, are there as they are, and nobody asks for extremes."""
+    """Options for a saved snapshot: keys, which are random, are not compressed, and no reader needs statistics."""
     schema: Any = table.schema
     keys = {field.name for field in schema if pa.types.is_fixed_size_binary(field.type)}
     return {
@@ -240,24 +240,24 @@ def _in_blocks(table: pa.Table) -> dict[str, Any]:
 
 
 def _raw(table: pa.Table) -> list[str]:
-    """The columns of bytes, of which nobody asks the least and the greatest: a footer would hold both once more."""
+    """The columns of bytes, whose bounds no reader needs: a footer would repeat both values."""
     schema: Any = table.schema
     return [field.name for field in schema if pa.types.is_large_binary(field.type)]
 
 
 def packed_size(table: pa.Table) -> int:
-    """Bytes that some records take as a segment."""
+    """Size of some records as a segment, in bytes."""
     return len(_to_parquet(table))
 
 
 def _to_parquet(table: pa.Table) -> bytes:
-    # Keys and numbers hardly repeat; a dictionary would only be tried and given up.
+    # Keys and numbers hardly repeat; a dictionary would be tried and abandoned.
     repeating: Any = [
         name for name, kind in zip(table.column_names, table.schema.types, strict=True) if _repeats(kind)
     ]
     raw = _raw(table)
     sink = pa.BufferOutputStream()
-    parquet: Any = pq  # whose stubs know fewer of its options
+    parquet: Any = pq  # its stubs lack some options
     parquet.write_table(
         table,
         sink,
@@ -281,12 +281,12 @@ def read_segment(
 
     Args:
         store: where the segment is.
-        entry: what the log says of it.
-        only: names of the columns to return; all unless given.
+        entry: its entry in the log.
+        only: names of the columns to return; by default all.
         but: names of columns to leave out.
 
     Raises:
-        NotFoundError: it is not there (any more).
+        NotFoundError: it does not exist (any more).
         FormatError: its bytes are not those that were committed.
     """
     table = _read(store, entry, only, but, REMEDY).replace_schema_metadata(None)
@@ -296,17 +296,17 @@ def read_segment(
 
 
 def read_saved(store: Store, saved: SavedSnapshot) -> pa.Table:
-    """Return the last snapshot, verified, with the metadata of its schema.
+    """Return the verified last snapshot with the metadata of its schema.
 
     Raises:
-        NotFoundError: it is not there (any more).
+        NotFoundError: it does not exist (any more).
         FormatError: its bytes are not those that were committed.
         StorageError: it cannot be read.
     """
     table = read_part(store, saved.segment)
     if saved.parts:
         for part in saved.parts:
-            read_part(store, part)  # verified whole: blocks that are not in the order count, too
+            read_part(store, part)  # verified as a whole, including blocks that are not in the order
         blocks = saved_blocks(store, saved)
         return blocks.read(blocks.schema.names).replace_schema_metadata(table.schema.metadata)
     if saved.changes is None:
@@ -326,14 +326,14 @@ def read_saved(store: Store, saved: SavedSnapshot) -> pa.Table:
 
 
 def changes_table(table: pa.Table, gone: NDArray[np.int64]) -> pa.Table:
-    """Return the rows that came, and the ordinals of those that are gone, in the form that `read_saved` reads."""
+    """Return the added rows, and the ordinals of the removed ones, in the form that `read_saved` reads."""
     data = b64encode(gone.astype("<i4").tobytes())
     return table.replace_schema_metadata({**(table.schema.metadata or {}), GONE: data})
 
 
 def in_order(table: pa.Table, order: Sequence[tuple[int, int]]) -> pa.Table:
-    """Return the first segment of a snapshot in blocks with the order of the blocks: for each the number of the segment
-    and of the block in it.
+    """Return the first segment of a snapshot in blocks with the order of the blocks added to its metadata; `order` has
+    the number of the segment and of the block in it.
     """
     runs: list[list[int]] = []
     for segment, block in order:
@@ -345,7 +345,7 @@ def in_order(table: pa.Table, order: Sequence[tuple[int, int]]) -> pa.Table:
 
 
 def saved_blocks(store: Store, saved: SavedSnapshot) -> JoinedBlocks:
-    """Return the blocks of a saved snapshot, of which the footers of its segments alone were read and verified.
+    """Return the blocks of a saved snapshot; only the footers of its segments are read and verified.
 
     Raises:
         FormatError: it has no blocks, or a footer is not what was committed.
@@ -367,7 +367,7 @@ def _order(first: ranged.RangedSegment, counts: Sequence[int]) -> list[tuple[int
     """The segment of each block and its number there, in the order of the snapshot.
 
     Raises:
-        FormatError: it is an order of other blocks.
+        FormatError: the order cannot be parsed, or is that of other blocks.
     """
     try:
         runs = _RUNS.decode(first.described[ORDER])
@@ -381,10 +381,10 @@ def _order(first: ranged.RangedSegment, counts: Sequence[int]) -> list[tuple[int
 
 
 def _gone(changes: pa.Table, table: pa.Table) -> NDArray[np.int64]:
-    """The rows of a stored look that are gone, ascending.
+    """The rows of a stored listing that are gone, ascending.
 
     Raises:
-        KeyError, ValueError: the changes do not say so, or are about another look.
+        KeyError, ValueError: the changes do not state them, or are about another listing.
     """
     data = b64decode((changes.schema.metadata or {})[GONE], validate=True)
     rows = np.frombuffer(data, "<i4").astype(np.int64)
@@ -394,7 +394,7 @@ def _gone(changes: pa.Table, table: pa.Table) -> NDArray[np.int64]:
 
 
 def read_part(store: Store, entry: SegmentEntry, only: Sequence[str] | None = None) -> pa.Table:
-    """Return what one segment holds of the last snapshot, verified, with the metadata of its schema; raises as
+    """Return the verified part of the last snapshot that one segment holds, with the metadata of its schema; raises as
     `read_segment` does.
     """
     return _read(store, entry, only, (), SAVED_REMEDY)

@@ -1,6 +1,6 @@
 """The state of a metadata table: which indexes are defined, and which segments hold their records.
 
-A state is a value. Changes give a new one, and `MetadataTable.commit` makes it the newest.
+A state is immutable. Changes return a new one, and `MetadataTable.commit` makes it the newest.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Partition = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,200}$")]
 
 
 class NewerFormatError(FormatError):
-    """A newer version of pruner wrote this: readers do without it and say so, writers refuse."""
+    """A newer version of pruner wrote this: readers do without it and report so, writers refuse."""
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a segment that can be read in parts: it has the checksums of all before it (`metadata.ranged`)."""
+    """The end of a segment that can be read in parts: it has checksums of everything before it (`metadata.ranged`)."""
 
     size: Count
     checksum: Checksum
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """The slices of a batch in their order: the key of the first one, and `coverage.digest_runs` of all keys."""
+    """The slices of a batch in their order: the key of the first one, and `slice_keys.digest_runs` of all keys."""
 
     first: Checksum
     digest: Checksum
@@ -52,9 +52,9 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     `partition` is the folder ("files", "column_stats", …), `path` is relative to the metadata table's root,
     `size` is in bytes, `checksum` covers the whole file. `definition`, `field` and `batch` (the id of the
     `files` segment whose local ordinals the records use) are None in the partition `files` itself. `partition_stats` is
-    the segment with the aggregates of these records, where there is one: it lives and goes with them. So does `pages`,
-    the directory by which the records are read page by page. `tail` is there where the segment can be read in parts.
-    `run` is that of a slice batch, by which a reader knows its slices without reading it.
+    the segment with the aggregates of these records, if there is one: it is added and removed with them. So is `pages`,
+    the directory by which the records are read page by page. `tail` is set if the segment can be read in parts.
+    `run` is set for a slice batch: with it a reader recognizes its slices without reading it.
     """
 
     id: Uuid
@@ -74,19 +74,19 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     run: Run | None = None
 
     def attached(self) -> tuple[SegmentEntry, ...]:
-        """The files that live and go with this entry: the aggregates, and the directory of its pages."""
+        """The files that are added and removed with this entry: the aggregates, and the directory of its pages."""
         return tuple(reference for reference in (self.partition_stats, self.pages) if reference is not None)
 
     def files(self) -> tuple[SegmentEntry, ...]:
-        """What is stored for this entry: its own file, and what is attached to it."""
+        """The files of this entry: its own, and those attached to it."""
         return (self, *self.attached())
 
 
 class SavedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The table as a writer last saw it: `id` is that of the snapshot, `segment` holds it, in the partition `files`.
 
-    Where `changes` is there, these two are of an earlier snapshot, `changes` is what has come and gone since, and
-    `changed_id` is the id of the last one. So what is left stays true when a pruner that knows neither commits.
+    If `changes` is set, these two are of an earlier snapshot, `changes` holds additions and removals since then, and
+    `changed_id` is the id of the last one. So the rest stays true when a pruner that knows neither field commits.
 
     A snapshot in blocks may be larger than one segment: the blocks of `segment` come first, then those of `parts`.
     """
@@ -99,11 +99,11 @@ class SavedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last_id(self) -> str:
-        """The id of the snapshot that all of it makes."""
+        """The id of the complete snapshot, including changes."""
         return self.changed_id or self.id
 
     def files(self) -> tuple[SegmentEntry, ...]:
-        """What is stored of it."""
+        """The files that store it."""
         changes = () if self.changes is None else (self.changes,)
         return (self.segment, *self.parts, *changes)
 
@@ -112,9 +112,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the metadata table knows, as one log entry holds it.
 
     `version` is the number of the entry, 0 before the first commit. `commit` is unique to each commit,
-    `parent` is the checksum of the entry before (None in the first). `min_reader` and `min_writer` are the
-    oldest format versions whose readers and writers understand it. `table_identity` says which table this is
-    about.
+    `parent` is the checksum of the previous entry (None in the first). `min_reader` and `min_writer` are the
+    oldest format versions whose readers and writers understand it. `table_identity` identifies the table that it
+    describes.
     """
 
     format_version: Annotated[int, msgspec.Meta(ge=1)] = FORMAT_VERSION
@@ -130,7 +130,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     last_snapshot: SavedSnapshot | None = None
 
     def matches(self, identity: str) -> bool:
-        """Tell whether the records are about the table of this identity."""
+        """Tell whether the records describe the table with this identity."""
         return self.table_identity == identity
 
     def definition(self, name: str) -> IndexDefinition | None:
@@ -142,11 +142,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         """Return the index of that name (case does not matter).
 
         Args:
-            name: of the index.
+            name: name of the index.
             table: URI of the table, for the error.
 
         Raises:
-            IndexDefinitionError: there is none.
+            IndexDefinitionError: there is no such index.
         """
         definition = self.definition(name)
         if definition is None:
@@ -168,7 +168,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(entry for entry in self.segments if entry.definition == definition.uuid)
 
     def about(self, entry: SegmentEntry) -> str:
-        """Whose records a segment holds: an index and its column, or for a slice batch the indexes that need it."""
+        """The owner of a segment's records: an index and its column, or for a slice batch the indexes that need it."""
         served = {other.definition for other in self.segments if entry.id in (other.id, other.batch)}
         names = [definition.name for definition in self.definitions if definition.uuid in served]
         column = "" if entry.field is None else f", column {'.'.join(entry.field)}"
@@ -178,7 +178,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         """Return the state with one more index.
 
         Raises:
-            IndexDefinitionError: there is an index of that name.
+            IndexDefinitionError: an index of that name exists.
         """
         known = self.definition(definition.name)
         if known is not None:
@@ -191,7 +191,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         """Return the state without an index, its segments, and the slice batches that nothing needs any more.
 
         Raises:
-            ConflictError: that very definition is not there (any more).
+            ConflictError: this exact definition is not in the state (any more).
         """
         if all(entry.uuid != definition.uuid for entry in self.definitions):
             raise ConflictError(f"index {definition.name!r} was dropped by another writer meanwhile")
@@ -205,8 +205,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         """Return the state with more segments; slice batches may be among them.
 
         Raises:
-            ConflictError: the definition or the slice batch of one is not there (any more): an index that was
-                dropped and made anew meanwhile is another one.
+            ConflictError: the definition or the slice batch of one is not in the state (any more): an index that was
+                dropped and created again meanwhile is a different one.
         """
         result = msgspec.structs.replace(self, segments=(*self.segments, *added))
         dangling = result._dangling()
@@ -218,7 +218,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         """Return the state without the segments of these ids.
 
         Raises:
-            ConflictError: one is not there (any more), or it is a slice batch that a remaining segment needs.
+            ConflictError: one is not in the state (any more), or is a slice batch that a remaining segment needs.
         """
         gone = set(ids)
         missing = gone - {entry.id for entry in self.segments}
@@ -232,7 +232,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return result
 
     def without_coverage(self, identity: str) -> State:
-        """Return the state for a table of this identity: definitions stay, what is about another table goes."""
+        """Return the state for the table with this identity: definitions stay, data about another table is removed."""
         return msgspec.structs.replace(self, table_identity=identity, segments=(), last_snapshot=None)
 
     def with_snapshot(self, saved: SavedSnapshot) -> State:
@@ -240,7 +240,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, last_snapshot=saved)
 
     def check(self) -> None:
-        """Check what must hold in every state.
+        """Check the invariants of every state.
 
         Raises:
             FormatError: names or ids are not unique, or a segment's definition or slice batch does not exist.
@@ -274,10 +274,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refuse_newer(state: State) -> None:
-    """Refuse to write after a newer pruner that said so.
+    """Refuse to write if a newer pruner requires a newer writer.
 
     Raises:
-        NewerFormatError: this pruner would lose what it does not know.
+        NewerFormatError: this pruner would lose data that it does not know.
     """
     if state.min_writer > FORMAT_VERSION:
         raise NewerFormatError(

@@ -1,4 +1,4 @@
-"""The metadata table: read its newest state, change it atomically, and its segments."""
+"""The metadata table: reads its newest state, changes it atomically, and reads and writes its segments."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _NOTHING = _Newest(State(), None, None)
 class MetadataTable:
     """The metadata table in a store. Any number of readers and writers in any process may share it.
 
-    Readers see the state of one log entry, whole. A writer makes its change from the newest state and puts it
-    as the next entry if nobody else has; otherwise it makes its change again from what is newest then.
+    Readers see the complete state of one log entry. A writer applies its change to the newest state and puts the result
+    as the next entry unless another writer was faster; then it applies its change again to the state that is newest.
 
-    A newest entry that is damaged is an error and never a reason to take the one before. That one may hold an index
-    that was dropped since. A commit on top of it would undo what it cannot see. Readers then keep every file with this
-    reason (nothing is lost but speed), writers stop, and the message says what a person can do.
+    A damaged newest entry is an error and never a reason to use the previous one. That one may hold an index that was
+    dropped since. A commit on top of it would undo what it cannot see. Readers then keep every file with this reason
+    (nothing is lost but speed), writers stop, and the message says what a user can do.
     """
 
     def __init__(self, store: Store) -> None:
@@ -65,7 +65,7 @@ class MetadataTable:
 
     @classmethod
     def open(cls, store: Store) -> MetadataTable:
-        """Open the metadata table of a store, which need not exist; reads nothing yet."""
+        """Open the metadata table of a store, which need not exist yet; reads nothing."""
         return cls(store)
 
     def exists(self) -> bool:
@@ -73,9 +73,9 @@ class MetadataTable:
         return bool(log.entries(self.store))
 
     def state(self) -> State:
-        """Return the newest state, verified; version 0 and empty when nothing was ever committed.
+        """Return the verified newest state; version 0 and empty if nothing was ever committed.
 
-        One small listing when nothing changed since the last call.
+        Takes one small listing if nothing changed since the last call.
 
         Raises:
             FormatError: the newest log entry is damaged (NewerFormatError: this pruner is too old for it).
@@ -85,9 +85,9 @@ class MetadataTable:
 
     def _read_newest(self) -> _Newest:
         known = self._newest
-        # More than once only when a vacuum or another writer comes between the listing and the reading.
+        # Repeats only when a vacuum or another writer comes between the listing and the read.
         for _ in range(COMMIT_ATTEMPTS):
-            # Entries from the known one on name the newest as well as the whole log does, which may be long.
+            # Entries from the known one on suffice to find the newest; the whole log may be long.
             entries = [] if known.info is None else log.entries(self.store, after=known.state.version - 1)
             if entries and entries[-1] == (known.state.version, known.info):
                 return known
@@ -108,15 +108,15 @@ class MetadataTable:
         """Apply a change to the newest state and make the result the newest; return it.
 
         Args:
-            change: makes the new state from the newest one. It is called again when another writer was
-                faster, so it must have no effect of its own; it raises ConflictError when what it relies on
-                is gone. When it returns its argument nothing is written.
+            change: makes the new state from the newest one. It is called again if another writer was
+                faster, so it must have no side effects; it raises ConflictError if what it relies on
+                is gone. If it returns its argument, nothing is written.
 
         Raises:
-            ConflictError: the change and what other writers did meanwhile cannot both stand.
+            ConflictError: the change conflicts with what other writers committed meanwhile.
             NewerFormatError: this pruner is too old to write here.
             FormatError: the newest log entry is damaged.
-            StorageError: the store failed; when that leaves the outcome open, the message says so.
+            StorageError: the store failed; if that leaves the outcome open, the message says so.
         """
         pause = _PAUSE_SECONDS
         for _ in range(COMMIT_ATTEMPTS):
@@ -136,9 +136,9 @@ class MetadataTable:
         raise ConflictError(f"other writers kept changing {self.store.uri}: try again when they are done")
 
     def _check_segments(self, base: State, following: State) -> None:
-        """Check that the segments which a commit adds are there, and will be.
+        """Check that the segments that a commit adds exist and will continue to exist.
 
-        A vacuum takes leftovers as old as its grace, and may be about to take these (R9): see
+        A vacuum deletes leftovers as old as its grace, and may be about to delete these (R9): see
         `receipts.COMMITTED_WITHIN_SECONDS`.
         """
         known = {entry.id for entry in base.stored()}
@@ -165,7 +165,7 @@ class MetadataTable:
         return self._outcome(path, data, None)
 
     def _outcome(self, path: str, data: bytes, failure: StorageError | None) -> bool:
-        """Tell whether a put that failed, or met an entry, was ours after all: its answer may have been lost.
+        """Tell whether a put that failed, or found an entry, succeeded after all: its response may have been lost.
 
         Each entry holds the unique id of its commit, so equal bytes are ours.
         """
@@ -174,7 +174,7 @@ class MetadataTable:
         except NotFoundError:
             if failure is None and not log.entries(self.store, after=log.version_of(path) or 0):
                 return False  # the rival's entry was taken back meanwhile
-            # A request that nobody answered may still arrive; one that was refused will not.
+            # A request without a response may still arrive; one that was refused will not.
             unknown = "" if isinstance(failure, RefusedError) else _UNKNOWN
             failure = failure or StorageError(f"the log of {self.store.uri} went on meanwhile")
             raise StorageError(f"{failure}{unknown}") from None
@@ -185,7 +185,7 @@ class MetadataTable:
         return self.store.get(path, LOG_ENTRY_BYTES) == data
 
     def _check_store(self, path: str, data: bytes) -> None:
-        """Check once, with the first entry, that the store keeps the promise on which every commit rests."""
+        """Check once, with the first entry, that the store keeps the promise on which every commit relies."""
         if self.store.put_if_absent(path, data):
             self.store.delete([path])
             if log.entries(self.store, after=1):
@@ -200,11 +200,11 @@ class MetadataTable:
 
         A writer that slept while the log went on and its old entries were removed could put an entry into the
         gap. One that slept after its put may find another writer's entry there: its own was removed because the
-        log had gone on, or with the whole table. It must not take that one back.
+        log had gone on, or with the whole table. It must not take that other entry back.
         """
         try:
-            # A folder that changes while it is listed may show entries together that never were. What a vacuum
-            # had to see before it removed an entry is there for a second look, which begins after the first one.
+            # A folder that changes while it is listed may show entries together that never coexisted. What a vacuum
+            # had to see before it removed an entry is visible to a second listing, which begins after the first one.
             if self._stands(state, base) or self._stands(state, base):
                 return
             self._take_back(log.entry_path(state.version), data)
@@ -225,10 +225,10 @@ class MetadataTable:
         self.store.delete([path])
 
     def _stands(self, state: State, base: _Newest) -> bool:
-        """Tell whether the entry of a state that was put continues the log.
+        """Tell whether the entry that was put for a state continues the log.
 
         Raises:
-            StorageError: the log went on so far that this cannot be seen any more.
+            StorageError: the log went on so far that this cannot be determined any more.
         """
         for _ in range(COMMIT_ATTEMPTS):
             entries = dict(log.entries(self.store, after=max(state.version - 2, 0)))
@@ -253,9 +253,9 @@ class MetadataTable:
         raise StorageError(f"the log of {self.store.uri} changes faster than it can be read")
 
     def _is_ours_if_first(self, state: State) -> bool:
-        """Tell whether the first entry is that of a state; every other one has the entry before as its witness.
+        """Tell whether the first entry is that of a state; every other entry is confirmed by the one before it.
 
-        Somebody may have uninstalled the table and begun anew since it was put.
+        Another process may have uninstalled the table and started a new one since it was put.
         """
         return state.version > 1 or log.read(self.store, 1)[1] == log.checksum_of_state(state)
 
@@ -275,13 +275,12 @@ class MetadataTable:
         Args:
             partition: "files", "column_stats", "bitmap_index", …
             table: the records.
-            definition: the index that they belong to; None in "files" alone.
-            field: path of the field that was indexed; None in "files" alone.
-            batch: the `files` segment whose local ordinals are in the column `__slice`; None in "files"
-            alone.
-            in_parts: whether readers take single columns of it.
-            layout: how the records are cut into pages, of which a directory is written as well, or a snapshot is cut
-            into blocks; None for neither.
+            definition: the index that they belong to; None only in "files".
+            field: path of the indexed field; None only in "files".
+            batch: the `files` segment whose local ordinals are in the column `__slice`; None only in "files".
+            in_parts: whether readers read single columns of it.
+            layout: how the records are cut into pages, for which a directory is written as well, or how a snapshot is
+                cut into blocks; None for neither.
         """
         return segments.write_segment(
             self.store,
@@ -295,7 +294,7 @@ class MetadataTable:
         )
 
     def paged_segment(self, entry: SegmentEntry, directory: pa.Table) -> PagedSegment:
-        """The pages of a segment by its directory, which was read and verified.
+        """The pages of a segment, by its directory, which was read and verified.
 
         Raises:
             FormatError: the directory is about another segment.
@@ -305,28 +304,28 @@ class MetadataTable:
     def read_segment(
         self, entry: SegmentEntry, only: Sequence[str] | None = None, but: Sequence[str] = ()
     ) -> pa.Table:
-        """Return the records of a segment, verified: `only` some columns, or all `but` some.
+        """Return the verified records of a segment: `only` some columns, or all `but` some.
 
         Raises:
-            NotFoundError: it is not there (any more); the newest state may do without it.
+            NotFoundError: it does not exist (any more); the newest state may no longer need it.
             FormatError: its bytes are not those that were committed.
         """
         return segments.read_segment(self.store, entry, only, but)
 
     def unreferenced(self) -> list[ObjectInfo]:
-        """What `cleanup.unreferenced` finds: files that the newest state does not refer to."""
+        """Files that the newest state does not refer to: see `cleanup.unreferenced`."""
         return cleanup.unreferenced(self.store, self.state())
 
     def vacuum(self, grace_seconds: float = receipts.GRACE_SECONDS) -> int:
-        """Delete what is out of use for longer, return the number of files: see `cleanup.vacuum`."""
+        """Delete files out of use for longer than the grace, return their number: see `cleanup.vacuum`."""
         return cleanup.vacuum(self.store, self.state(), grace_seconds)
 
     def out_of_use(self, grace_seconds: float = receipts.GRACE_SECONDS) -> cleanup.OutOfUse:
-        """What a vacuum with this grace leaves for now: see `cleanup.out_of_use`."""
+        """What a vacuum with this grace keeps for now: see `cleanup.out_of_use`."""
         return cleanup.out_of_use(self.store, self.state(), grace_seconds)
 
     def verify(self) -> list[str]:
-        """Read everything; one sentence for each problem: see `cleanup.verify`."""
+        """Read everything and return one sentence for each problem: see `cleanup.verify`."""
         return cleanup.verify(self.store)
 
     def uninstall(self) -> int:

@@ -1,7 +1,7 @@
-"""Gathers the records of chunks into batches, writes each batch as segments, and leaves a receipt of it.
+"""Gathers the records of chunks into batches, writes each batch as segments, and stores a receipt for it.
 
 Batches are large, because plans read one segment for each. They are bounded in slices, bytes and time, so that
-memory is bounded and a build that is killed loses only the work since its last batch.
+memory is bounded and a killed build loses only the work since its last batch.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 BATCH_SLICES = 65_536
-"""Slices of a batch at most (but for the last chunk)."""
+"""Most slices of a batch (the last chunk may exceed it)."""
 
 BATCH_RECORD_BYTES = 256 * 1024**2
-"""Records of a batch in memory at most (but for the last chunk)."""
+"""Most bytes of a batch's records in memory (the last chunk may exceed it)."""
 
 BATCH_SECONDS = 60.0
-"""Time after which a batch is written, however small: what a killed build has to do again."""
+"""Time after which a batch is written, however small: this much work a killed build has to repeat."""
 
 _READ_PREFIX = "read:"
 _ORDINAL = "ordinal"
@@ -51,7 +51,7 @@ _ORDINAL = "ordinal"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One field of one index that is to be recorded."""
+    """One field of one index to record."""
 
     definition: IndexDefinition
     request: BuildRequest
@@ -61,8 +61,8 @@ class Target:
 class BuildJob:
     """Slices that all lack the same records, and where the records go.
 
-    `work` has a row for each slice: the columns of a slice batch, its `ordinal` in the snapshot, and behind the prefix
-    `read:` those that say what is to be read. `part` names the slices in receipts where they are part of a larger job.
+    `work` has a row for each slice: the columns of a slice batch, its `ordinal` in the snapshot, and with the prefix
+    `read:` those that say what to read. `part` names the slices in receipts if they are part of a larger job.
     """
 
     metadata: MetadataTable
@@ -85,7 +85,7 @@ class BuildJob:
 
     @property
     def requests(self) -> list[BuildRequest]:
-        """What is to be recorded of each slice."""
+        """What to record of each slice."""
         return [target.request for target in self.targets]
 
 
@@ -93,31 +93,31 @@ class BuildRunner(Protocol):
     """Where a build runs."""
 
     def run(self, job: BuildJob, progress: Progress | None) -> Iterable[Receipt]:
-        """Build and write the records of all slices of a job; a receipt for each batch.
+        """Build and write the records of all slices of a job; return a receipt for each batch.
 
         Args:
-            job: what is to be recorded of which slices.
-            progress: called with the number of slices done and of all.
+            job: what to record of which slices.
+            progress: called with the number of slices done and of all slices.
 
         Raises:
-            PrunerError: the run failed as a whole; what it had finished is left for the next one.
+            PrunerError: the run failed as a whole; what it had finished is left for the next run.
         """
         ...
 
 
 @runtime_checkable
 class SharingRunner(Protocol):
-    """A runner whose machines do other work, too, each parts of it."""
+    """A runner whose machines can also share other work, each doing parts of it."""
 
     def parts(self) -> int:
-        """Into how many parts work is best cut."""
+        """The best number of parts into which to cut work."""
         ...
 
     def share(self, task: Callable[[int], Iterable[bytes]], count: int) -> list[tuple[int, bytes]]:
         """Run a task for each number below `count`; return the numbers with their answers, in any order.
 
         Args:
-            task: a function of a module, or one with its first arguments bound: it travels by its name.
+            task: a module-level function, possibly with its first arguments bound: it is sent by name.
             count: the number of parts.
 
         Raises:
@@ -142,14 +142,14 @@ def write_batches(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Receipt]:
-    """Write the records of chunks, which come in any order, as batches; return the receipts, which the store has
-    as well.
+    """Write the records of chunks, which come in any order, as batches; yield the receipts, which are also in the
+    store.
 
     Args:
-        job: what the results are of.
-        results: what came of its chunks.
-        progress: called with the number of slices done and of all, from this thread.
-        clock: seconds.
+        job: the job that the results belong to.
+        results: the results of its chunks.
+        progress: called with the number of slices done and of all slices, from this thread.
+        clock: returns a time in seconds.
 
     Raises:
         StorageError: a segment cannot be written.
@@ -230,15 +230,16 @@ class _Batch:
         return receipt
 
     def _slice_batch(self) -> tuple[pa.Table, NDArray[np.int64]]:
-        """The slice batch, and where its slices stand in the snapshot."""
+        """The slice batch, and the ordinals of its slices in the snapshot."""
         work = self._job.work.select([*BATCH_SCHEMA.names, _ORDINAL])
         joined = pa.concat_tables([work.slice(result.start, result.slices) for result in self._results])
         return joined.select(BATCH_SCHEMA.names).cast(BATCH_SCHEMA), joined.column(_ORDINAL).to_numpy()
 
     def _records(self, number: int, failures: list[Failure]) -> pa.Table | None:
-        """The records of one target, `__slice` counted within the batch, in the order of slices.
+        """The records of one target, with `__slice` counted within the batch, in the order of chunks unless the index
+        type arranges them.
 
-        Chunks with other columns than the first one are left out, and added to `failures`.
+        Chunks with other columns than the first one are omitted and added to `failures`.
         """
         tables: list[pa.Table] = []
         offset = 0
@@ -260,7 +261,7 @@ class _Batch:
         return kind.arrange(joined, request.field) if isinstance(kind, ArrangingIndexType) else joined
 
     def _broken(self, number: int, records: pa.Table, why: str) -> list[Failure]:
-        """A failure for each slice of records that cannot be kept."""
+        """A failure for each slice whose records cannot be kept."""
         files = [uri for result in self._results for uri in self._files_of(result)]
         request = self._job.targets[number].request
         at: list[int] = np.unique(records.column(SLICE_COLUMN).to_numpy()).tolist()
@@ -271,14 +272,14 @@ class _Batch:
 
 
 def _declined(records: pa.Table, kind: RefusingIndexType) -> NDArray[np.int32]:
-    """The slices of which a record says only why they cannot be indexed."""
+    """The slices whose record only says why they cannot be indexed."""
     usable, _ = kind.refusal
     refused: Any = records.filter(compute.equal(records.column(usable), False))
     return refused.column(SLICE_COLUMN).to_numpy()
 
 
 def _shifted(table: pa.Table, by: int) -> pa.Table:
-    schema: Any = table.schema  # whose stubs leave types open
+    schema: Any = table.schema  # its stubs leave types open
     position = schema.get_field_index(SLICE_COLUMN)
     ordinals = (table.column(position).to_numpy() + by).astype(np.int32)
     return table.set_column(position, schema.field(position), pa.array(ordinals, pa.int32()))

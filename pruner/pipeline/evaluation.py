@@ -1,12 +1,12 @@
-"""Values of an expression over the rows of one slice, by DuckDB, as one more column for every index type.
+"""Values of an expression over the rows of one slice, evaluated by DuckDB, as one more column for every index type.
 
-Of the rows it is told as well for which engines each value that goes in, or comes up between, lies where the engine
+The evaluation also reports for which engines all input and intermediate values are in the domain on which the engine
 was compared with DuckDB (`pruner.expr.functions.registry`).
 
-The values of an expression as one more column of a slice, so that every index type records them as it does others.
+Every index type records the values of an expression like those of any other column of a slice.
 
-What is not known of a source column is not known of the expression. Over several columns nothing is known in a slice
-with log files: which of their values stand in one row, the merge decides (rule R5, trap T12).
+If a source column is unknown, so is the expression. Over several columns nothing is known in a slice with log files:
+the merge decides which of their values are in one row (rule R5, trap T12).
 """
 
 from __future__ import annotations
@@ -42,18 +42,17 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
 _MOST_QUERIES: Final = 100
-"""Statements that a thread keeps prepared."""
+"""Most statements that a thread keeps prepared."""
 _NARROWEST: Final = pa.int8()
 _ENDS: Final = {
     "date": ("DATE '1900-01-01'", "DATE '9999-12-31'"),
     "timestamp": ("TIMESTAMP '1900-01-01'", "TIMESTAMP '9999-12-31 23:59:59.999999'"),
 }
-_TO_MICROSECONDS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NANOSECONDS: Final = 1_000
 
 
 class _Own(threading.local):
-    """What a thread keeps."""
+    """The state of a thread."""
 
     connection: Any = None
     queries: dict[tuple[Any, ...], _Query] | None = None
@@ -63,14 +62,14 @@ _own = _Own()
 
 
 class Evaluated(NamedTuple):
-    """The values of the rows, and the engines that agree about each of them; no values where none does."""
+    """The values of the rows, and the engines that agree about each of them; no values if no engine does."""
 
     values: pa.Array[Any] | None
     agreed: tuple[str, ...]
 
 
 def evaluator() -> str:
-    """Name and version of what evaluates.
+    """Name and version of the evaluator.
 
     Raises:
         PrunerError: it is not installed.
@@ -89,7 +88,7 @@ def _duckdb() -> Any:
 
 
 def _prepared_queries(*, anew: bool = False) -> tuple[Any, dict[tuple[Any, ...], _Query]]:
-    """A database of this thread's own, which holds nothing, and the statements that are prepared there."""
+    """An empty database of this thread's own, and the statements that are prepared in it."""
     if anew or _own.queries is None:
         _own.connection = _duckdb().connect(":memory:", config={"threads": 1})
         _own.connection.execute("SET TimeZone = 'UTC'")
@@ -115,20 +114,20 @@ def evaluate(expression: Expr, columns: Mapping[tuple[str, ...], pa.ChunkedArray
         table = query.run(pa.table(arrays, names=[f"c{number}" for number in range(len(arrays))]))
     except _duckdb().Error as error:
         if isinstance(error, _duckdb().InternalException | _duckdb().FatalException):
-            _own.queries = None  # the database answers nothing more
+            _own.queries = None  # the database no longer answers
         raise ValueError(f"it could not be evaluated: {first_line(error)}") from error
     agreed = _agreed(table, query.conditions)
     return Evaluated(table.column("value").combine_chunks() if agreed else None, agreed)
 
 
 class _Rows:
-    """The rows of the slice at hand, as DuckDB asks for them whenever the statement runs."""
+    """The rows of the current slice, which DuckDB reads whenever the statement runs."""
 
     def __init__(self, rows: pa.Table) -> None:
         self.rows = rows
 
     def forget(self) -> None:
-        """Keep no rows until the next slice."""
+        """Release the rows until the next slice."""
         self.rows = self.rows.slice(0, 0)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -138,7 +137,7 @@ class _Rows:
 class _Query:
     """A statement that evaluates an expression and its conditions over rows of some types.
 
-    It is prepared once. In small files to register rows and to plan a statement took two thirds of the time.
+    It is prepared once. For small files, registering rows and planning a statement took two thirds of the time.
     """
 
     def __init__(self, connection: Any, number: int, written: _Written) -> None:
@@ -149,7 +148,7 @@ class _Query:
         self._source: _Rows | None = None
 
     def run(self, rows: pa.Table) -> Any:
-        """Return the values, and for each condition whether it holds."""
+        """Return the values of the rows, and whether each condition holds."""
         try:
             if self._source is None:
                 self._prepare(rows)
@@ -174,7 +173,7 @@ class _Query:
 
 
 def _query(expression: Expr, types: Mapping[tuple[str, ...], pa.DataType]) -> _Query:
-    """The statement of this thread for an expression over columns of these types."""
+    """The thread's statement for an expression over columns of these types."""
     connection, known = _prepared_queries()
     key = (expression, tuple(types.items()))
     if key not in known:
@@ -187,7 +186,7 @@ def _query(expression: Expr, types: Mapping[tuple[str, ...], pa.DataType]) -> _Q
 
 
 def _conditions(written: _Written) -> dict[SqlEngine, str]:
-    """What must hold of a row for each engine that was compared with every function."""
+    """The condition on a row for each engine that was compared on every function."""
     return {
         asking: " AND ".join(f"coalesce({part}, true)" for part in dict.fromkeys(parts)) or ANYWHERE
         for asking, parts in written.domains.items()
@@ -195,7 +194,7 @@ def _conditions(written: _Written) -> dict[SqlEngine, str]:
 
 
 def _agreed(table: Any, conditions: Mapping[SqlEngine, str]) -> tuple[str, ...]:
-    """The engines whose condition holds of every row."""
+    """The engines whose condition holds for every row."""
     holds = {
         condition: compute.all(table.column(f"d{number}")).as_py() is not False
         for number, condition in enumerate(dict.fromkeys(conditions.values()))
@@ -204,10 +203,10 @@ def _agreed(table: Any, conditions: Mapping[SqlEngine, str]) -> tuple[str, ...]:
 
 
 def _prepared(values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
-    """Timestamps as microseconds of a wall clock, text as it is.
+    """Timestamps as wall clock microseconds, other values unchanged.
 
     Raises:
-        ValueError: some have no place there, or text is no UTF-8.
+        ValueError: a timestamp has no exact value in microseconds, or text is not UTF-8.
     """
     if is_string(values.type):
         _require_utf8(values)
@@ -231,7 +230,7 @@ def _require_utf8(texts: pa.ChunkedArray[Any]) -> None:
 class _Written(NamedTuple):
     """A node as SQL: its type, constant and the engines' conditions on everything below it and on itself.
 
-    `bits` is the narrowest type of integers that an engine may take the value for.
+    `bits` is the narrowest integer type that an engine may use for the value.
     """
 
     sql: str
@@ -267,7 +266,7 @@ class _Writer:
             types = ", ".join(str(argument.type) for argument in judged)
             raise ValueError(f"the function {name} of {types} in the file is not in the registry")
         bits = max((argument.bits for argument in arguments), key=lambda type_: type_.bit_width)
-        # An argument that fails lies outside its own domain, which is asked for, too.
+        # An argument that fails is outside its own domain, which is checked as well.
         safe = [f"TRY({argument.sql})" if "(" in argument.sql else argument.sql for argument in arguments]
         condition = _condition(row, safe, judged, bits)
         domains = {
@@ -294,7 +293,7 @@ def _condition(
 def _rounding(
     row: Evaluation, asking: SqlEngine, arguments: Sequence[str], judged: Sequence[Argument]
 ) -> list[str]:
-    """Trino's `date_format` rounds to milliseconds: 23:59:59.999999 is the next day there, and outside the domain."""
+    """Trino's `date_format` rounds to milliseconds: 23:59:59.999999 is the next day there, so outside the domain."""
     if asking is not SqlEngine.TRINO or not row.reads_clock:
         return []
     stamps = [
@@ -321,7 +320,7 @@ def plain_text(values: pa.Array[Any]) -> pa.Array[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """The values of the rows with what they were made of; or the reason why they are not known."""
+    """The values of the rows with their provenance, or the reason why they are unknown."""
 
     values: pa.Array[Any] | None
     made: Provenance | None
@@ -332,7 +331,7 @@ class DerivedReader:
     """A slice with the values of one expression: see `pruner.indexes.base.SliceReader`."""
 
     def __init__(self, reader: SliceReader, field: Field, *, has_logs: bool) -> None:
-        """`field` stands for the expression; `has_logs` tells that rows of several files are not merged."""
+        """`field` represents the expression; `has_logs` tells that rows of several files are not merged."""
         self._reader = reader
         self._field = field
         self._has_logs = has_logs
@@ -352,7 +351,7 @@ class DerivedReader:
 
     @cached_property
     def evaluated(self) -> _Values:
-        """The values, made when they are first asked for."""
+        """The values, computed on first use."""
         leaves = [self._reader.footer.leaf(source.recorded) for source in self._field.sources]
         reason = self._why_not(leaves)
         if reason is not None:
@@ -395,9 +394,9 @@ class DerivedReader:
 
 
 class DerivedFooter:
-    """The footer of a slice with the one column that an expression makes: see `pruner.indexes.base.ParquetFooter`.
+    """The footer of a slice with the single column of an expression: see `pruner.indexes.base.ParquetFooter`.
 
-    It claims nothing of the values, so that they are looked at themselves.
+    It claims nothing about the values, so the values themselves are read.
     """
 
     created_by = ""
@@ -410,11 +409,11 @@ class DerivedFooter:
 
     @property
     def key_values(self) -> Mapping[bytes, bytes]:
-        """Nothing."""
+        """Empty."""
         return {}
 
     def leaf(self, path: tuple[str, ...]) -> LeafColumn | None:
-        """The column of the expression; None where the file has none of its source columns, so that it is NULL."""
+        """The column of the expression; None if the file has none of its source columns, so that it is NULL."""
         leaves = [self._footer.leaf(source.recorded) for source in self._field.sources]
         if all(leaf is None for leaf in leaves) and not self._alike():
             return None
@@ -432,14 +431,14 @@ class DerivedFooter:
         )
 
     def alike(self, path: tuple[str, ...], field_id: int | None) -> tuple[LeafColumn, ...]:
-        """None: what may be taken for a source column makes the expression unknown, with the reason."""
+        """Empty: a column that may be taken for a source column makes the expression unknown, with the reason."""
         return ()
 
     def _alike(self) -> bool:
         return any(self._footer.alike(source.recorded, source.field_id) for source in self._field.sources)
 
     def chunks(self, leaf: LeafColumn) -> Sequence[ChunkStatistics]:
-        """One chunk of which nothing is said."""
+        """One chunk without statistics."""
         return [ChunkStatistics(self.row_count, self.row_count, None, None, None)]
 
 

@@ -1,11 +1,10 @@
-"""Reads one base file for the kernel: its footer at once, its columns when somebody asks.
+"""Reads one base file for the kernel: its footer at once, its columns on demand.
 
-What a footer says is handed on as written; whether it can be believed is for the index types to decide.
+The content of a footer is passed on as written; index types decide whether it can be trusted.
 
-The leaf columns of a Parquet schema, typed by the Parquet schema alone.
-
-A writer may store an Arrow schema beside the Parquet schema (dictionaries, durations, zones); engines do not read it,
-so the types here come from physical and logical types only (parquet-format, LogicalTypes.md).
+The leaf columns of a Parquet schema are typed by the Parquet schema alone. A writer may store an Arrow schema beside it
+(dictionaries, durations, zones); engines do not read it, so the types here come from physical and logical types only
+(parquet-format, LogicalTypes.md).
 """
 
 from __future__ import annotations
@@ -37,31 +36,31 @@ if TYPE_CHECKING:
     from pruner.parquet_type import ParquetType
     from pruner.tables.footers.thrift import ParquetColumn
 
-# Text columns as their files hold them: a dictionary and, for each row, the position of its value in it.
+# Text columns are read as files hold them: a dictionary and, for each row, the position of its value in it.
 #
-# That is five to thirty times faster than making every string. But Arrow's reader drops entries that stand twice in
-# a dictionary page, and counts the rows' positions as if it had not: other values than those in the file come out.
-# So a page is believed only if as many entries came out as it says, of as many bytes (parquet-format, Encodings.md
-# and parquet.thrift). Everything else is read as plain values.
+# That is five to thirty times faster than creating every string. But Arrow's reader drops duplicate entries of a
+# dictionary page and uses the rows' positions as if it had not, which yields other values than those in the file.
+# So a page is trusted only if the reader returns as many entries as it states, of as many bytes (parquet-format,
+# Encodings.md and parquet.thrift). Everything else is read as plain values.
 
 _HEADER_BYTES = 128
 """A page header is far shorter, unless it holds statistics, which those of dictionaries do not."""
 
 _LENGTH_BYTES = 4
-"""What stands in front of each plain string."""
+"""Bytes of the length before each plain string."""
 
 _LENGTH, _DICTIONARY = 2, 7
-"""Fields of a page header: its length when unpacked, and what is said of dictionary pages alone."""
+"""Fields of a page header: the page's uncompressed length, and the header of dictionary pages."""
 
 _ENTRIES = 1
-"""Field of the latter."""
+"""Field of the dictionary page header."""
 
 _I32, _STRUCT = 5, 12
 _BOOLEANS = (1, 2)
 
 
 class DictionaryPage(NamedTuple):
-    """What the header of a dictionary page says: number of entries, and bytes of the page when unpacked."""
+    """The content of a dictionary page header: number of entries, and uncompressed bytes of the page."""
 
     entries: int
     length: int
@@ -70,7 +69,7 @@ class DictionaryPage(NamedTuple):
 def dictionary_pages(
     content: IO[bytes], metadata: pq.FileMetaData, leaf: LeafColumn
 ) -> list[DictionaryPage | None]:
-    """What the dictionary page of a column says in each row group of a file; None where there is none."""
+    """The dictionary page of a column in each row group of a file; None if there is none."""
     chunks = [metadata.row_group(number).column(leaf.position) for number in range(metadata.num_row_groups)]
     return [_page(content, chunk.dictionary_page_offset) for chunk in chunks]
 
@@ -89,7 +88,7 @@ def parse_header(data: bytes) -> DictionaryPage | None:
     """Read the header of a dictionary page (Thrift's compact protocol); None for that of another page.
 
     Raises:
-        IndexError, ValueError: it is none.
+        IndexError, ValueError: the bytes are not a page header.
     """
     header, _ = _struct(data, 0, depth=0)
     length, about = header.get(_LENGTH), header.get(_DICTIONARY)
@@ -137,11 +136,11 @@ def read_encoded(
     """All values of a column in row order, dictionary-encoded.
 
     Args:
-        file: opened so that the column comes as a dictionary.
-        pages: what the page of each row group says.
+        file: opened so that the column is read as a dictionary.
+        pages: the dictionary page of each row group.
         type_: type of the values.
-        read: the parts of a row group from `file`.
-        plain: the parts of a row group, decoded.
+        read: reads the parts of a row group from `file`.
+        plain: reads the parts of a row group, decoded.
     """
     for group, page in enumerate(pages):
         done = 0
@@ -159,7 +158,7 @@ def read_encoded(
 
 
 def _is_whole(part: Any, page: DictionaryPage | None, type_: pa.DataType) -> bool:
-    """Tell whether the dictionary is the page's: no entry went missing, and none was added by pages of plain values."""
+    """Tell whether the dictionary is the page's: no entry is missing, and pages of plain values added none."""
     if page is None or not pa.types.is_dictionary(part.type) or not part.type.value_type.equals(type_):
         return False
     dictionary = part.dictionary
@@ -174,7 +173,7 @@ def leaf_columns(schema: pq.ParquetSchema, columns: Sequence[ParquetColumn]) -> 
 
     Args:
         schema: the schema of a file.
-        columns: the top-level columns of the same, as its footer has them.
+        columns: the top-level columns of the same schema, as in the footer.
 
     Raises:
         ValueError: the Arrow form of the schema does not have the same leaves (a broken footer).
@@ -207,7 +206,7 @@ def _leaf(
 def _leaves(
     parent: tuple[str, ...], fields: Iterable[Any], *, repeated: bool
 ) -> Iterator[tuple[tuple[str, ...], int | None, bool]]:
-    """Path, field id and whether repeated, of each leaf in the order of Parquet's columns."""
+    """Path, field id and whether repeated, for each leaf in the order of Parquet's columns."""
     for entry in fields:
         path = (*parent, entry.name)
         type_ = entry.type
@@ -238,23 +237,23 @@ Mapped: TypeAlias = tuple[tuple[str, ...], ...]
 _NOTHING_MAPPED: Final = MappingProxyType[tuple[str, ...], Mapped]({})
 
 BATCH_ROWS = 1 << 17
-"""Rows of a column that are in memory at once."""
+"""Most rows of a column in memory at once."""
 
 CHUNK_BYTES = 8 * 1024**3
-"""Largest column chunk, uncompressed, that is read; more is taken for a broken footer."""
+"""Largest column chunk, uncompressed, that is read; more indicates a broken footer."""
 
 _TAIL_BYTES = 64 * 1024
-"""What is read of the end of a local file, in which nearly every footer is."""
+"""Bytes read from the end of a local file, which contain nearly every footer."""
 
 _TRAILER = 8
-"""Bytes behind the footer: its length and the magic number."""
+"""Bytes after the footer: its length and the magic number."""
 
 _INT96_SECONDS = 9_223_372_036_000
 """Largest distance from 1970, in seconds, at which microseconds fit into 64 bits."""
 
 
 class _Leaves:
-    """The leaf columns of one Parquet schema by path; `prefix` are the bytes with which its footers begin."""
+    """The leaf columns of one Parquet schema by path; `prefix` are the first bytes of footers with this schema."""
 
     def __init__(self, schema: pq.ParquetSchema, footer: bytes) -> None:
         elements, end = read_schema(footer)
@@ -310,24 +309,24 @@ class _Leaves:
             leaves += self.by_id.get(field_id, ())
         others = dict.fromkeys(leaf for leaf in leaves if leaf is not this)
         if this is not None and field_id is not None and this.field_id not in (None, field_id):
-            others[this] = None  # by its id it is another column
+            others[this] = None  # its id is that of another column
         return tuple(others)
 
 
 _recent: deque[_Leaves] = deque(maxlen=8)
-"""Files of a table mostly have one schema, and comparing two costs far less than taking one apart."""
+"""Files of a table mostly have one schema, and comparing two schemas costs far less than parsing one."""
 
 
 def _leaves_of(metadata: pq.FileMetaData, footer: bytes) -> _Leaves:
     for position, known in enumerate(tuple(_recent)):
         if footer.startswith(known.prefix):
             if position:
-                _recent.appendleft(known)  # what is used stays; what stands there twice does no harm
+                _recent.appendleft(known)  # keeps what is in use; duplicates do no harm
             return known
     try:
         leaves = _Leaves(metadata.schema, footer)
     except ThriftError:
-        # Its fields come in an order of their own.
+        # The footer's fields are in another order.
         leaves = _Leaves(metadata.schema, rewritten(metadata))
     _recent.appendleft(leaves)
     return leaves
@@ -361,8 +360,8 @@ class Footer:
         """The (first) leaf column at exactly this path, or None.
 
         Raises:
-            ValueError: the path is one by field id, and the file has none, nor does a name mapping say which column it
-                is; or it is more than one.
+            ValueError: the path is by field id, but the file has no field ids and no name mapping says which column it
+                is, or it matches several columns.
         """
         return self._leaves.at(path, self._mapped.get(path))
 
@@ -375,15 +374,15 @@ class Footer:
 
     @property
     def texts(self) -> list[str]:
-        """The names of the columns of text at the top."""
+        """The names of the top-level text columns."""
         return self._leaves.texts
 
     def chunks(self, leaf: LeafColumn) -> Sequence[ChunkStatistics]:
-        """What the footer says of a leaf column, one entry for each row group."""
+        """The footer's statistics of a leaf column, one entry for each row group."""
         return [_chunk(group, leaf) for group in self._groups]
 
     def filter_offsets(self, leaf: LeafColumn) -> Sequence[int | None]:
-        """Where the Bloom filter of a leaf column begins in the file, for each row group; None where it has none."""
+        """The offset of the Bloom filter of a leaf column in the file, for each row group; None if it has none."""
         columns: Any = (group.column(leaf.position) for group in self._groups)
         return [column.bloom_filter_offset for column in columns]
 
@@ -405,9 +404,9 @@ def _chunk(group: Any, leaf: LeafColumn) -> ChunkStatistics:
 
 
 def storage_value(raw: Any, type_: pa.DataType) -> StorageValue | None:
-    """Turn a footer's bound of the physical type into the storage domain of `type_`; None for what has no order there.
+    """Convert a footer's bound of the physical type to the storage domain of `type_`; None if that has no order.
 
-    Integers of both signs are stored as signed ones, decimals as big-endian two's complement (parquet-format,
+    Signed and unsigned integers are stored as signed ones, decimals as big-endian two's complement (parquet-format,
     LogicalTypes.md).
     """
     types = pa.types
@@ -422,7 +421,7 @@ class FileReader:
     """One base file: see `pruner.indexes.base.SliceReader`. Use as a context manager.
 
     With `source` the content is read from there, and the URI is only its name. `mapped` has the paths of columns in
-    files without field ids, by the paths by which they are asked for: see `Field.mapped`.
+    files without field ids, keyed by the paths with which they are requested: see `Field.mapped`.
     """
 
     def __init__(
@@ -444,7 +443,7 @@ class FileReader:
 
     @property
     def bytes_read(self) -> int:
-        """What was needed of the file so far: its footer, and the column chunks that were asked for, as stored."""
+        """Bytes of the file that were needed so far: its footer, and the requested column chunks as stored."""
         of_chunks = (
             self._metadata.row_group(group).column(position).total_compressed_size
             for group, position in self._chunks
@@ -453,12 +452,12 @@ class FileReader:
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
-        """The file, opened when values are asked for: a footer alone is read in less than half the time."""
+        """The file, opened when values are requested: reading only the footer takes less than half the time."""
         return self._opened()
 
     @cached_property
     def _encoded_file(self) -> pq.ParquetFile:
-        """The file, opened so that columns of text come as dictionaries: to be believed only after a look."""
+        """The file, opened so that text columns are read as dictionaries, which must be checked before use."""
         return self._opened(read_dictionary=self.footer.texts)
 
     def _opened(self, **how: Any) -> pq.ParquetFile:
@@ -473,11 +472,11 @@ class FileReader:
             self._file.close(force=True)
 
     def batches(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
-        """All values of a leaf column in row order, a part at a time; NULL where a parent struct is.
+        """All values of a leaf column in row order, in parts; NULL where a parent struct is NULL.
 
         Raises:
-            UndecodableError: a value has no place in the type.
-            ValueError: the column is one of a list or map, or of a type that no index supports.
+            UndecodableError: a value does not fit the type.
+            ValueError: the column is in a list or map, or of a type that no index supports.
         """
         if leaf.repeated or leaf.type is None:
             raise ValueError(
@@ -493,7 +492,7 @@ class FileReader:
         Raises:
             UndecodableError, ValueError: as `batches` does.
         """
-        # From a store the header of every dictionary page would be one more request.
+        # From an object store, the header of every dictionary page would be one more request.
         local = isinstance(self._source, str)
         (_, *below) = leaf.path
         if not local or leaf.repeated or leaf.int96 or below or leaf.type != pa.string():
@@ -515,7 +514,7 @@ class FileReader:
         )
 
     def _int96(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
-        # A decoder given too fine a unit wraps around without a word, so the range is looked at in seconds first.
+        # A decoder with too fine a unit silently wraps around, so the range is checked in seconds first.
         for array in self._read(self._reopened("s"), leaf):
             extremes = pc.min_max(array.cast(pa.int64()))
             low, high = extremes["min"].as_py(), extremes["max"].as_py()
@@ -531,7 +530,7 @@ class FileReader:
     def _read(
         self, file: pq.ParquetFile, leaf: LeafColumn, groups: list[int] | None = None
     ) -> Iterator[pa.Array[Any]]:
-        # pyarrow picks columns by dotted names, which can name several; the right one is then found by its real path.
+        # pyarrow selects columns by dotted name, which can match several; the right one is then found by its real path.
         reader = cast("Any", file)
         name = ".".join(leaf.path)
         asked = range(self._metadata.num_row_groups) if groups is None else groups
@@ -545,9 +544,9 @@ class FileReader:
 
 
 class _Found(NamedTuple):
-    """A footer, parsed and as it stands in the file: Arrow fills in what a writer left out.
+    """A footer, parsed and as raw bytes: Arrow fills in what a writer left out.
 
-    And where the whole file came with it: its bytes, and the file, opened.
+    If the whole file was read with it, also its bytes and the opened file.
     """
 
     metadata: pq.FileMetaData
@@ -573,7 +572,7 @@ def _footer_of(source: str | pa.NativeFile) -> _Found:
 
 
 def _local_tail(path: str) -> tuple[bytes, int, bool]:
-    """The end of a local file, the length of the footer in it (0 where the file does not end as Parquet files do), and
+    """The end of a local file, the length of the footer in it (0 if the file does not end as Parquet files do), and
     whether this is the whole file.
     """
     descriptor = os.open(path, os.O_RDONLY)
@@ -598,7 +597,7 @@ def _only(names: list[str], name: str) -> int:
 
 
 def _plain(array: Any, type_: pa.DataType) -> pa.Array[Any]:
-    """Take off what the stored Arrow schema put around the values (dictionaries, zones, extension types)."""
+    """Remove what the stored Arrow schema adds to the values (dictionaries, zones, extension types)."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):

@@ -1,4 +1,4 @@
-"""The kernel: one slice, the requested records of it. It runs the same in process, in worker processes and on Spark."""
+"""The kernel: makes the requested records of one slice, the same in process, in worker processes and on Spark."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 class ToGather(NamedTuple):
-    """What a `GatheringIndexType` read of one slice of so many rows."""
+    """What a `GatheringIndexType` read from one slice, and the slice's number of rows."""
 
     rows: int
     read: Any
 
 
 Recorded: TypeAlias = "pa.Table | tuple[Any, ...] | ToGather"
-"""The records of one slice: a table, the one row of a `RowIndexType`, or what its records will be made of."""
+"""The records of one slice: a table, the single row of a `RowIndexType`, or the input of its records."""
 
 GATHERED_ROWS: Final = 1 << 20
-"""Rows of slices whose records are made at once, at least (but for the last ones of a chunk)."""
+"""Fewest rows of slices whose records are made at once (except the last ones of a chunk)."""
 
 
 def kernel(reader: SliceReader, requests: Sequence[BuildRequest]) -> list[Recorded | Failure]:
@@ -61,13 +61,13 @@ def _record(reader: SliceReader, request: BuildRequest) -> Recorded | Failure:
             found = request.kind.record(reader, field, request.options)
             why = _wrong_table(found)
         return found if why is None else broken_rule(reader.name, request, why)
-    # A broken file can make a reader raise nearly anything; the slice stays uncovered and says so.
+    # A broken file can make a reader raise nearly anything; the slice stays uncovered, and the failure is reported.
     except Exception as error:
         return _failure(reader.name, request, error)
 
 
 def _wrong_row(found: Any, schema: Any) -> str | None:
-    """Say what is wrong with the record of a `RowIndexType`; None for nothing."""
+    """Return what is wrong with the record of a `RowIndexType`; None if nothing is."""
     if not isinstance(schema, pa.Schema):
         return f"its record_schema is a {type(schema).__name__} and not a pyarrow.Schema"
     if not isinstance(found, tuple):
@@ -79,7 +79,7 @@ def _wrong_row(found: Any, schema: Any) -> str | None:
 
 
 def _wrong_table(found: Any) -> str | None:
-    """Say what is wrong with the records of any other index type; None for nothing."""
+    """Return what is wrong with the records of any other index type; None if nothing is."""
     if not isinstance(found, pa.Table):
         return f"it recorded a {type(found).__name__} and not a pyarrow.Table"
     reserved = next((name for name in found.column_names if name.startswith("__")), None)
@@ -96,7 +96,7 @@ def read_slice(
 ) -> list[Recorded | Failure]:
     """Open the files of a slice and run the kernel on it; a file that cannot be opened fails every request.
 
-    `told` gets the number of bytes that were read.
+    `told` is called with the number of bytes that were read.
     """
     try:
         reader = _opened(files, storage_options, requests)
@@ -169,7 +169,7 @@ class Gathered:
                     self.failures.append(broken_rule(files.name, self._requests[number], why))
 
     def _gather(self, number: int) -> None:
-        """Make the records of the slices that wait for it."""
+        """Make the records of the waiting slices."""
         request, waiting = self._requests[number], self._positions[number]
         assert request.gathering_kind is not None
         read, self._to_gather[number], self._positions[number] = self._to_gather[number], [], []
@@ -177,7 +177,7 @@ class Gathered:
         try:
             records, owners = request.gathering_kind.gather(read, request.field.in_files())
             why = _wrong_table(records)
-        # The slices stay uncovered and say so, as where the records of one are made.
+        # The slices stay uncovered and the failure is reported, as for a single slice in `_record`.
         except Exception as error:
             self.failures += [_failure(self._names[position], request, error) for position in waiting]
             return
@@ -187,7 +187,7 @@ class Gathered:
             self.failures += [broken_rule(self._names[position], request, why) for position in waiting]
 
     def tables(self) -> list[pa.Table | None]:
-        """One table of records with `__slice` for each request; None where there are no records."""
+        """One table of records with `__slice` for each request; None if it has no records."""
         return [self._table(number) for number in range(len(self._requests))]
 
     def _table(self, number: int) -> pa.Table | None:
@@ -206,7 +206,7 @@ class Gathered:
         return pa.concat_tables(self._tables[number]) if self._tables[number] else None
 
     def _leave_out_unstorable(self, number: int, schema: pa.Schema) -> None:
-        """Make failures of the rows with a value beyond its type, as a broken file may have it."""
+        """Turn rows with a value outside its type's range, as a broken file may have, into failures."""
         rows, positions = self._rows[number], self._positions[number]
         self._rows[number], self._positions[number] = [], []
         for row, position in zip(rows, positions, strict=True):

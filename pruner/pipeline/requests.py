@@ -1,4 +1,4 @@
-"""What is asked of the pipeline, and what can go wrong with one slice."""
+"""Requests to the pipeline, and failures of single slices."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class BuildRequest:
     """Record one field by one index type; `name` is the index's, for messages.
 
-    `row_kind` is the index type where it records one row of each slice, `gathering_kind` where it makes the records of
-    many slices at once. Both are settled here once: looking whether an object follows a protocol takes longer than
-    reading a footer.
+    `row_kind` is the index type if it records one row for each slice, `gathering_kind` if it makes the records of many
+    slices at once. Both are determined once: checking whether an object follows a protocol takes longer than reading a
+    footer.
     """
 
     kind: IndexType
@@ -56,30 +56,30 @@ class Failure:
 
 
 def broken_rule(slice_: str, request: BuildRequest, why: str) -> Failure:
-    """The failure of a slice of which an index type of another distribution records what it must not."""
+    """The failure of a slice whose records, by an index type of another distribution, break the rules."""
     reason = f"index type {request.kind.name!r} cannot be used over {request.field.name}: {why}"
     return Failure(slice_, request.name, reason)
 
 
 def other_columns(records: pa.Table, first: pa.Table) -> str | None:
-    """Say that the records of a slice have other columns than those of the first one; None where they do not."""
+    """Return how the records of a slice have other columns than those of the first slice; None if they do not."""
     if records.schema.equals(first.schema):
         return None
     return f"it recorded the columns {_columns_of(records)} and of other files {_columns_of(first)}"
 
 
 def _columns_of(records: pa.Table) -> str:
-    """Names and types, without the number of the slice."""
+    """Names and types of the columns, without the slice number."""
     fields: list[pa.Field[Any]] = list(cast("Any", records.schema))
     return ", ".join(f"{field.name} {field.type}" for field in fields if field.name != SLICE_COLUMN)
 
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of slices done and the number of all."""
+"""Called with the number of slices done and the number of all slices."""
 
 
 class SliceFiles(NamedTuple):
-    """What is to be read of one slice: its position among the slices of the run, then `READ_COLUMNS`."""
+    """What to read of one slice: its position among the slices of the run, then `READ_COLUMNS`."""
 
     position: int
     base_file: str | None
@@ -90,13 +90,13 @@ class SliceFiles(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The URI of its base file, or of its first log file where it has none: for messages."""
+        """The URI of its base file, or of its first log file if it has none: for messages."""
         return self.base_file or (self.log_files or [""])[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive slices that are worked on together: the position of the first, and `READ_COLUMNS` of each."""
+    """Consecutive slices that are processed together: the position of the first, and `READ_COLUMNS` of each."""
 
     start: int
     slices: pa.Table
@@ -110,7 +110,7 @@ class Chunk:
             yield SliceFiles(self.start + offset, *values)
 
     def halves(self) -> list[Chunk]:
-        """The chunk in two, or nothing when it has one slice."""
+        """The two halves of the chunk, or none if it has one slice."""
         middle = len(self) // 2
         if middle == 0:
             return []
@@ -122,8 +122,8 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """What came of a chunk: the position of its first slice and their number, for each request a table of records
-    (or None), failures, and how many bytes of the files were `read`.
+    """The result of a chunk: the position of its first slice, the number of slices, a table of records for each request
+    (or None), failures, and the number of bytes that were `read` from the files.
 
     `__slice` (int32) of a record is the position of its slice.
     """
@@ -136,7 +136,7 @@ class ChunkResult:
 
 
 def request_json(request: BuildRequest) -> dict[str, Any]:
-    """Write a request down for another process, which finds the index type by its name."""
+    """Serialize a request for another process, which finds the index type by its name."""
     return {
         "kind": request.kind.name,
         "name": request.name,
@@ -147,7 +147,7 @@ def request_json(request: BuildRequest) -> dict[str, Any]:
 
 
 def _field_json(field: Field) -> dict[str, Any]:
-    # What is left out is for plans and readers to ask.
+    # Only plans and readers need what is omitted.
     written = asdict(replace(field, sources=(), since=None, stored_type=None, default=None))
     type_ = pa.schema([pa.field("", written.pop("type"))]).serialize()
     parquet: frozenset[ParquetType] | None = written.pop("parquet")
@@ -172,7 +172,7 @@ def _field_of(sent: Mapping[str, Any], sources: tuple[Field, ...]) -> Field:
 
 
 def request_of(sent: Mapping[str, Any]) -> BuildRequest:
-    """Return the request that `request_json` wrote down.
+    """Return the request that `request_json` serialized.
 
     Raises:
         IndexDefinitionError: there is no index type of that name here.

@@ -1,4 +1,4 @@
-"""Where a build runs, by what the caller gave: on this machine or on Spark.
+"""Where a build runs, as the caller chose: on this machine or on Spark.
 
 The rest of the pipeline is imported where it is used: a process that builds nothing must not wait for it.
 """
@@ -26,7 +26,7 @@ class LocalRunner:
     """Runs a build on this machine: see `pruner.pipeline.batches.BuildRunner`."""
 
     def run(self, job: BuildJob, progress: Progress | None) -> Iterator[Receipt]:
-        """Build and write the records of all slices of a job; a receipt for each batch.
+        """Build and write the records of all slices of a job; yield a receipt for each batch.
 
         Raises:
             StorageError: the metadata table cannot be written.
@@ -38,7 +38,7 @@ class LocalRunner:
 
 
 def runner_for(run: Run) -> BuildRunner:
-    """Return what runs a build.
+    """Return the runner of a build.
 
     Raises:
         PrunerError: `run` is neither "local" nor a SparkSession.

@@ -1,8 +1,8 @@
-"""Runs the kernel over slices on this machine: in process, or in worker processes where there is enough to do.
+"""Runs the kernel over slices on this machine: in process, or in worker processes if there is enough to do.
 
-Reading waits for disks and stores; recording needs the processor. So there is one process for each core, and each
-reads several files at once, more of an object store than of a disk. Slices are taken in chunks, and Python objects
-of a slice live only as long as its chunk.
+Reading waits for disks and stores; recording needs the CPU. So there is one process for each core, and each reads
+several files at once, more from an object store than from a disk. Slices are processed in chunks, and the Python
+objects of a slice live only as long as its chunk.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ if TYPE_CHECKING:
     from pruner.pipeline.requests import BuildRequest, Failure
 
 CHUNK_SLICES = 1024
-"""Slices that are objects at once, and the longest step of the progress."""
+"""Most slices of a chunk: those that are Python objects at once, and the longest step of the progress."""
 
 CHUNK_BYTES = 256 * 1024**2
-"""Bytes of files in a chunk, so that few large files are shared out among the workers, too."""
+"""Most bytes of files in a chunk, so that a few large files are also distributed among the workers."""
 
 WORKER_SLICES = 16 * CHUNK_SLICES
 """Slices from which on worker processes pay: they start in a second, in which one process reads thousands."""
 
 WORKER_BYTES = 1024**3
-"""Bytes of files from which on worker processes pay, however few files they are."""
+"""Bytes of files from which on worker processes pay, however few the files are."""
 
 REMOTE_THREADS = 32
-"""Remote files that are read at once: they wait for the store, not for the processor."""
+"""Remote files that are read at once: they wait for the store, not for the CPU."""
 
 LARGE_FILE_BYTES = 4 * 1024**2
 LARGE_FILE_THREADS = 2
-"""Local files of this size that a process reads at once: one is decoded while the other is fetched."""
+"""Number of local files of this size that a process reads at once: one is decoded while the other is fetched."""
 
 
 def run_slices(
     slices: pa.Table, options: Mapping[str, str], requests: Sequence[BuildRequest]
 ) -> Iterator[ChunkResult]:
-    """Record what is requested of some slices; results come chunk by chunk in any order.
+    """Make the requested records of some slices; results come chunk by chunk, in any order.
 
     Args:
-        slices: `READ_COLUMNS` of each; positions in the results are rows of this table.
+        slices: `READ_COLUMNS` of each slice; positions in the results are rows of this table.
         options: options of the object store.
-        requests: what to record of each.
+        requests: what to record of each slice.
     """
     chunks = chunks_of(slices)
     count = os.cpu_count() or 1
@@ -71,7 +71,7 @@ def run_slices(
 
 
 def run_chunk(chunk: Chunk, options: Mapping[str, str], requests: Sequence[BuildRequest]) -> ChunkResult:
-    """Run the kernel over the slices of a chunk; the records are in the order of the slices."""
+    """Run the kernel over the slices of a chunk; the records are not always in the order of the slices."""
     gathered = Gathered(requests)
     amounts: list[int] = []
 
@@ -90,7 +90,7 @@ def run_chunk(chunk: Chunk, options: Mapping[str, str], requests: Sequence[Build
 
 
 def cut(sizes: NDArray[np.int64], most: int, most_bytes: int) -> Iterator[tuple[int, int]]:
-    """Cut consecutive slices into parts (start, stop) of one slice or more, within bounds on slices and bytes."""
+    """Cut consecutive slices into parts (start, stop) of at least one slice, within bounds on slices and bytes."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
@@ -108,7 +108,7 @@ def chunks_of(slices: pa.Table) -> Iterator[Chunk]:
 
 
 def sizes_of(slices: pa.Table) -> NDArray[np.int64]:
-    """Size in bytes of what is to be read of each slice."""
+    """Size in bytes of the files of each slice."""
     sizes = np.zeros(slices.num_rows, np.int64)
     for name in ("base_size", "log_size"):
         column: Any = slices.column(name)
@@ -120,7 +120,7 @@ def _workers_pay(slices: pa.Table, requests: Sequence[BuildRequest]) -> bool:
     """Workers find index types by name, so types that are not registered stay in this process."""
     if slices.num_rows < WORKER_SLICES and int(sizes_of(slices).sum()) < WORKER_BYTES:
         return False
-    # A store in the memory of this process is no place for others.
+    # Other processes cannot read an in-memory store of this process.
     if not sys.executable or _place(slices).startswith("memory:"):
         return False
     try:

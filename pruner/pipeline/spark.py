@@ -1,7 +1,7 @@
 """Builds on Spark: the slices are cut into parts, executors run the kernel over them and write the segments.
 
-The session is the user's, of which only the public interface is used, or one of ours, for `pruner refresh --spark
-MASTER`: pyspark is imported for that one alone.
+The session is the user's, of which only the public interface is used, or our own, for `pruner refresh --spark MASTER`:
+only that one imports pyspark.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from pruner.pipeline.requests import Progress
     from pruner.pipeline.spark_worker import Task
 
-# Checks with one small task whether Spark's executors have what the kernel needs, and says what is missing.
+# The probe checks with one small task whether Spark's executors have what the kernel needs, and says what is missing.
 #
-# The probe cannot be a function of this package, which may be the very thing that is missing there. So it is a
-# nested function, which Spark sends whole and not by its name.
+# It cannot be a function of this package, which may itself be missing there. So it is a nested function, which Spark
+# sends by value and not by name.
 
 MapInArrow: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 
@@ -58,7 +58,7 @@ _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*?>=\s*([0-9.]+)[^;]*")
 
 @lru_cache(maxsize=1)
 def needed_versions() -> dict[str, str]:
-    """The oldest version of each distribution that the kernel needs; empty where this package has no metadata."""
+    """The oldest version of each distribution that the kernel needs; empty if this package has no metadata."""
     try:
         stated = requires(DISTRIBUTION) or []
     except PackageNotFoundError:
@@ -73,18 +73,18 @@ def check_executors(session: Any, sent: bytes, kinds: dict[str, int]) -> None:
 
     Args:
         session: a SparkSession.
-        sent: the job that is to run there (`SparkJob` as JSON).
+        sent: the job that will run there (`SparkJob` as JSON).
         kinds: name and version of each index type that it uses.
 
     Raises:
-        PrunerError: what is missing there, and how to ship it.
+        PrunerError: something is missing there; the message says what, and how to ship it.
     """
     probe = _probe(json.dumps({"versions": needed_versions(), "pruner": __version__, "kinds": kinds}), sent)
     context = session.sparkContext
     remedy = advice(context.master, context.pythonExec)
     try:
         rows = session.range(0, 1, 1, 1).mapInArrow(probe, "answer string").collect()
-    # Whatever Spark raises: without pyarrow, or with another Python, not even the probe runs.
+    # Spark may raise anything: without pyarrow, or with another Python, not even the probe runs.
     except Exception as error:
         raise PrunerError(
             f"the Spark executors cannot run Python with Arrow ({reason_of(error)}): {remedy}"
@@ -104,10 +104,10 @@ _ON_A_CLUSTER = (
 
 
 def advice(master: str, python: str) -> str:
-    """How to give executors what they lack; those of a `local` master are processes of this machine.
+    """How to provide executors with what they lack; those of a `local` master are processes on this machine.
 
     Args:
-        master: where the session runs.
+        master: the master of the session.
         python: the interpreter that its executors start.
     """
     if not master.startswith("local"):
@@ -119,7 +119,9 @@ def advice(master: str, python: str) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """The one line of a Spark error that says what happened: the last of a Python traceback in it, else the first."""
+    """The line of a Spark error that says what happened: the last error of a Python traceback in it, else the first
+    line.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception|Exit)\b", line)]
     line = raised[-1] if raised else (lines[0] if lines else type(error).__name__)
@@ -167,7 +169,7 @@ def _probe(wanted: str, sent: bytes) -> MapInArrow:
 
 @contextmanager
 def spark_session(master: str) -> Generator[SparkSession]:
-    """Start a session at a master, otherwise as `spark-defaults.conf` says, and stop it at the end.
+    """Start a session at a master, otherwise configured by `spark-defaults.conf`, and stop it at the end.
 
     Raises:
         PrunerError: pyspark is not installed, or the session cannot be started.
@@ -176,14 +178,14 @@ def spark_session(master: str) -> Generator[SparkSession]:
         from pyspark.sql import SparkSession
     except ImportError:
         raise PrunerError(f"pyspark is not installed: {installing(SPARK_EXTRA)}") from None
-    # Executors on this machine must not take the system's Python, which lacks this package.
+    # Executors on this machine must not use the system's Python, which lacks this package.
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.Builder().master(master).appName("pruner refresh")
     try:
         session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    # The gateway may raise anything: no Java, no such master, no memory.
+    # The gateway may raise anything: no JVM, no such master, no memory.
     except Exception as error:
         raise PrunerError(f"Spark cannot be started at {master!r}: {reason_of(error)}") from error
     session.sparkContext.setLogLevel("ERROR")
@@ -194,19 +196,19 @@ def spark_session(master: str) -> Generator[SparkSession]:
 
 
 PARTS_PER_CORE = 3
-"""Parts for each core of the cluster, so that a slow one does not hold up the others."""
+"""Parts per core of the cluster, so that a slow one does not hold up the others."""
 
 LEAST_PART_BYTES = 64 * 1024**2
-"""Bytes of files that are worth a task of their own."""
+"""Fewest bytes of files that are worth a separate task."""
 
 PART_BYTES = 8 * 1024**3
-"""Bytes of files in a part at most (but for a single file)."""
+"""Most bytes of files in a part (except a single file)."""
 
 POLL_SECONDS = 1.0
-"""Time between two looks at what the executors have finished."""
+"""Time between two polls of what the executors have finished."""
 
 UNKNOWN_CORES = 16
-"""Cores that are assumed where the session does not tell (Spark Connect)."""
+"""Cores that are assumed if the session does not report them (Spark Connect)."""
 
 
 class SparkRunner:
@@ -216,13 +218,13 @@ class SparkRunner:
         self._session = session
 
     def run(self, job: BuildJob, progress: Progress | None) -> Iterator[Receipt]:
-        """Build and write the records of all slices of a job on the executors; a receipt for each batch.
+        """Build and write the records of all slices of a job on the executors; yield a receipt for each batch.
 
-        Where a task fails, the slices that are left are tried once more with the kernel in processes of its own: a file
-        that kills its reader is then named like one that cannot be read. `progress` is called from another thread.
+        If a task fails, the remaining slices are tried once more with the kernel in separate processes: a file that
+        kills its reader is then reported like one that cannot be read. `progress` is called from another thread.
 
         Raises:
-            PrunerError: the executors lack something, or the job failed twice.
+            PrunerError: the executors lack a requirement, or the job failed twice.
             StorageError: the metadata table cannot be written.
         """
         total, before = job.work.num_rows, 0
@@ -252,7 +254,7 @@ class SparkRunner:
             job = job.of_slices(remaining)
 
     def parts(self) -> int:
-        """Into how many parts work is best cut."""
+        """The best number of parts into which to cut work."""
         return self._cores() * PARTS_PER_CORE
 
     def share(self, task: Task, count: int) -> list[tuple[int, bytes]]:
@@ -267,7 +269,7 @@ class SparkRunner:
 
     @contextmanager
     def _staged(self, job: BuildJob) -> Generator[tuple[str, ...]]:
-        """Write the slices of each part down where executors find them."""
+        """Write the slices of each part to where executors find them."""
         store = job.metadata.store
         parts: list[str] = []
         try:
@@ -281,7 +283,7 @@ class SparkRunner:
     def _cores(self) -> int:
         try:
             return int(self._session.sparkContext.defaultParallelism)
-        # Spark Connect has no context; its error is a class of its own in each version.
+        # Spark Connect has no context; the class of its error differs between versions.
         except Exception:
             return UNKNOWN_CORES
 
@@ -310,7 +312,7 @@ def _without(job: BuildJob, receipts: Sequence[Receipt]) -> pa.Table:
 def _watching(
     job: BuildJob, parts: Sequence[str], progress: Progress | None, before: int, total: int
 ) -> Generator[None]:
-    """Show how far the executors are, by the receipts that they leave."""
+    """Report the progress of the executors, by the receipts that they store."""
     if progress is None:
         yield
         return
@@ -321,7 +323,7 @@ def _watching(
             try:
                 progress(before + sum(receipt.batch.rows for receipt in _left_by(job, parts)), total)
             except StorageError:
-                continue  # the next look may do better, and the build itself says what is wrong
+                continue  # the next poll may succeed, and the build itself reports what is wrong
 
     watcher = Thread(target=watch, daemon=True)
     watcher.start()

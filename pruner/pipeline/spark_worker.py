@@ -1,7 +1,7 @@
-"""What a Spark executor does: tasks by their numbers, most of which run the kernel over one part of the slices and
-write the segments.
+"""What a Spark executor runs: tasks by number, most of which run the kernel over one part of the slices and write the
+segments.
 
-Only plain data travels to it: a description of the job, and numbers of parts. The slices of a part stand in the
+Only plain data is sent to it: a description of the job, and numbers of parts. The slices of a part are staged in the
 metadata table, so that a task is small however many slices there are.
 """
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from pruner.pipeline.requests import ChunkResult
 
 Task: TypeAlias = Callable[[int], Iterable[bytes]]
-"""What is done for the part of a number: it yields answers. It travels by its name and what it is bound to."""
+"""Runs the part with a number and yields answers. It is sent by its name and its bound arguments."""
 
 PART_BYTES = 1 << 30
-"""Largest description of a part that is read."""
+"""Largest description of a part that is read, in bytes."""
 
 RESULT_SCHEMA = pa.schema([pa.field("part", pa.int64()), pa.field("answer", pa.binary())])
 """What tasks return: a row for each answer."""
 
 RESULT_COLUMNS = "part bigint, answer binary"
-"""`RESULT_SCHEMA` as Spark writes it."""
+"""`RESULT_SCHEMA` in Spark's syntax."""
 
 
 class _SentTarget(msgspec.Struct, frozen=True):
@@ -48,9 +48,9 @@ class _SentTarget(msgspec.Struct, frozen=True):
 
 
 class SparkJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it travels: where the metadata table is, what to record, and the staged slices of each part.
+    """A job as it is sent: where the metadata table is, what to record, and the staged slices of each part.
 
-    `isolated` runs the kernel in a process of its own, which may die without taking the task along.
+    `isolated` runs the kernel in a separate process, which may die without killing the task.
     """
 
     store: str
@@ -62,7 +62,7 @@ class SparkJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, job: BuildJob, parts: tuple[str, ...], *, isolated: bool) -> SparkJob:
-        """Write a job down whose slices were staged at `parts`."""
+        """Describe a job whose slices were staged at `parts`."""
         targets = tuple(
             _SentTarget(target.definition, msgspec.Raw(msgspec.json.encode(request_json(target.request))))
             for target in job.targets
@@ -93,11 +93,11 @@ class SparkJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_tasks(task: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run a task for each number that comes in; the function that `mapInArrow` calls.
+    """Run a task for each incoming number; the function that `mapInArrow` calls.
 
     Args:
-        task: what is called with a number.
-        rows: numbers of parts in the first column.
+        task: is called with each number.
+        rows: have numbers of parts in the first column.
     """
     for batch in rows:
         for number in cast("list[int]", batch.column(0).to_pylist()):
@@ -111,10 +111,10 @@ def build_part(sent: bytes, number: int) -> Iterator[bytes]:
 
     Args:
         sent: a `SparkJob` as JSON.
-        number: of the part.
+        number: number of the part.
 
     Raises:
-        PrunerError: the part cannot be read, or a segment not be written: Spark tries the task again.
+        PrunerError: the part cannot be read, or a segment cannot be written: Spark retries the task.
     """
     job = msgspec.json.decode(sent, type=SparkJob)
     part = job.part(number)
@@ -132,7 +132,7 @@ def _results(part: BuildJob, *, isolated: bool) -> Iterator[ChunkResult]:
 
 
 def missing_types(kinds: Mapping[str, int]) -> list[str]:
-    """Name the index types that are not here in the version that is wanted."""
+    """Name the index types that are not available here in the wanted version."""
     missing: list[str] = []
     for name, version in kinds.items():
         try:
@@ -144,7 +144,7 @@ def missing_types(kinds: Mapping[str, int]) -> list[str]:
 
 
 def unreachable(sent: bytes) -> str | None:
-    """Say what of a job this machine cannot reach, or None: the place of the indexes, the files of the table."""
+    """Return what of a job this machine cannot reach, the metadata table or the table's files; None if it can."""
     job = msgspec.json.decode(sent, type=SparkJob)
     try:
         if not open_store(job.store, job.options).exists(job.parts[0]):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Path = tuple[str, ...]
 
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     reader: FileReader

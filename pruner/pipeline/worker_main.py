@@ -1,4 +1,4 @@
-"""What a worker process of `pruner.pipeline.workers` does: it runs the kernel over chunks until its input ends."""
+"""The program of a worker process of `pruner.pipeline.workers`: it runs the kernel over chunks until its input ends."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pruner.pipeline.workers import read_frame, write_frame
 
 def main() -> None:
     """Serve the process that started this one."""
-    # Whatever a library prints must not stand between the frames.
+    # Output that a library prints must not get between the frames.
     with os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)
         try:
             _serve(sys.stdin.buffer, answers)
         except (EOFError, BrokenPipeError, KeyboardInterrupt):
-            os._exit(0)  # the other side is gone: nothing is left to write, not even what is buffered
+            os._exit(0)  # the other side is gone: nothing must be written, not even buffered output
 
 
 def _serve(tasks: IO[bytes], answers: IO[bytes]) -> None:

@@ -1,8 +1,8 @@
 """Worker processes for many local files: the footers of small files cost Python time, which threads cannot share.
 
-A worker is a fresh interpreter that talks over its standard input and output in frames of Arrow data and JSON. It does
-not import the caller's main module (which `multiprocessing` would), nothing is pickled, and a file that kills the
-worker costs only that file: its chunk is halved and tried again until the file stands alone.
+A worker is a fresh interpreter that communicates over its standard input and output in frames of Arrow data and JSON.
+It does not import the caller's main module (which `multiprocessing` would), nothing is pickled, and a file that kills
+the worker costs only that file: its chunk is halved and retried until the file is alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WorkerDiedError(Exception):
 
 
 class NoWorkerError(Exception):
-    """A worker ended before it was ready: here no process can be started, or not with this package."""
+    """A worker ended before it was ready: no process can be started here, or not with this package."""
 
 
 def run_in_workers(
@@ -44,7 +44,7 @@ def run_in_workers(
 ) -> Iterator[ChunkResult]:
     """Run the kernel over chunks in `count` processes; results come in any order.
 
-    Where no process can be started the chunks are left to `otherwise`, in threads of this process.
+    If no process can be started, `otherwise` runs the chunks in threads of this process.
     """
     workers = [Worker(options, requests, otherwise) for _ in range(count)]
     idle = list(workers)
@@ -63,13 +63,13 @@ def run_in_workers(
                     idle.append(running.pop(future))
                     yield from future.result()
         finally:
-            # Before the pool waits for its threads: those that wait for a worker end with it.
+            # Before the pool waits for its threads: a thread that waits for a worker ends with it.
             for worker in workers:
                 worker.close()
 
 
 class Worker:
-    """One process, started at its first chunk and again after a death."""
+    """One process, started for its first chunk and again after it died."""
 
     def __init__(
         self, options: Mapping[str, str], requests: Sequence[BuildRequest], otherwise: RunChunk
@@ -84,7 +84,7 @@ class Worker:
         self._closed = False
 
     def run(self, chunk: Chunk) -> list[ChunkResult]:
-        """Run one chunk; after a death of the process its halves, down to the one file that kills it."""
+        """Run one chunk; if the process dies, run its halves, down to the one file that kills it."""
         try:
             return [self._ask(chunk)]
         except NoWorkerError:

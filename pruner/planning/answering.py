@@ -1,9 +1,8 @@
 """Answers from metadata: counts and extremes of a plan's matching rows, each part proved or left to be read.
 
-A count is an answer where the numbers of matching rows are bounded from both sides to the same number; an extreme,
-where every row of a slice matches and its bound is the value of a row. Nothing else is given out: a slice of which that
-is not known stays in what has to be read (traps A1, A2, A3). What needs no reading beside a proved value, because none
-of its rows can change it, is left out by the same evidence that drops files.
+A count is an answer where the lower and upper bound of the number of matching rows are equal; an extreme, where every
+row of a slice matches and its bound is the value of a row. Nothing else is returned: other slices are left to be read
+(traps A1, A2, A3). The evidence that drops files also skips slices whose rows cannot change a proved value.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ class Answer:
     """An aggregate over the matching rows of a plan.
 
     Attributes:
-        value: of all slices but those of `rest`: a number of rows, the least or greatest value (None where no row has
+        value: over all slices except those in `rest`: a number of rows, the least or greatest value (None if no row has
             one), or the number of rows by value.
-        rest: ordinals of the slices that still have to be read, ascending; the predicate is to be applied there.
-        snapshot: whose slices they are.
+        rest: ordinals of the slices that still have to be read, ascending; the predicate must be applied there.
+        snapshot: the snapshot of these slices.
         proved: the same as `value`, as Arrow: a column of one value, or a table of `value` and `rows`.
     """
 
@@ -98,7 +97,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A column by which rows are grouped: the slices that have one value alone in it, and these values."""
+    """A column by which rows are grouped: the slices with a single value in it, and these values."""
 
     about: Field
     single: Mask
@@ -106,10 +105,10 @@ class _Key:
 
 
 def together(slices: KeptSlices, asked: Sequence[tuple[str, str | None]]) -> tuple[list[Answer], Ordinals]:
-    """Several answers that leave the same slices to be read, and these: see `Plan.answers`."""
+    """Several answers that leave the same slices to be read, and these slices: see `Plan.answers`."""
     answers = [_one(slices, kind, column) for kind, column in asked]
     rest = np.unique(np.concatenate([np.empty(0, np.intp), *(answer.rest for answer in answers)]))
-    # Reading a row twice changes a number of rows, and no extreme.
+    # Reading a row twice changes counts, but not extremes.
     again = [
         kind in ("count", "by") and len(answer.rest) < len(rest)
         for (kind, _), answer in zip(asked, answers, strict=True)
@@ -131,7 +130,7 @@ def _one(slices: KeptSlices, kind: str, column: str | None, but: Ordinals | None
 
 
 def count(slices: KeptSlices, column: str | None = None, but: Ordinals | None = None) -> Answer:
-    """Count the matching rows, or those of them in which a column is not NULL, of all slices `but` some.
+    """Count the matching rows, or those of them in which a column is not NULL, of all slices except `but`.
 
     Raises:
         SchemaError: there is no such column.
@@ -148,7 +147,7 @@ def count(slices: KeptSlices, column: str | None = None, but: Ordinals | None = 
 
 
 def extreme(slices: KeptSlices, column: str, *, greatest: bool) -> Answer:
-    """The least or greatest value of a column over the matching rows, NULL aside.
+    """The least or greatest value of a column over the matching rows, ignoring NULL.
 
     Raises:
         SchemaError: there is no such column.
@@ -167,7 +166,7 @@ def extreme(slices: KeptSlices, column: str, *, greatest: bool) -> Answer:
         stored = best.as_py()
         try:
             value = from_storage(pa.array([stored], known.type), about.type)
-        except pa.ArrowInvalid:  # bytes that are no text
+        except pa.ArrowInvalid:  # bytes that are not valid text
             stored, rest = None, slices.matching != 0
     if stored is not None and rest.any():
         better = Operator.GT if greatest else Operator.LT
@@ -181,7 +180,7 @@ def extreme(slices: KeptSlices, column: str, *, greatest: bool) -> Answer:
 def _extremes_of_facts(
     slices: KeptSlices, about: Field, greatest: bool, rest: Mask, found: list[Any]
 ) -> Mask:
-    """Gather the extremes that slices are known to hold; returns the slices that are left."""
+    """Gather the extremes that slices are known to hold; returns the remaining slices."""
     facts = slices.facts_of(about)
     if facts is None:
         return rest
@@ -194,13 +193,13 @@ def _extremes_of_facts(
 
 
 def _values_listed(slices: KeptSlices, about: Field, rest: Mask, found: list[Any]) -> Mask:
-    """Gather the values of slices of which an index lists all that matching rows have; returns what is left."""
+    """Gather the values of slices where an index lists all those of matching rows; returns the remaining slices."""
     listed = slices.listed(about) if _may_be_listed(slices, about, rest) else None
     return rest if listed is None else _count_listed(slices, about, listed, rest, found, [])
 
 
 def _may_be_listed(slices: KeptSlices, about: Field, rest: Mask) -> bool:
-    """Tell whether an index that lists values could tell which matching rows have them: to read all of a large bitmap
+    """Tell whether an index that lists values could tell which matching rows have them: reading all of a large bitmap
     index takes longer than DuckDB takes to read the column.
     """
     known = slices.matching >= 0 if _is_about(slices, about) else slices.whole
@@ -208,13 +207,13 @@ def _may_be_listed(slices: KeptSlices, about: Field, rest: Mask) -> bool:
 
 
 def _is_about(slices: KeptSlices, about: Field) -> bool:
-    """Tell whether the predicate is about one field alone."""
+    """Tell whether the predicate is about this field alone."""
     field = only_field(slices.predicate)
     return field is not None and field.path == about.path
 
 
 def count_by(slices: KeptSlices, column: str, but: Ordinals | None = None) -> Answer:
-    """Count the matching rows by the value of a column, of all slices `but` some.
+    """Count the matching rows by the value of a column, of all slices except `but`.
 
     Raises:
         SchemaError: there is no such column.
@@ -233,7 +232,7 @@ def count_by(slices: KeptSlices, column: str, but: Ordinals | None = None) -> An
         rest = _count_listed(slices, about, listed, rest, values, rows)
     try:
         table = _summed(values, rows, about.type)
-    except pa.ArrowInvalid:  # bytes that are no text
+    except pa.ArrowInvalid:  # bytes that are not valid text
         table, rest = _summed([], [], about.type), slices.matching != 0
     pairs = zip(table.column("value"), table.column("rows").to_pylist(), strict=True)
     return _answer(slices, {_plain(value): count for value, count in pairs}, rest | left, table)
@@ -242,7 +241,7 @@ def count_by(slices: KeptSlices, column: str, but: Ordinals | None = None) -> An
 def _count_single(
     slices: KeptSlices, facts: Facts, rest: Mask, values: list[Any], rows: list[Integers]
 ) -> Mask:
-    """Count the slices each of which has one value alone; returns those that are left."""
+    """Count the rows of slices with a single value; returns the remaining slices."""
     single, nothing = slices.single(facts)
     counted = rest & (slices.matching > 0) & single
     at = np.flatnonzero(counted)
@@ -260,7 +259,7 @@ def _count_listed(
     values: list[Any],
     rows: list[Integers],
 ) -> Mask:
-    """Count the rows that an index knows by value, where all of a slice match, or all of some values do."""
+    """Count the rows that an index knows by value, where all rows of a slice match, or all rows of some values."""
     if listed.entry_count > MOST_GROUPS:
         return rest
     told = slices.settled(listed, rest)
@@ -276,7 +275,7 @@ def _count_listed(
         holders, sizes = listed.holders(entry)
         counts[entry] = sizes[chosen[holders]].sum()
     if pa.types.is_floating(stored.type) or counts.sum() != slices.matching[told].sum():
-        return rest  # there are two zeros and many NaN; and two proofs about the same slices must agree
+        return rest  # there are two zeros and many NaNs; and two proofs about the same slices must agree
     of_values = np.flatnonzero(counts[: len(stored)])
     values += [stored.take(positions(of_values)), nulls(int(counts[null] > 0), stored.type)]
     rows += [counts[of_values], counts[null : null + int(counts[null] > 0)]]
@@ -284,7 +283,7 @@ def _count_listed(
 
 
 def _entries_by(slices: KeptSlices, about: Field, listed: ValuedEvidence) -> Entries | None:
-    """The entries on all of whose rows the predicate is true, and on no others; None where it is not by entries."""
+    """The entries on all of whose rows the predicate is true, and on no others; None if entries do not decide it."""
     if not _is_about(slices, about):
         return None
     true, *others = (entries_of(slices.predicate, outcome, listed, slices.semantics) for outcome in Outcome)
@@ -294,9 +293,9 @@ def _entries_by(slices: KeptSlices, about: Field, listed: ValuedEvidence) -> Ent
 def grouped(
     slices: KeptSlices, column: str | Sequence[str], calls: Sequence[tuple[str, str | None]]
 ) -> Answer:
-    """Aggregates of the matching rows by the value of a column, of slices all of whose rows have one value in it.
+    """Aggregates of the matching rows by the value of a column, for slices whose rows all have one value in it.
 
-    Numbers of rows by several columns are known, too, where a bitmap has the values of one and all match. See
+    Row counts by several columns are also known where a bitmap has the values of one and all rows match. See
     `Plan.grouped`.
 
     Raises:
@@ -319,7 +318,7 @@ def grouped(
     fields = [*abouts, *(field for _, _, field in by_call)]
     try:
         table = _merged(parts, names, kinds, fields)
-    except pa.ArrowInvalid:  # bytes that are no text
+    except pa.ArrowInvalid:  # bytes that are not valid text
         table, proved = _merged([parts[0].slice(0, 0)], names, kinds, fields), gone
     return _answer(slices, None, ~(gone | proved), table)
 
@@ -341,9 +340,9 @@ def _combined(
     names: Sequence[str],
     parts: list[pa.Table],
 ) -> Mask:
-    """Count rows by several columns where one of them alone has more values than one, which a bitmap has.
+    """Count rows by several columns where only one of them has several values, which a bitmap has.
 
-    Gathers them, and returns what is done then.
+    Adds the counts to `parts` and returns the slices that are done.
     """
     for key in keys:
         others = [each.single for each in keys if each is not key]
@@ -359,7 +358,7 @@ def _combined(
 
 
 def _by_slice(slices: KeptSlices, kind: str, about: Field | None) -> tuple[Mask, Any, Field | None]:
-    """Where an aggregate of all matching rows of a slice is known, and what it is there."""
+    """The slices for which an aggregate of all matching rows is known, and its values."""
     if about is None:
         return slices.matching >= 0, number_array(slices.matching, pa.int64()), None
     facts = slices.facts_of(about)
@@ -389,7 +388,7 @@ def _answer(slices: KeptSlices, value: Any, rest: Mask, proved: Any) -> Answer:
 
 
 def _summed(values: list[Any], rows: list[Integers], type_: pa.DataType) -> pa.Table:
-    """Values of the storage domain with their numbers of rows, each value once and in the type of the table."""
+    """Values of the storage domain with their row counts, each value once and in the type of the table."""
     names = ["value", "rows"]
     if not values:
         return pa.Table.from_arrays([pa.array([], type_), pa.array([], pa.int64())], names=names)
@@ -402,7 +401,7 @@ def _summed(values: list[Any], rows: list[Integers], type_: pa.DataType) -> pa.T
 
 
 def _part(keys: Sequence[Any], found: Sequence[Any], names: Sequence[str]) -> pa.Table:
-    """Some groups: their values, and one column for each call."""
+    """Some groups: their values, and one column per call."""
     return pa.Table.from_arrays(
         [*keys, *found], names=[*names, *(f"call_{number}" for number in range(len(found)))]
     )
@@ -411,7 +410,7 @@ def _part(keys: Sequence[Any], found: Sequence[Any], names: Sequence[str]) -> pa
 def _merged(
     parts: Sequence[pa.Table], names: Sequence[str], kinds: Sequence[str], fields: Sequence[Field | None]
 ) -> pa.Table:
-    """Groups put together, each once: in the types of `fields`, which has None for numbers."""
+    """Groups merged, each once, in the types of `fields`, which has None for row counts."""
     merging: Any = [
         (f"call_{number}", "sum" if kind == "count" else kind) for number, kind in enumerate(kinds)
     ]
@@ -429,7 +428,7 @@ def _merged(
 
 
 def _plain(value: Any) -> Any:
-    """A value of Arrow as one of Python, or as text where Python has none for it."""
+    """An Arrow value as a Python value, or as text if Python has none for it."""
     try:
         return value.as_py() if hasattr(value, "as_py") else value
     except (ValueError, OverflowError, ImportError):

@@ -1,8 +1,8 @@
-"""One round of questions to the evidence: the same slices, the same semantics, any leaf and outcome.
+"""Queries the evidence for one set of slices and one semantics, for any leaf and outcome.
 
-Here the rules on combining sources stand (R1, R2). What no index may cover is kept. A value that may come from either
-of two places is excluded only where both exclude it. Several sources about the same value are AND-ed. Where together
-they exclude everything about a slice that has rows, one of them must be wrong, and the slice is kept.
+This implements the rules for combining sources (R1, R2). Slices that no index may cover are kept. A value that may come
+from either of two locations is excluded only where both exclude it. Several sources about the same value are AND-ed.
+If together they exclude every outcome for a slice that has rows, one of them must be wrong, and the slice is kept.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 class CombinedEvidence:
-    """Asks the evidence about the slices `at` (snapshot ordinals; None for all) and remembers who answered.
+    """Asks the evidence about the slices `at` (snapshot ordinals; None for all) and remembers which indexes answered.
 
-    Deferred sources (`Source.deferred`) are left out unless `everything` is asked: see `pruner.planning.planner`.
+    Deferred sources (`Source.deferred`) are left out unless `everything` is set: see `pruner.planning.planner`.
 
     Attributes:
         answered: the indexes that answered, by name, with their types, in the order in which they first did.
@@ -68,7 +68,7 @@ class CombinedEvidence:
         return len(self._snapshot) if self._at is None else len(self._at)
 
     def leaf(self, leaf: Leaf, outcome: Outcome) -> Mask:
-        """Tell for each slice whether some row can make `leaf` come to `outcome`, by all sources together."""
+        """Tell for each slice whether some row can make `leaf` evaluate to `outcome`, by all sources together."""
         sources = self.at_hand(leaf)
         answers = [answer for source in sources if (answer := self.ask(source, leaf, outcome)) is not None]
         if not answers:
@@ -80,7 +80,7 @@ class CombinedEvidence:
         return together | self.contradicted(leaf, sources)
 
     def at_hand(self, leaf: Leaf) -> list[Source]:
-        """The sources about a leaf's field that are asked now."""
+        """The sources about a leaf's field that are not deferred, or all with `everything`."""
         sources = self.sources(leaf)
         return (
             sources
@@ -89,7 +89,7 @@ class CombinedEvidence:
         )
 
     def sources(self, leaf: Leaf) -> list[Source]:
-        """The sources about a leaf's field; what is known to be unusable is noted."""
+        """The sources about a leaf's field; notes those known to be unusable."""
         sources = self._evidence.sources(leaf.field)
         self.notes.update(dict.fromkeys(sources.fallbacks))
         if isinstance(leaf, ValuesOfRange):
@@ -97,7 +97,7 @@ class CombinedEvidence:
         return sources.usable
 
     def ask(self, source: Source, leaf: Leaf, outcome: Outcome) -> Mask | None:
-        """One source's answer; None where it has nothing to say about such a leaf, or not to this engine."""
+        """The answer of one source; None if it has none for such a leaf or for this engine."""
         answer = source.possible(leaf, outcome, self._semantics, self._at)
         self.notes.update(dict.fromkeys(source.notes))
         if answer is None:
@@ -108,10 +108,10 @@ class CombinedEvidence:
         return answer if self._uncoverable is None else answer | self._uncoverable
 
     def few(self, leaf: Leaf, below: float) -> NDArray[np.intp] | None:
-        """The slices on which the only source about a leaf says that it can be true, ascending.
+        """The slices on which a leaf can be true according to its only source, ascending.
 
-        None where there are other sources, slices that no index may cover or this one does not, or where those
-        slices are not `below` a number.
+        None if there are other sources, or slices that no index may cover or this one does not, or if the slices are
+        not fewer than `below`.
         """
         sources = self.at_hand(leaf)
         if len(sources) != 1 or self._uncoverable is not None or sources[0].uncovered is not None:
@@ -124,7 +124,7 @@ class CombinedEvidence:
         return wanted
 
     def note_silence(self, leaf: Leaf) -> None:
-        """Record that no index could answer for a leaf, unless one is asked later."""
+        """Note that no index could answer for a leaf, unless a deferred one is asked later."""
         usable = self.sources(leaf)
         if len(self.at_hand(leaf)) < len(usable):
             return
@@ -134,7 +134,7 @@ class CombinedEvidence:
             return
         known = bool(usable)
         if not known and self._evidence.sources(leaf.field).fallbacks:
-            return  # there is an index, and why it cannot be used has been noted
+            return  # there is an index; why it cannot be used has been noted
         self.notes[
             f"no index on column {leaf.field.name} can answer {describe(leaf)}"
             if known
@@ -164,7 +164,7 @@ class CombinedEvidence:
         return contradicted
 
     def uncovered_among(self, survivors: Survivors) -> int:
-        """How many survivors some source that answered does not cover; all of them where none answered."""
+        """How many survivors are not covered by some source that answered; all of them if none answered."""
         if not self.answered:
             return survivors.left
         return survivors.count_in(reduce(np.logical_or, self._uncovered)) if self._uncovered else 0

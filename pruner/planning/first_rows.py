@@ -1,8 +1,8 @@
-"""Which slices hold the first rows of an order or of a LIMIT, as far as metadata tell.
+"""Which slices hold the first rows of an order or of a LIMIT, as far as metadata shows.
 
-A slice is not needed where others surely have enough rows, in an order all of them before any of its own. Only rows
-that are known to match count for that, and in an order only those with a value (trap A3). Which slices can hold a row
-up to the last of them is told by the same evidence that drops files.
+A slice is not needed if others surely have enough rows and, in an order, all of these come before any of its own. Only
+rows that are known to match count for that, and in an order only those with a value (trap A3). The evidence that drops
+files also tells which slices can hold a row up to the last of them.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
 
 class Order(NamedTuple):
-    """So many first rows in the order of a column, those that are skipped included.
+    """A number of first rows in the order of a column, including rows that are skipped.
 
     Attributes:
         column: the first column of the order; others may follow.
-        rows: how many rows are wanted; of each value of `within`, where it is given.
+        rows: how many rows are wanted; for each value of `within`, if given.
         descending: whether the greatest come first.
         nulls_first: whether NULL comes before all values.
         with_value: a column; rows in which it is NULL are passed over.
-        within: a column by whose values rows are taken apart, or several.
+        within: a column by whose values rows are partitioned, or several.
     """
 
     column: str
@@ -57,16 +57,16 @@ class Order(NamedTuple):
 
 
 class FirstRows(NamedTuple):
-    """The slices among which the first rows are, of those that a plan keeps, and what says so."""
+    """The slices that hold the first rows, among those that a plan keeps, and the reason."""
 
     ordinals: NDArray[np.intp]
     why: str
 
 
 def limited(slices: KeptSlices, rows: int, *, fewest: bool = False) -> FirstRows | None:
-    """The first slices that surely hold so many matching rows; None where all of them are needed.
+    """The first slices that surely hold `rows` matching rows; None if all of them are needed.
 
-    With `fewest` those that hold most come first: rows may be any.
+    With `fewest`, slices with the most matching rows come first: any rows will do.
     """
     least = slices.numbers.least
     order = np.argsort(-least, kind="stable") if fewest else np.arange(len(least))
@@ -78,9 +78,9 @@ def limited(slices: KeptSlices, rows: int, *, fewest: bool = False) -> FirstRows
 
 
 def top(slices: KeptSlices, orders: Sequence[Order]) -> FirstRows | None:
-    """The slices that hold the first matching rows in each of some orders; None where all of them are needed.
+    """The slices that hold the first matching rows in each of some orders; None if all of them are needed.
 
-    Of rows that are equal in the column all are among them, so that any further order may follow.
+    They include all rows that are equal in the column, so that any further order may follow.
 
     Raises:
         SchemaError: there is no such column.
@@ -96,7 +96,7 @@ def top(slices: KeptSlices, orders: Sequence[Order]) -> FirstRows | None:
 
 
 def first_values(slices: KeptSlices, order: Order) -> FirstRows | None:
-    """The slices with all matching rows of the first `order.rows` values in an order; None where all are needed.
+    """The slices with all matching rows of the first `order.rows` values in an order; None if all are needed.
 
     Raises:
         SchemaError: there is no such column.
@@ -114,7 +114,7 @@ def first_values(slices: KeptSlices, order: Order) -> FirstRows | None:
 
 
 def _threshold_of_values(slices: KeptSlices, facts: Facts, order: Order) -> StorageValue | None:
-    """A value that so many different values of matching rows are not behind of; None where none is known."""
+    """A value that at least `order.rows` distinct values of matching rows do not come after; None if none is known."""
     sure = slices.whole & facts.nan_free
     ends: Any = pa.concat_arrays(
         [
@@ -129,9 +129,9 @@ def _threshold_of_values(slices: KeptSlices, facts: Facts, order: Order) -> Stor
 
 
 def threshold(slices: KeptSlices, order: Order) -> Any:
-    """A value that so many matching rows surely have or come before: one of Arrow, of the column's type.
+    """A value that `order.rows` matching rows surely have or come before, as an Arrow scalar of the column's type.
 
-    None where nothing is known, or no slice can be left out by it.
+    None if nothing is known, or if it would not skip any slice.
 
     Raises:
         SchemaError: there is no such column.
@@ -151,12 +151,12 @@ def threshold(slices: KeptSlices, order: Order) -> Any:
         return pa.array([Decimal(f"{reached}E{-type_.scale}")], type_)[0]
     try:
         return from_storage(pa.array([reached], low.type), about.type)[0]
-    except pa.ArrowInvalid:  # a bound that was cut inside a character
+    except pa.ArrowInvalid:  # a bound that was truncated inside a character
         return None
 
 
 def first_by(slices: KeptSlices, order: Order) -> tuple[Mask, str] | None:
-    """The slices that hold the first rows in one order, and why; None where nothing is known of them.
+    """The slices that hold the first rows in one order, and why; None if nothing is known of them.
 
     Raises:
         SchemaError: there is no such column.
@@ -174,7 +174,7 @@ def first_by(slices: KeptSlices, order: Order) -> tuple[Mask, str] | None:
 
 
 def _is_ordered_alike(slices: KeptSlices, about: Field) -> bool:
-    """Tell whether the engine orders a column as its bounds are ordered."""
+    """Tell whether the engine orders a column like its bounds."""
     has_nan_elsewhere = (
         pa.types.is_floating(about.type) and slices.semantics.nan_order is not NanOrder.GREATEST
     )
@@ -182,14 +182,14 @@ def _is_ordered_alike(slices: KeptSlices, about: Field) -> bool:
 
 
 def _reached(slices: KeptSlices, about: Field, order: Order) -> StorageValue | None:
-    """A value that at least `order.rows` matching rows are not behind of; None where none is known."""
+    """A value that at least `order.rows` matching rows do not come after; None if none is known."""
     bounds = slices.bounds_of(about)
     passed = None if order.with_value is None else slices.bounds_of(slices.field(order.with_value))
     if bounds is None or (order.with_value is not None and passed is None):
         return None
     least = np.where(slices.whole, slices.counts, slices.numbers.least)
     values = np.where(bounds.null_counts >= 0, least - bounds.null_counts, 0)
-    if passed is not None:  # at most so many are passed over, whatever they have in the column
+    if passed is not None:  # an upper bound on the rows passed over, whatever their value in the column
         values = np.where(passed.null_counts >= 0, values - passed.null_counts, 0)
     ends: Any = bounds.low if order.descending else bounds.high
     sure = (values > 0) & bounds.nan_free & as_numpy(ends.is_valid())
@@ -204,7 +204,7 @@ def _reached(slices: KeptSlices, about: Field, order: Order) -> StorageValue | N
 
 
 def _up_to(slices: KeptSlices, threshold: StorageValue, about: Field, order: Order) -> tuple[Mask, str]:
-    """The slices that can hold matching rows not behind a value, and what says so."""
+    """The slices that can hold matching rows not after a value, and the condition for it."""
     leaf = comparison(about, Operator.GE if order.descending else Operator.LE, threshold)
     keep = slices.possible(leaf)
     if order.nulls_first:
@@ -213,9 +213,9 @@ def _up_to(slices: KeptSlices, threshold: StorageValue, about: Field, order: Ord
 
 
 def _first_of_each(slices: KeptSlices, about: Field, order: Order) -> tuple[Mask, str] | None:
-    """As `first_by`, of each value of the columns of `order.within`; None also where these values are not known.
+    """Like `first_by`, for each value of the columns of `order.within`; None also if these values are not known.
 
-    A slice goes where each of its values has enough rows in others, all of them before any row of this one.
+    A slice is dropped if each of its values has enough rows in other slices, all of them before any row of this one.
     """
     facts = slices.facts_of(about)
     passed = None if order.with_value is None else slices.facts_of(slices.field(order.with_value))
@@ -252,7 +252,7 @@ def _first_of_each(slices: KeptSlices, about: Field, order: Order) -> tuple[Mask
 def _holdings_of(
     slices: KeptSlices, abouts: Sequence[Field]
 ) -> tuple[Ordinals, Integers, Integers, Mask] | None:
-    """As `_holdings`, of the combinations of values of columns: where one of them alone has several in a slice."""
+    """Like `_holdings`, for combinations of values of columns, of which only one may have several values in a slice."""
     if len(abouts) == 1:
         return _holdings(slices, abouts[0])
     holdings = [_holdings(slices, about) for about in abouts]
@@ -285,12 +285,12 @@ def _holdings_of(
 
 
 def _holdings(slices: KeptSlices, about: Field) -> tuple[Ordinals, Integers, Integers, Mask] | None:
-    """Which values of a column slices hold in how many rows: slices, values by number and numbers of rows, and the
-    slices of which all values are known.
+    """Which values of a column slices hold, in how many rows: slices, values as codes and row counts, and the slices
+    whose values are all known.
     """
     facts = slices.facts_of(about)
     if facts is None or not slices.is_shown(about) or pa.types.is_floating(about.type):
-        return None  # there are two zeros and many NaN
+        return None  # there are two zeros and many NaNs
     single, nothing = slices.single(facts)
     known = single & (slices.counts >= 0)
     alone = np.flatnonzero(known)
@@ -310,7 +310,7 @@ def _holdings(slices: KeptSlices, about: Field) -> tuple[Ordinals, Integers, Int
 
 
 def _thresholds(codes: Integers, ranks: Integers, rows: Integers, wanted: int) -> Integers:
-    """For each code, the greatest rank that so many rows surely reach; below all ranks where none is known."""
+    """For each code, the greatest rank that `wanted` rows surely reach; below all ranks if none is known."""
     thresholds = np.full(int(codes.max(initial=-1)) + 1, np.iinfo(np.int64).min)
     order = np.lexsort((-ranks, codes))
     codes, ranks, rows = codes[order], ranks[order], rows[order]
@@ -324,7 +324,7 @@ def _thresholds(codes: Integers, ranks: Integers, rows: Integers, wanted: int) -
 
 
 def _ranks(values: Any) -> Integers:
-    """Numbers in the order of values, equal ones for equal values."""
+    """Ranks in the order of values, equal for equal values."""
     ranked: Any = compute
     return as_numpy(ranked.rank(values, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
 

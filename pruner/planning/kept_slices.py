@@ -1,6 +1,6 @@
-"""What is known without reading of the slices that a plan keeps: how many of their rows match, and their values.
+"""What is known, without reading, of the slices that a plan keeps: how many of their rows match, and their values.
 
-Answers (`pruner.planning.answering`) and the files of the first rows (`pruner.planning.first_rows`) both come from it.
+Answers (`pruner.planning.answering`) and the files of the first rows (`pruner.planning.first_rows`) are based on it.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     Ordinals = NDArray[np.intp]
 
 MOST_GROUPS = 100_000
-"""Most values by which rows are counted; where there are more, all of them are left to the engine."""
+"""Most values by which rows are counted; if there are more, all of them are left to the engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedValues:
-    """Values that slices hold, each with its number of rows, and the slices of which these are all."""
+    """Values that slices hold, each with its number of rows, and the slices for which they are complete."""
 
     at: Ordinals
     values: Any
@@ -59,14 +59,14 @@ class ListedValues:
 class KeptSlices:
     """The slices that a plan keeps.
 
-    All arrays are about them, in ascending order: of the others no row matches.
+    All arrays are about them, in ascending order; no row of the other slices matches.
 
     Attributes:
-        snapshot: whose slices they are.
+        snapshot: the snapshot of these slices.
         evidence: indexes and statistics of its fields.
-        facts: what is known exactly of its slices; None where nothing is.
+        facts: exact facts about its slices; None if there are none.
         predicate: true on the matching rows.
-        semantics: whose rules hold.
+        semantics: the rules of the engine.
         schema: as the engine reads the table.
         at: ordinals of the slices.
         rows: what is known of the matching rows.
@@ -82,22 +82,22 @@ class KeptSlices:
     rows: RowLevel
 
     def among(self, ordinals: Ordinals) -> KeptSlices:
-        """Some of the slices alone, ascending."""
+        """The same for some of the slices, ascending."""
         return replace(self, at=ordinals)
 
     @cached_property
     def counts(self) -> Integers:
-        """The number of rows of each slice that has those of its base file; -1 where it is not known."""
+        """The number of rows of each slice whose rows are exactly those of its base file; -1 where unknown."""
         if self.facts is None:
             return np.full(len(self.at), -1, np.int64)
         return self.facts.row_counts[self.at]
 
     @cached_property
     def numbers(self) -> RowNumbers:
-        """Bounds on the number of matching rows of each slice; where nothing is known `least` is 0 and `most` is -1.
+        """Bounds on the number of matching rows of each slice; where nothing is known, `least` is 0 and `most` is -1.
 
-        Indexes and statistics are about all rows of a base file, so deletes leave of those that match what they leave
-        of any set of rows (rule R13).
+        Indexes and statistics are about all rows of a base file; deletes affect matching rows like any set of rows
+        (rule R13).
         """
         least, most = np.zeros(len(self.at), np.int64), np.full(len(self.at), -1, np.int64)
         left = np.full(len(self.at), -1) if self.facts is None else self.facts.left_counts[self.at]
@@ -112,7 +112,7 @@ class KeptSlices:
 
     @cached_property
     def matching(self) -> Integers:
-        """The number of matching rows of each slice, exactly; -1 where it is not settled."""
+        """The exact number of matching rows of each slice; -1 where it is not settled."""
         exact = self.numbers.exact
         open_ = np.flatnonzero((exact < 0) & (self.counts >= 0))
         if len(open_) and not any(unknowns(self.predicate)):
@@ -124,16 +124,16 @@ class KeptSlices:
 
     @property
     def whole(self) -> Mask:
-        """Slices every row of which matches."""
+        """Slices in which every row matches."""
         return (self.counts >= 0) & (self.matching == self.counts)
 
     def possible(self, leaf: Leaf) -> Mask:
-        """Those that can hold a row on which a leaf is true, by all that is at hand."""
+        """The slices that can hold a row on which a leaf is true, by all sources at hand."""
         focus = Focus(self.evidence, leaf)
         return CombinedEvidence(self.snapshot, focus, self.semantics, self.at).leaf(leaf, Outcome.TRUE)
 
     def field(self, column: str) -> Field:
-        """The field of a column, as the engine reads it where that is known.
+        """The field of a column, as the engine reads it if that is known.
 
         Raises:
             SchemaError: there is no such column.
@@ -143,28 +143,28 @@ class KeptSlices:
         return found if read.conflict is not None else read
 
     def facts_of(self, about: Field) -> Facts | None:
-        """What is known exactly of a field; None where nothing is."""
+        """Exact facts about a field; None if there are none."""
         facts = None if self.facts is None else self.facts.of(about, self.semantics)
         return None if facts is None else facts.at(self.at)
 
     def bounds_of(self, about: Field) -> Bounds | None:
-        """Bounds of a field that no value is beyond; None where none are known."""
+        """Bounds that hold for every value of a field; None if none are known."""
         bounds = None if self.facts is None else self.facts.bounds(about, self.semantics)
         return None if bounds is None else bounds.at(self.at)
 
     def single(self, facts: Facts) -> tuple[Mask, Mask]:
-        """Slices that have one value alone in a field of which these are the facts, or NULL alone; and the latter."""
+        """Slices in which a field with these facts has a single value or only NULL; and those with only NULL."""
         same = as_numpy(filled(compute.equal(facts.low, facts.high), False))
         one = same & facts.low_is_value & facts.high_is_value & (facts.null_counts == 0)
         nothing = (facts.null_counts == self.counts) & (self.counts >= 0)
         return one | nothing, nothing
 
     def is_shown(self, about: Field) -> bool:
-        """Tell whether the engine shows the values of a field that were recorded, each written in one way."""
+        """Tell whether the engine shows the recorded values of a field, each of which has a single representation."""
         return is_written_one_way(about.type) and not self.is_read_otherwise(about)
 
     def is_read_otherwise(self, about: Field) -> bool:
-        """Tell whether the engine orders or shows other values than those that were recorded."""
+        """Tell whether the engine orders or shows values other than as recorded."""
         if is_string(about.type):
             return self.semantics.collation != BINARY_COLLATION
         return pa.types.is_timestamp(about.type) and self.semantics.timestamp_unit is not None
@@ -178,21 +178,21 @@ class KeptSlices:
                 continue
             whole = source.can.listed
             if isinstance(whole, WholeIndex) and whole.entry_count > MOST_GROUPS:
-                continue  # nobody counts by so many values, and to read them takes longer than to read the column
+                continue  # too many values to count by, and reading them takes longer than reading the column
             listed = whole()
             if isinstance(listed, ValuedEvidence):
                 return listed
         return None
 
     def settled(self, listed: ValuedEvidence, wanted: Mask) -> Mask:
-        """Those of some slices of which an index lists the values of every row."""
+        """Those of the `wanted` slices for which an index lists the values of every row."""
         told = listed.settled(self.semantics)[self.at] & (listed.row_counts[self.at] == self.counts)
         return told & wanted & (self.counts >= 0)
 
     def listed_values(self, about: Field, wanted: Mask) -> ListedValues | None:
-        """The values of a field in some slices with their numbers of rows, where an index lists all of them."""
+        """The values of a field in some slices with their row counts, where an index lists all of them."""
         if pa.types.is_floating(about.type) or not self.is_shown(about):
-            return None  # there are two zeros and many NaN
+            return None  # there are two zeros and many NaNs
         listed = self.listed(about)
         if listed is None or listed.entry_count > MOST_GROUPS:
             return None
@@ -210,13 +210,13 @@ class KeptSlices:
         known = told & (np.bincount(together, rows, len(self.at)).astype(np.int64) == self.counts)
         there = known[together] & (rows > 0)
         stored: Any = listed.stored_values()
-        # The last entry is that of NULL.
+        # The last entry is NULL.
         every: Any = pa.concat_arrays([stored, nulls(listed.entry_count - len(stored), stored.type)])
         values = every.take(positions(np.concatenate(entries)[there]))
         return ListedValues(together[there], values, rows[there], known)
 
 
 def comparison(about: Field, operator: Operator, value: Any) -> CompareLeaf:
-    """What compares a field with a value of its storage domain."""
+    """A leaf that compares a field with a value of its storage domain."""
     stored = bool(value) if pa.types.is_boolean(about.type) else value
     return CompareLeaf(about, operator, Point(stored, stored))

@@ -34,43 +34,43 @@ DISABLED_VARIABLE = "PRUNER_DISABLED"
 """Environment variable that, set to 1, makes every plan keep everything."""
 
 _NOT_DISABLED = frozenset(["", "0", "false", "no", "off"])
-"""Any other value switches off: whoever sets the variable wants to be sure."""
+"""Any other value disables pruning: users who set the variable want to be sure."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One look at the table and at its metadata table, with the planner for both."""
+    """One snapshot of the table and one state of its metadata table, with the planner for both."""
 
     snapshot: Snapshot
     state: State | None
     planner: Planner
     unusable: tuple[str, ...] = ()
-    """Why indexes are not used, where `state` is None for a reason."""
+    """Why indexes are not used, if `state` is None for a reason."""
     indexed: ExpressionIndexes = NO_EXPRESSION_INDEXES
     """Expressions that some index is over."""
     own_indexes: Callable[[], dict[str, str]] = dict
-    """Says what the table itself keeps as indexes by name, and whether it is used."""
+    """Returns the table's own indexes by name, and whether they are used."""
     unread: tuple[str, ...] = ()
-    """Why what the table itself keeps as indexes is not used, where its format fails over it."""
+    """Why the table's own indexes are not used, if its format fails on them."""
     doubts: tuple[str, ...] = ()
-    """Why the look did not go by the table's change feed. Plans are the same for all that."""
+    """Why the listing did not use the table's change feed. Plans are the same nonetheless."""
 
     watched: Callable[[], Sequence[Watched] | None] = lambda: None
-    """Says what to watch to know that the next view is this one; None where nothing but a look tells."""
+    """Returns what to watch to know that the next view equals this one; None if only a new listing can tell."""
 
     def shows(self, snapshot: Snapshot, state: State | None, unusable: tuple[str, ...]) -> bool:
-        """Tell whether it is of this very snapshot and index state, so that the same plans come of it."""
+        """Tell whether it is of exactly this snapshot and index state, and so yields the same plans."""
         return self.snapshot is snapshot and self.state is state and self.unusable == unusable
 
 
 def switched_off() -> str | None:
-    """Tell that `PRUNER_DISABLED` is set, as the reason why nothing is pruned; None where it is not, or says no."""
+    """Return, as the reason why nothing is pruned, that `PRUNER_DISABLED` is set; None if it is not, or says no."""
     value = os.environ.get(DISABLED_VARIABLE, "").strip()
     return None if value.lower() in _NOT_DISABLED else f"switched off by {DISABLED_VARIABLE}={value}"
 
 
 class PinnedSnapshot:
-    """One snapshot of a table with the index state of the moment it was taken; plans over it never check again."""
+    """One snapshot of a table with the index state at the time it was taken; plans over it never check again."""
 
     def __init__(self, view: View, *, filled_in: Collection[str] = frozenset()) -> None:
         """`filled_in`: see `with_filled_in`."""
@@ -83,15 +83,15 @@ class PinnedSnapshot:
         return self._view.snapshot.id
 
     def watched(self) -> Sequence[Watched] | None:
-        """Return what on the local disk stays as it is for as long as another look would find the same.
+        """Return what on the local disk stays unchanged for as long as a new listing would find the same.
 
-        None where nothing but a look tells, or where something may be readable again the next time.
+        None if only a new listing can tell, or if something unreadable may be readable the next time.
         """
         unsure = self._view.unusable or self._view.unread or self._view.doubts
         return None if unsure else self._view.watched()
 
     def plans_as(self, other: PinnedSnapshot) -> bool:
-        """Tell whether another one is of the same snapshot and index state, so that both make the same plans."""
+        """Tell whether another one is of the same snapshot and index state, so that both yield the same plans."""
         view = other._view
         same = self._view.shows(view.snapshot, view.state, view.unusable)
         return same and self._filled_in == other._filled_in
@@ -103,9 +103,9 @@ class PinnedSnapshot:
         return schema.filled_in(self._filled_in) if self._filled_in else schema
 
     def with_filled_in(self, columns: Collection[str]) -> PinnedSnapshot:
-        """The same snapshot for an engine that reads a value of its own, not NULL, from files without some columns.
+        """The same snapshot for an engine that reads a default of its own, not NULL, from files without some columns.
 
-        Plans over it keep such files; what is known of files that have the column holds as before.
+        Plans over it keep such files; what is known of files that have the column still holds.
 
         Args:
             columns: top-level columns, by their names in lower case.
@@ -128,7 +128,7 @@ class PinnedSnapshot:
         return bool(self._view.indexed.names)
 
     def locating(self, field: Field) -> LocatingEvidence | None:
-        """Evidence that knows the rows of many values of a field; None where no index has it or pruning is off."""
+        """Evidence that knows the rows of many values of a field; None if no index has it or pruning is off."""
         return None if switched_off() is not None else self._view.planner.locating(field)
 
     def plan(
@@ -141,7 +141,7 @@ class PinnedSnapshot:
             )
         rules = semantics or Semantics.of(dialect or REFERENCE_ENGINE)
         from_text = isinstance(predicate, str)
-        # For callers that no type checker warns.
+        # For callers without a type checker.
         if not isinstance(predicate, str | Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise PredicateError(f"a predicate is SQL text or an expression, not {predicate!r}")
         expression = parse_predicate(predicate, rules) if from_text else predicate
@@ -163,9 +163,9 @@ class PinnedSnapshot:
 
 
 def row_counts(pinned: PinnedSnapshot) -> NDArray[np.int64] | None:
-    """The number of rows of each slice as indexes counted it in the files, -1 where it is not known.
+    """The number of rows of each slice as indexes counted them in the files, -1 where unknown.
 
-    None where nothing is known, or pruning is off.
+    None if nothing is known, or pruning is off.
     """
     planner = pinned._view.planner  # pyright: ignore[reportPrivateUsage]
     return None if switched_off() is not None else planner.row_counts

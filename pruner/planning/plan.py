@@ -1,7 +1,7 @@
 """A scan plan: the slices to read, and the report that says why.
 
-Everything is an array over slice ordinals; slices, files and the report's rows become Python objects one at a
-time, when somebody looks at them.
+Everything is an array over slice ordinals; slices, files and the report's rows become Python objects one at a time, on
+access.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ DELETED_APART = (
     "rows of some files to read are deleted by deletion vectors, so the files alone are not the table's content: read "
     "it by an engine"
 )
-"""Why nobody is given the files of a plan."""
+"""Why a plan does not return its files."""
 
 
 class Plan:
@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def predicate(self) -> str:
-        """The predicate as text, for people."""
+        """The predicate as text, for display."""
         return self._facts.predicate
 
     @property
@@ -90,17 +90,17 @@ class Plan:
 
     @property
     def is_understood(self) -> bool:
-        """True if no part of the predicate is left to the engine alone: without that there are few answers."""
+        """True if no part of the predicate is left to the engine alone; otherwise there are few answers."""
         return self.bound is not None and not any(unknowns(self.bound))
 
     @property
     def semantics(self) -> Semantics:
-        """Whose rules the predicate follows."""
+        """The engine's rules that the predicate follows."""
         return self._facts.semantics
 
     @property
     def steps(self) -> tuple[FunnelStep, ...]:
-        """The funnel: one step for each clause and index, in the order of evaluation."""
+        """The funnel: one step for each clause and index, in order of evaluation."""
         return self._facts.steps
 
     @property
@@ -110,7 +110,7 @@ class Plan:
 
     @property
     def count_again(self) -> Callable[[], None]:
-        """Counts the plan once more in `IndexStatus.plans`, where its answer serves again. Keeps no plan in memory."""
+        """Counts the plan once more in `IndexStatus.plans` when its answer is reused. Keeps no plan in memory."""
         return self._facts.count_again
 
     @property
@@ -119,7 +119,7 @@ class Plan:
         return self._facts.planning_seconds
 
     def storage_options(self, more: Mapping[str, str] | None = None) -> Mapping[str, str]:
-        """Options of the object store with which the table was opened; `more` come before them."""
+        """Options of the object store with which the table was opened; `more` take precedence."""
         return {**self._storage_options, **(more or {})}
 
     @property
@@ -139,7 +139,7 @@ class Plan:
 
     @property
     def dropped_by(self) -> NDArray[np.int32]:
-        """For each slice the number of the funnel step (from 1) that dropped it; 0 where it stays."""
+        """For each slice, the number of the funnel step (from 1) that dropped it; 0 where it is kept."""
         return self._facts.dropped_by
 
     @property
@@ -169,7 +169,7 @@ class Plan:
 
     @cached_property
     def has_deletes(self) -> bool:
-        """True if rows of a file to read are deleted by what is stored apart, such as a deletion vector."""
+        """True if rows of a file to read are deleted by separately stored deletes, such as a deletion vector."""
         return self.snapshot.deletes is not None and bool(self.snapshot.has_deletes[self.ordinals].any())
 
     @cached_property
@@ -178,7 +178,7 @@ class Plan:
 
         Raises:
             TableError: a file group to read has log files and the scan mode is not `read_optimized`, or rows of a file
-                are deleted by what is stored apart.
+                are deleted by separately stored deletes.
         """
         if self.has_deletes:
             raise TableError(DELETED_APART)
@@ -196,7 +196,7 @@ class Plan:
         """URIs of the base files to read, lazily.
 
         Raises:
-            TableError: a file group to read has log files and the scan mode is not `read_optimized`.
+            TableError: as `files_arrow`.
         """
         return FileSequence(self.files_arrow)
 
@@ -204,8 +204,8 @@ class Plan:
     def rows(self) -> RowPositions | None:
         """URI of each base file to read -> positions (0-based, ascending) of its rows that can match, lazily.
 
-        A file of which no index knows the rows has None: all of it is to be read. None instead of a mapping where that
-        holds for every file.
+        A file whose rows no index knows has None: all of it must be read. None instead of a mapping if that holds for
+        every file.
         """
         return self._rows(self.ordinals)
 
@@ -214,14 +214,14 @@ class Plan:
     ) -> polars.LazyFrame:
         """All rows of the files to read, lazily, with the table's names and types (docs/python.md).
 
-        The predicate is still to be applied: the frame holds every row that it is true for, and others.
+        The predicate must still be applied: the frame holds every row for which it is true, and others.
 
         Args:
             columns: names of top-level columns; all unless given.
             storage_options: Polars' own options for reading from an object store, besides those of `open_table`.
 
         Raises:
-            SchemaError: a column cannot be read as the table has it; with the reason.
+            SchemaError: a column cannot be read as the table has it; states the reason.
             TableError: a file group to read has log files and the scan mode is not `read_optimized`.
         """
         return scan_with("polars", self, columns, self.storage_options(storage_options))
@@ -239,7 +239,7 @@ class Plan:
         *,
         storage_options: Mapping[str, str] | None = None,
     ) -> datafusion.DataFrame:
-        """All rows of the files to read in a session context, otherwise as `scan_pyarrow`; a new one unless given."""
+        """All rows of the files to read in a session context, new unless given; otherwise like `scan_pyarrow`."""
         return scan_with("datafusion", self, columns, self.storage_options(storage_options), context)
 
     @property
@@ -261,7 +261,7 @@ class Plan:
         return answering.count(self._kept_slices, column)
 
     def min(self, column: str) -> Answer:
-        """The least value of a column over the matching rows, NULL aside; raises as `count` does."""
+        """The least value of a column over the matching rows, ignoring NULL; raises like `count`."""
         return answering.extreme(self._kept_slices, column, greatest=False)
 
     def max(self, column: str) -> Answer:
@@ -269,14 +269,14 @@ class Plan:
         return answering.extreme(self._kept_slices, column, greatest=True)
 
     def count_by(self, column: str) -> Answer:
-        """Count the matching rows by the value of a column, NULL among them; raises as `count` does."""
+        """Count the matching rows by the value of a column, NULL included; raises like `count`."""
         return answering.count_by(self._kept_slices, column)
 
     def answers(self, asked: Sequence[tuple[str, str | None]]) -> tuple[list[Answer], Plan]:
-        """Several answers at once, and the plan of what has to be read for the rest of all of them.
+        """Several answers at once, and the plan of what must be read for the rest of all of them.
 
         Args:
-            asked: what is asked for (count, min, max, by), and of which column; None for all rows, in a count alone.
+            asked: what to compute (count, min, max, by), and of which column; None for all rows, for a count only.
 
         Raises:
             SchemaError: there is no such column.
@@ -289,14 +289,14 @@ class Plan:
     def grouped(
         self, column: str | Sequence[str], calls: Sequence[tuple[str, str | None]]
     ) -> tuple[Answer, Plan]:
-        """Aggregates by the value of a column, and the plan of what has to be read for the rest.
+        """Aggregates by the value of a column, and the plan of what must be read for the rest.
 
-        The proved part of the answer is a table of `value` (then `value_1` and so on, where columns are several) and a
-        column for each call; the rest may have the same values.
+        The proved part of the answer is a table of `value` (then `value_1` and so on, for several columns) and a column
+        for each call; the rest may have the same values.
 
         Args:
-            column: by which rows are grouped, or several.
-            calls: what is asked for (count, min, max), and of which column; None for all rows, in a count alone.
+            column: the column by which rows are grouped, or several.
+            calls: what to compute (count, min, max), and of which column; None for all rows, for a count only.
 
         Raises:
             SchemaError: there is no such column.
@@ -305,9 +305,9 @@ class Plan:
         return answer, self.unanswered(answer)
 
     def limited(self, rows: int, *, fewest: bool = False) -> Plan:
-        """The plan of the first slices, in their order, that surely hold so many matching rows; itself without any.
+        """The plan of the first slices, in their order, that surely hold `rows` matching rows; itself if it needs all.
 
-        With `fewest` it is that of as few slices as can be, where rows may come in any order.
+        With `fewest`, the plan of as few slices as possible, for rows in any order.
         """
         return self._narrowed(
             first_rows.limited(self._kept_slices, rows, fewest=fewest), f"the first {rows:,} rows"
@@ -318,7 +318,7 @@ class Plan:
 
         Args:
             column: the first column of the order; others may follow.
-            rows: how many rows are wanted, those that are skipped included.
+            rows: how many rows are wanted, including those that are skipped.
             descending: whether the greatest come first.
             nulls_first: whether NULL comes before all values.
 
@@ -330,9 +330,9 @@ class Plan:
     def threshold(
         self, column: str, rows: int, *, descending: bool = False, nulls_first: bool = False
     ) -> Any:
-        """A value that the first rows in the order of a column surely have or come before, NULL aside.
+        """A value that the first rows in the order of a column surely have or come before, ignoring NULL.
 
-        An Arrow scalar of the column's type; None where nothing is known, or no slice can be left out by it. Takes and
+        An Arrow scalar of the column's type; None if nothing is known, or if it would not skip any slice. Takes and
         raises what `top` does.
         """
         return first_rows.threshold(self._kept_slices, Order(column, rows, descending, nulls_first))
@@ -343,9 +343,9 @@ class Plan:
         """The plan of the slices that hold the first matching rows in each of some orders, equal ones included.
 
         Args:
-            orders: each a column; how many rows; whether the greatest come first; whether NULL does; a column, rows
-                without a value in which are passed over; and a column, for each of whose values rows are wanted, or
-                several, for each combination of their values.
+            orders: each has a column; how many rows; whether the greatest come first; whether NULL does; a column, such
+                that rows in which it is NULL are passed over; and a column, for each of whose values rows are wanted,
+                or several, for each combination of their values.
 
         Raises:
             SchemaError: there is no such column.
@@ -363,7 +363,7 @@ class Plan:
 
         Args:
             column: the first column of the order; others may follow.
-            values: how many different values are wanted, of all columns of the order together.
+            values: how many distinct values are wanted, of all columns of the order together.
             descending: whether the greatest come first.
             nulls_first: whether NULL comes before all values.
         """
@@ -373,7 +373,7 @@ class Plan:
         )
 
     def among(self, listed: NDArray[np.bool_]) -> Plan:
-        """The plan over some of the slices alone, as an engine lists them; itself where nothing goes."""
+        """The plan over only the slices that an engine lists; itself if none is dropped."""
         if listed[self.ordinals].all():
             return self
         ordinals = self.ordinals[listed[self.ordinals]]
@@ -381,7 +381,7 @@ class Plan:
         return self._narrowed(rows, "what is listed", lambda: self._kept_slices.among(ordinals))
 
     def unanswered(self, answer: Answer) -> Plan:
-        """The plan of the slices that have to be read for the rest of an answer."""
+        """The plan of the slices that must be read for the rest of an answer."""
         return self._narrowed(FirstRows(answer.rest, answer.told), "")
 
     def _narrowed(
@@ -435,7 +435,7 @@ class Plan:
         return report_json(self._facts, files)
 
     def explain(self) -> str:
-        """Return the report as text for people."""
+        """Return the report as human-readable text."""
         return report_text(self._facts)
 
     def to_html(self) -> str:
@@ -451,12 +451,12 @@ class Plan:
 
 
 def _gaps_before(facts: PlanFacts, number: int, asked: int) -> NDArray[np.bool_] | None:
-    """The gaps of a step, of which there are none in the one that was added behind all others."""
+    """The gaps of a step; the step added after all others has none."""
     return None if asked == number else facts.gaps(asked)
 
 
 class FileSequence(Sequence[str]):
-    """URIs over an Arrow array, made into strings one at a time."""
+    """URIs over an Arrow array, converted to strings one at a time."""
 
     def __init__(self, uris: pa.StringArray) -> None:
         self._uris: Any = uris

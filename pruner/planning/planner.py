@@ -1,7 +1,7 @@
 """The planner: the one place with control flow between a predicate and the evidence about it.
 
-The predicate's top-level conjuncts are taken one after another, each asked only about the slices that the ones before
-it left. A slice goes when some conjunct is proven never true on it. What is at hand is asked first, then what has to be
+The predicate's top-level conjuncts are evaluated one after another, each only for the slices that earlier ones left. A
+slice is dropped if some conjunct is proven never true on it. Sources at hand are asked first, then those that must be
 read page by page (`pruner.planning.planner`). The order changes the report, not the result.
 """
 
@@ -71,15 +71,15 @@ if TYPE_CHECKING:
     Implied: TypeAlias = Callable[[BoundExpr, Semantics], Iterable[tuple[Leaf, KnowsFields | None]]]
 
 
-# Deferred sources: indexes whose records are read page by page, asked last and only about what is left.
+# Deferred sources: indexes whose records are read page by page, asked last and only about the slices that are left.
 #
-# What is at hand has been asked before, and has dropped what it could. A part of the predicate is then asked of the
-# pages as a whole, so that `id BETWEEN a AND b` reads what lies between and not all that is above a. The cheapest part
-# comes first. Where an answer would take more bytes than the files that are left have, they are kept instead.
+# The sources at hand have already dropped what they could. A part of the predicate is then evaluated on the pages as a
+# whole, so that `id BETWEEN a AND b` reads what lies between and not everything above a. The cheapest part comes first.
+# If an answer would read more than `WORTH_READING` of the bytes of the files that are left, they are kept instead.
 
 
 class DeferredQuestion(NamedTuple):
-    """A part of a predicate, and the deferred sources that it is asked of."""
+    """A part of a predicate, and the deferred sources that can answer it."""
 
     part: BoundExpr
     sources: list[Source]
@@ -94,9 +94,9 @@ class DeferredSources:
         self._semantics = semantics
 
     def questions(self, predicate: BoundExpr) -> list[DeferredQuestion]:
-        """The parts of a predicate, all of which must hold, that some deferred source is about."""
+        """The conjuncts of a predicate about which there is some deferred source."""
         if not any(self._defers(found) for found in self._evidence.known.values()):
-            return []  # mostly: that no source is deferred is told sooner than how the predicate comes apart
+            return []  # the usual case, and cheaper to detect than splitting the predicate
         whole = grouped(predicate)
         parts = (whole,)
         if isinstance(whole, BoundAnd) and only_field(whole) is None:
@@ -130,7 +130,7 @@ class DeferredSources:
         )
 
     def keep(self, question: DeferredQuestion, at: Ordinals | None) -> Mask:
-        """Tell for each of some slices whether a row of it can meet the part, by all sources together."""
+        """Tell for each slice in `at` whether a row of it can meet the part, by all sources together."""
         combined = CombinedEvidence(self._snapshot, self._evidence, self._semantics, at)
 
         def part(of: BoundExpr, outcome: Outcome) -> Mask | None:
@@ -154,12 +154,12 @@ class DeferredSources:
 
 
 NO_INDEX = "none"
-"""What the report shows as index where no index answered."""
+"""What the report shows as index if no index answered."""
 
 
 @dataclass(slots=True)
 class _Step:
-    """A step of the funnel before its clause is written out, which takes as long as asking an index.
+    """A step of the funnel before its clause is formatted, which takes as long as asking an index.
 
     Fields are those of `FunnelStep`.
     """
@@ -183,13 +183,13 @@ class _Progress:
     dropped: dict[str, int] = field(default_factory=dict[str, int])
 
     def apply(self, clause: BoundExpr, keep: Mask, answered: dict[str, str], uncovered: int) -> None:
-        """Drop of the survivors what is not in `keep` and add the step to the funnel."""
+        """Drop the survivors that are not in `keep` and add the step to the funnel."""
         considered = self.survivors.left
         self.survivors.keep(keep, len(self.steps) + 1)
         self._add(clause, considered, answered, uncovered)
 
     def apply_few(self, clause: BoundExpr, wanted: Ordinals, answered: dict[str, str]) -> None:
-        """The same with the slices that are wanted by name, fewer than `Survivors.few`."""
+        """The same with the ordinals of the wanted slices, fewer than `Survivors.few`."""
         considered = self.survivors.left
         self.survivors.keep_few(wanted, len(self.steps) + 1)
         self._add(clause, considered, answered, 0)
@@ -223,7 +223,7 @@ class _Progress:
 
 
 class Planner:
-    """Plans predicates over one snapshot; holds no state of a plan, so threads may share it."""
+    """Plans predicates over one snapshot; holds no per-plan state, so threads may share it."""
 
     def __init__(
         self,
@@ -241,13 +241,13 @@ class Planner:
         Args:
             snapshot: the slices.
             evidence: what indexes know of them.
-            storage_options: with which the files of the snapshot are opened; plans hand them on.
+            storage_options: options for opening the files of the snapshot; plans pass them on.
             saved: called for each plan with the number of slices that each index dropped.
-            cost: says what an index costs, for reports.
-            implied: gives what else holds wherever a predicate is true, each with what knows of its field:
-                None stands for `evidence`.
-            filters: the Bloom filters in the files; None where they are not to be asked.
-            facts: what is known exactly of the slices, for answers; None for nothing.
+            cost: returns what an index costs, for reports.
+            implied: returns further conditions that hold wherever a predicate is true, each with the evidence about its
+                field: None stands for `evidence`.
+            filters: the Bloom filters in the files; None if they must not be probed.
+            facts: exact facts about the slices, for answers; None for none.
         """
         self._implied = implied
         self._filters = filters
@@ -260,11 +260,11 @@ class Planner:
 
     @property
     def row_counts(self) -> NDArray[np.int64] | None:
-        """The number of rows of each slice that has those of its base file, by indexes; -1 where it is not known."""
+        """The number of rows, by indexes, of each slice with exactly the rows of its base file; -1 where unknown."""
         return None if self._exact is None else self._exact.indexed_counts
 
     def locating(self, field: Field) -> LocatingEvidence | None:
-        """What knows the rows of many values of a field at once; None where no index does."""
+        """Evidence that finds the rows of many values of a field at once; None if no index does."""
         return next(
             (
                 evidence
@@ -287,8 +287,8 @@ class Planner:
         Args:
             predicate: bound to this snapshot's schema.
             text: how the report shows the whole predicate.
-            semantics: whose rules hold.
-            notes: reasons, known beforehand, why something cannot be used to prune.
+            semantics: the rules of the engine.
+            notes: reasons, known in advance, why something cannot be used to prune.
             schema: as the engine reads the table; that of the snapshot unless given.
         """
         started = time.perf_counter()
@@ -339,9 +339,9 @@ class Planner:
         )
 
     def _longest_range(self, about: Field, semantics: Semantics) -> int:
-        """How many values of a range of a field are looked up one by one at most.
+        """Most values of a range on a field that are looked up one by one.
 
-        None are where an index that knows their order tells all of them apart.
+        0 if an index that knows their order tells single values apart and covers all slices.
         """
         sources = self._evidence.sources(about).usable
         longest = max((source.can.longest_range for source in sources), default=0)
@@ -376,7 +376,7 @@ class Planner:
         progress.fallbacks.update(combined.notes)
 
     def _apply_leaf(self, leaf: Leaf, combined: CombinedEvidence, progress: _Progress) -> None:
-        """Take a leaf source by source, so that the report tells what each of them dropped."""
+        """Evaluate a leaf source by source, so that the report shows what each of them dropped."""
         if progress.survivors.at is None:
             named = combined.few(leaf, progress.survivors.few)
             if named is not None:
@@ -400,7 +400,7 @@ class Planner:
     def _apply_composite(self, clause: BoundExpr, combined: CombinedEvidence, progress: _Progress) -> None:
         for part in unknowns(clause):
             if part.kind is UnknownKind.OUTSIDE:
-                continue  # no gap of ours: values that the rule of a function leaves to the engine
+                continue  # not a gap of pruner: values that the rule of a function leaves to the engine
             progress.fallbacks[str(part)] = None
         keep = possible(clause, Outcome.TRUE, combined.leaf, combined.count)
         all_at_hand = all(
@@ -410,7 +410,7 @@ class Planner:
             progress.apply(clause, keep, combined.answered, combined.uncovered_among(progress.survivors))
 
     def _apply_deferred(self, predicate: BoundExpr, deferred: DeferredSources, progress: _Progress) -> bool:
-        """Ask the deferred sources about what is left; returns whether each of them was asked."""
+        """Ask the deferred sources about the slices that are left; returns False if one of them was declined."""
         survivors = progress.survivors
         open_questions = deferred.questions(predicate)
         while open_questions and survivors.left:
@@ -429,7 +429,7 @@ class Planner:
         return True
 
     def _apply_implied(self, predicate: BoundExpr, semantics: Semantics, progress: _Progress) -> None:
-        """Drop of several slices those in which nothing can be that follows from the predicate."""
+        """If several slices are left, drop those in which no row can meet a condition that the predicate implies."""
         if progress.survivors.left > 1:
             try:
                 implied = self._implied(predicate, semantics)
@@ -453,7 +453,7 @@ class Planner:
     def _apply_file_filters(
         self, predicate: BoundExpr, evidence: Focus, semantics: Semantics, progress: _Progress
     ) -> None:
-        """Ask the filters in the files that are left, where no index has told their values apart."""
+        """Probe the filters in the files that are left, unless an index already told their values apart."""
         if self._filters is None or not self._filters.ask_about(progress.survivors.left):
             return
         required = conditions(predicate)
@@ -468,21 +468,21 @@ class Planner:
                 progress.apply(leaf, progress.survivors.spread(keep), {FILE_FILTERS: FILE_FILTERS_USING}, 0)
 
     def _every_row_matches(self, predicate: BoundExpr, evidence: Focus, semantics: Semantics) -> Mask:
-        """Slices on which the predicate is proven neither false nor null; an empty slice counts as one."""
+        """Slices on which the predicate is proven to be never false or null; an empty slice counts as one."""
         combined = CombinedEvidence(self._snapshot, evidence, semantics, None, everything=True)
         refuted = possible(predicate, Outcome.FALSE, combined.leaf, combined.count)
         refuted = refuted | possible(predicate, Outcome.NULL, combined.leaf, combined.count)
-        # Merging drops and combines rows, so nothing is claimed of all rows of a slice with log files.
+        # Merging drops and combines rows, so nothing is claimed about all rows of a slice with log files.
         return ~refuted & self._snapshot.stands
 
 
 def _tells_apart(source: Source, semantics: Semantics) -> bool:
-    """Tell whether an index knows single values, and not only between which they are."""
+    """Tell whether an index knows single values, and not only bounds."""
     return source.can.counted is not None or source.rows(semantics) is not None
 
 
 def _gaps(progress: _Progress, evidence: Focus, number: int) -> Mask | None:
-    """The slices of which the indexes of a step have no usable record; all of them where no index answered."""
+    """The slices for which the indexes of a step have no usable record; all of them if no index answered."""
     step = progress.steps[number - 1]
     if step.index == NO_INDEX:
         return np.full(progress.survivors.total, step.uncovered > 0)
@@ -504,21 +504,21 @@ def _left_open(index: str, slices: int, noun: str) -> str:
 
 
 def _row_positions(snapshot: Snapshot, rows: RowLevel, ordinals: NDArray[np.intp]) -> RowPositions | None:
-    """The rows of slices that are to be read; None where they are known of none of them."""
+    """The rows of the slices to read; None if they are known for none of them."""
     if not rows.sources or (len(ordinals) and not rows.known(ordinals).any()):
         return None
     return RowPositions(snapshot, ordinals, rows.blocks, rows.most_rows)
 
 
 def _about(at: NDArray[np.intp] | None, answer: Mask, asked: NDArray[np.intp] | None) -> Mask:
-    """The part about the slices `at` of an answer about `asked` (None for all), among which they are."""
+    """The part of an answer about `asked` (None for all) that is about its subset `at`."""
     if at is None or at is asked:
         return answer
     return answer[at if asked is None else np.searchsorted(asked, at)]
 
 
 def _evaluation_rank(clause: BoundExpr) -> int:
-    """Constants first, then partition columns, then other leaves, then composites, then what nothing is known about."""
+    """Constants first, then partition columns, then other leaves, then composites, then unknown clauses."""
     match clause:
         case Constant():
             return 0

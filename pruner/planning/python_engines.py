@@ -1,4 +1,4 @@
-"""A plan's files handed to a Python engine, by the adapter of that engine."""
+"""Hands a plan's files to a Python engine, by the adapter of that engine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scan_with(
     """The files of a plan (`pruner.Plan`) as a Python engine reads them: see `pruner.adapters.FileScanner.scan`.
 
     Raises:
-        BrokenPluginError: the engine is not installed; with what to install.
+        BrokenPluginError: the engine is not installed; says what to install.
         SchemaError, TableError: as `FileScanner.scan` does.
     """
     scanner: Any = load_plugin(Group.ADAPTERS, engine)
@@ -41,19 +41,19 @@ def counted_by_reading(
     schema: TableSchema,
     as_of: str | None = None,
 ) -> int:
-    """Count the rows of a table (`pruner.Table`) for which a predicate is true, by the engine in whose SQL it is.
+    """Count the rows of a table (`pruner.Table`) for which a predicate is true, with the engine whose SQL it is.
 
     Args:
         table: the table.
-        opened_by: the place or name by which it can be opened again.
-        predicate: SQL that was parsed as a predicate before.
-        semantics: whose SQL it is, and in which time zone.
-        schema: that of the rows that count.
-        as_of: the state of the past whose rows count; the newest unless given.
+        opened_by: the location or name by which it can be opened again.
+        predicate: SQL that has already been parsed as a predicate.
+        semantics: the engine whose SQL it is, and the time zone.
+        schema: the schema of the rows to count.
+        as_of: the past state whose rows to count; the newest unless given.
 
     Raises:
-        PredicateError: it is in the SQL of an engine that does not run here.
-        BrokenPluginError: the engine is not installed; with what to install.
+        PredicateError: it is in the SQL of an engine that does not run in this process.
+        BrokenPluginError: the engine is not installed; says what to install.
     """
     adapter: Any = load_plugin(Group.ADAPTERS, semantics.engine)
     if not callable(getattr(adapter, "connect", None)):
@@ -69,12 +69,12 @@ def counted_by_reading(
     }
     connection = adapter.connect({"counted": table if as_of is None else past}, config={})
     if _reads_floats(predicate, semantics, schema):
-        # DuckDB leaves out rows with NaN by the statistics of files, which do not count them (trap S1).
+        # DuckDB skips rows with NaN by file statistics, which do not count them (trap S1).
         connection.execute("SET disabled_optimizers = 'filter_pushdown,statistics_propagation'")
     if semantics.zone is not None:
         zone = semantics.zone.replace("'", "''")
         connection.execute(f"SET TimeZone = '{zone}'")
-    # A comment at the end of the predicate ends with its line.
+    # The line break ends a comment at the end of the predicate.
     return connection.execute(f"SELECT count(*) FROM counted WHERE ({predicate}\n)").fetchone()[0]
 
 

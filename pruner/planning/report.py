@@ -1,8 +1,9 @@
 """A plan as JSON, as text and as a page. The JSON is documented in docs/report.md.
 
-A plan as a page: the funnel as a table, and a strip of all slices for each step of it.
+A plan as a page: the funnel as a table, and a strip of all slices for each of its steps.
 
-A page about a million slices is as small as one about a hundred: strips have a fixed number of cells, and lists end.
+A page about a million slices is as small as one about a hundred: strips have a fixed number of cells, and lists are
+truncated.
 """
 
 from __future__ import annotations
@@ -51,18 +52,18 @@ ANSWERS = "answers"
 """The index and its type, in the report, of a step that drops what is not needed for the answer."""
 
 SHOWN_PREDICATE = 2000
-"""Characters of a predicate that the text for people shows; the JSON has it whole."""
+"""Most characters of a predicate that the text shows; the JSON has all of it."""
 
 
 FileDetail = OneOf["summary", "kept", "dropped", "all"]
-"""Which slices a JSON report lists: none, those to read, those left out, or both."""
+"""Which slices a JSON report lists: none, those to read, those skipped, or both."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunnelStep:
-    """One clause of the predicate and the index (or indexes) that answered for it, in the order of evaluation.
+    """One clause of the predicate and the index (or indexes) that answered it, in order of evaluation.
 
-    `considered` slices were left before the step, `dropped` went in it, `uncovered` of the considered ones
+    `considered` slices were left before the step, `dropped` were dropped in it, `uncovered` of the considered ones
     have no usable record. `note` says why a step could drop nothing.
     """
 
@@ -77,9 +78,9 @@ class FunnelStep:
 
 @dataclass(frozen=True)
 class PlanFacts:
-    """What planning found: which slices stay, step by step, and what could not be used.
+    """What planning found: which slices are kept, step by step, and what could not be used.
 
-    `funnel` gives the steps; most plans are asked for their files alone.
+    `funnel` returns the steps lazily, because most callers need only the files.
     """
 
     snapshot: Snapshot
@@ -92,13 +93,13 @@ class PlanFacts:
     costs: Callable[[], list[IndexCost]] = list
     bound: BoundExpr | None = None
     gaps: Callable[[int], Mask | None] = lambda _: None
-    """For the number of a step (from 1) the slices without a usable record in it; None where there is none."""
+    """For the number of a step (from 1), the slices without a usable record in it; None if there are none."""
     count_again: Callable[[], None] = lambda: None
     """See `Plan.count_again`."""
 
     @cached_property
     def steps(self) -> tuple[FunnelStep, ...]:
-        """The funnel: one step for each clause and index, in the order of evaluation."""
+        """The funnel: one step for each clause and index, in order of evaluation."""
         return self.funnel()
 
     @cached_property
@@ -113,11 +114,11 @@ class PlanFacts:
 
     @cached_property
     def dropped_by(self) -> NDArray[np.int32]:
-        """For each slice the number of the step (from 1) that dropped it; 0 where it stays."""
+        """For each slice, the number of the step (from 1) that dropped it; 0 where it is kept."""
         return self.survivors.dropped_by()
 
     def uncovered_in(self, number: int) -> Mask:
-        """Slices of which no index that was asked in a step (numbered from 1) has a usable record."""
+        """Slices for which no index asked in a step (numbered from 1) has a usable record."""
         gaps = self.gaps(number)
         return np.zeros(len(self.snapshot), np.bool_) if gaps is None else gaps
 
@@ -215,7 +216,7 @@ def _file_rows(facts: PlanFacts, files: FileDetail) -> Iterator[dict[str, Any]]:
 
 
 def why(facts: PlanFacts, ordinal: int) -> str:
-    """Why one slice is read, or left out."""
+    """Why one slice is read or skipped."""
     step = int(facts.dropped_by[ordinal])
     if step:
         dropped = facts.steps[step - 1]
@@ -231,7 +232,7 @@ def why(facts: PlanFacts, ordinal: int) -> str:
 
 
 def report_text(facts: PlanFacts) -> str:
-    """The report as text for people: the outcome, the funnel, what could not be used."""
+    """The report as human-readable text: the outcome, the funnel, what could not be used."""
     lines = [
         f"table      {facts.snapshot.root}",
         f"predicate  {_shortened(facts.predicate)}",
@@ -265,13 +266,13 @@ def _shortened(predicate: str) -> str:
 
 
 DRAWN_STEPS = 40
-"""Steps that have a strip, and a row of the funnel: a predicate may have thousands of clauses."""
+"""Most steps with a strip and a row of the funnel: a predicate may have thousands of clauses."""
 
 NAMED_SLICES = 100
-"""Slices that are listed one by one."""
+"""Most slices that are listed one by one."""
 
 SHOWN_CLAUSE = 300
-"""Characters of a clause."""
+"""Most characters shown of a clause."""
 
 _KEPT = Fate("K", "kept: a row may match", "kept")
 _UNCOVERED = Fate("U", "kept: the index has no usable record", "uncovered")
@@ -285,7 +286,7 @@ def plan_page(facts: PlanFacts, *, whole: bool) -> str:
 
     Args:
         facts: what planning found.
-        whole: whether it is a page of its own, and not a part of a notebook.
+        whole: whether it is a page of its own rather than part of a notebook.
     """
     return (document if whole else fragment)("Scan plan", *_sections(facts))
 

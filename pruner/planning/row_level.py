@@ -1,8 +1,8 @@
 """Predicates over single rows, where indexes know them: which rows of which slices can match (R3).
 
-The algebra is the verdict's, over sets of rows. What a predicate says about one column is settled by that column's
-entries, without a bitmap. Rows are read only where columns have to be brought together: for the slices that are left,
-a bounded number of them at a time. Row positions mean something in a base file without logs alone (traps T8, T12).
+The algebra is that of verdicts, over sets of rows. What a predicate says about one column is settled by the entries of
+that column, without a bitmap. Rows are read only to combine columns: for the slices that are left, a bounded number of
+them at a time. Row positions are meaningful only in a base file without logs (traps T8, T12).
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ BLOCK_ROWS = 1 << 28
 """Most rows of those slices."""
 
 BROUGHT_TOGETHER = 1 << 18
-"""Most slices whose rows are read to drop some of them while a plan is made; past it all stay, with a note."""
+"""Most slices whose rows are read during planning to drop some of them; beyond that all are kept, with a note."""
 
 _FEW = 16
-"""Looking one slice up takes as long as looking through so many."""
+"""Looking up one slice takes as long as scanning this many."""
 
 WORTH_READING = 1 / 8
-"""Bytes of records that wait to be read, for each byte of the files that they could leave out, at most.
+"""Most bytes of deferred records to read, for each byte of the files that they could skip.
 
 Half of the records of 12 million rows, 100 MB of 614 MB, took longer to read than the files.
 """
 
 
 class RowSet(NamedTuple):
-    """Rows of some slices as `ordinal << 32 | position`; `exact` tells of each slice that there is none too many."""
+    """Rows of some slices as `ordinal << 32 | position`; `exact` tells for each slice whether they are no superset."""
 
     rows: BitMap64
     exact: Mask
@@ -70,7 +70,7 @@ class RowSet(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """The index that tells the rows of a part about one field: by which entries, and of which slices."""
+    """The index that knows the rows of a part about one field: by which entries, and in which slices."""
 
     source: Source
     evidence: RowEvidence
@@ -79,7 +79,7 @@ class _Told(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part about one field: the slices on which it can come to an outcome, and what tells the rows of some.
+    """A part about one field: the slices on which it can evaluate to an outcome, and what knows the rows of some.
 
     `is_settled` says that entries exclude none of these slices.
     """
@@ -94,7 +94,7 @@ class RowLevel:
 
     Attributes:
         sources: for each field of the predicate whose rows an index knows, that index.
-        notes: each reason why rows could not be told, once.
+        notes: each reason why rows could not be determined, once.
     """
 
     def __init__(
@@ -117,18 +117,18 @@ class RowLevel:
 
     @cached_property
     def _conjuncts(self) -> tuple[BoundExpr, ...]:
-        """What must be true of a row by itself; slices on which it cannot be have been dropped."""
+        """Conditions each of which must be true on a row; slices on which one cannot be have been dropped."""
         return self._grouped.operands if isinstance(self._grouped, BoundAnd) else ()
 
     @property
     def can_narrow(self) -> bool:
-        """True where single rows may exclude slices that the leaves by themselves leave possible."""
+        """True if single rows may exclude slices that the leaves by themselves leave possible."""
         return conjoins(self._predicate) and bool(self.sources)
 
     def narrow(self, at: Ordinals, counts: NDArray[np.int64]) -> Mask:
-        """Tell for each of some slices (ascending) with these `counts` whether it can hold a matching row.
+        """Tell for each slice in `at` (ascending), with these row `counts`, whether it can hold a matching row.
 
-        Every conjunct by itself has left these slices, by all that is known of its columns.
+        Each conjunct by itself has kept these slices, by all that is known of its columns.
         """
         # One part by itself is settled by its entries; parts about the same column may still exclude each other.
         told = sum(field.path in self.sources for field in parts(self._grouped))
@@ -145,7 +145,7 @@ class RowLevel:
         return bounds.can & (matching[at] | ~unsettled)
 
     def _may_bring_together(self, at: Ordinals) -> bool:
-        """Tell whether the rows of some slices are worth reading to drop some of them; says so where they are not."""
+        """Tell whether the rows of some slices are worth reading to drop some of them; adds a note if they are not."""
         if self._bytes_of_rows(at) > WORTH_READING * self._snapshot.size_of(at):
             self.notes[
                 "bitmaps of rows are too large beside the files that they could leave out: not read"
@@ -159,7 +159,7 @@ class RowLevel:
         return True
 
     def _bytes_of_rows(self, at: Ordinals) -> int:
-        """How many bytes are read of deferred sources, to bring rows together."""
+        """How many bytes are read from deferred sources to combine rows."""
         total = 0
         for of in single_field_parts(self._grouped):
             source = self.sources.get(next(leaves(of)).field.path)
@@ -178,7 +178,7 @@ class RowLevel:
             yield RowBlock(block, rows.rows, rows.exact)
 
     def most_rows(self, at: Ordinals) -> int:
-        """How many rows of some slices (ascending) can match at most, judged without reading bitmaps."""
+        """Upper bound of the number of matching rows in some slices (ascending), without reading bitmaps."""
         counts = self.counts(at)
         known = at[counts >= 0]
         total = int(counts.clip(0).sum())
@@ -201,11 +201,11 @@ class RowLevel:
         return most(self._grouped)
 
     def known(self, at: Ordinals) -> Mask:
-        """Tell for each of some slices whether an index knows its rows."""
+        """Tell for each slice in `at` whether an index knows its rows."""
         return self.counts(at) >= 0
 
     def counts(self, at: Ordinals) -> NDArray[np.int64]:
-        """The number of rows of each slice; -1 where it is not known, disputed, or not that of the base file."""
+        """The number of rows of each slice; -1 where it is unknown, disputed, or not that of the base file."""
         counts = np.full(len(at), -1, np.int64)
         disputed = np.zeros(len(at), np.bool_)
         for number, source in enumerate(self.sources.values()):
@@ -231,7 +231,7 @@ class RowLevel:
             start = stop
 
     def _by_entries(self, at: Ordinals) -> Mask:
-        """What is possible by slices, where all that stands about one column is taken together."""
+        """What is possible on each slice, with everything that is said about one column taken together."""
         combined = self._combined(at)
 
         def part(of: BoundExpr, outcome: Outcome) -> Mask | None:
@@ -248,7 +248,7 @@ class RowLevel:
         return part.can & (evidence.holding(entries.mask, self._semantics, at) | ~asked)
 
     def _bounds(self, at: Ordinals, counts: NDArray[np.int64]) -> RowBounds:
-        """The same, with how many rows of each slice match at least; `counts` has their numbers of rows."""
+        """The same, with a lower bound of the matching rows of each slice; `counts` has their row counts."""
         combined = self._combined(at)
 
         def part(of: BoundExpr, outcome: Outcome) -> RowBounds | None:
@@ -270,7 +270,7 @@ class RowLevel:
         return evaluate(self._grouped, Outcome.TRUE, part, constant)
 
     def _part(self, of: BoundExpr, outcome: Outcome, at: Ordinals, combined: CombinedEvidence) -> _Part:
-        """What can be said of a part about one field before its rows are looked at."""
+        """What can be said of a part about one field before its rows are read."""
         field = only_field(of)
         source = None if field is None else self.sources.get(field.path)
         left = outcome is Outcome.TRUE and any(of is conjunct for conjunct in self._conjuncts)
@@ -286,11 +286,11 @@ class RowLevel:
         return _Part(can, _Told(source, evidence, entries, asked), is_settled=left and next(leaves(of)) is of)
 
     def numbers(self, at: Ordinals, counts: NDArray[np.int64]) -> RowNumbers:
-        """Bound how many rows of each of some slices (ascending) the predicate is true on; bitmaps are not read.
+        """Bound the rows of each slice in `at` (ascending) on which the predicate is true; bitmaps are not read.
 
         Args:
-            at: slices with base files to which no log file adds rows; all rows of these are meant, also deleted ones.
-            counts: their numbers of rows.
+            at: slices with base files to which no log file adds rows; all of their rows count, including deleted ones.
+            counts: their row counts.
         """
         combined = CombinedEvidence(self._snapshot, self._evidence, self._semantics, at)
 
@@ -305,9 +305,9 @@ class RowLevel:
         return evaluate(self._grouped, Outcome.TRUE, part, constant)
 
     def exact_counts(self, at: Ordinals) -> NDArray[np.int64]:
-        """How many rows of each of some slices (ascending) match, by their bitmaps; -1 where that is not settled.
+        """How many rows of each slice in `at` (ascending) match, by their bitmaps; -1 where that is not settled.
 
-        Nothing is read where the bitmaps are large beside the files.
+        Nothing is read if the bitmaps are large compared to the files.
         """
         counts = np.full(len(at), -1, np.int64)
         if not self.sources or not len(at) or not self._may_bring_together(at):
@@ -325,7 +325,7 @@ class RowLevel:
         counts: NDArray[np.int64],
         combined: CombinedEvidence,
     ) -> RowNumbers:
-        """Bound on how many rows a predicate about one field comes to the outcome."""
+        """Bound the number of rows on which a predicate about one field evaluates to the outcome."""
         others = [each for each in Outcome if each is not outcome]
         can = possible(of, outcome, combined.leaf, len(at))
         only = self._of_all_rows(of, outcome, combined)
@@ -349,7 +349,7 @@ class RowLevel:
             rows = evidence.rows_in(entries, asked)
             return total if rows is None else rows
 
-        # Entries that may come to several outcomes count for none at least, and for each at most.
+        # Entries that may yield several outcomes add to no lower bound, and to every upper bound.
         least, most = np.zeros_like(counts), counts.copy()
         least[told] = holding(wanted & ~unwanted)
         most[told] = total - holding(~wanted)
@@ -372,7 +372,7 @@ class RowLevel:
         return mask
 
     def _rows(self, at: Ordinals) -> RowSet:
-        """The rows of slices with known numbers of rows on which the predicate can be true."""
+        """The rows on which the predicate can be true, in slices with known row counts."""
         counts = self.counts(at)
         combined = self._combined(at)
 
@@ -394,7 +394,7 @@ class RowLevel:
         counts: NDArray[np.int64],
         combined: CombinedEvidence,
     ) -> RowSet:
-        """The rows on which a predicate about one field can come to the outcome."""
+        """The rows on which a predicate about one field can evaluate to the outcome."""
         can, told_by, _ = self._part(of, outcome, at, combined)
         told = np.zeros(len(at), np.bool_)
         exact = ~can
@@ -415,7 +415,7 @@ class RowLevel:
         return RowSet(rows, exact)
 
     def _of_all_rows(self, of: BoundExpr, outcome: Outcome, combined: CombinedEvidence) -> Mask:
-        """Tell for each slice whether a predicate is proven to come to the outcome on every row."""
+        """Tell for each slice whether a predicate is proven to evaluate to the outcome on every row."""
         mask = np.ones(combined.count, np.bool_)
         for other in Outcome:
             if other is not outcome:
@@ -424,12 +424,12 @@ class RowLevel:
 
 
 def entries_of(of: BoundExpr, outcome: Outcome, evidence: RowEvidence, semantics: Semantics) -> Entries:
-    """The entries of one field on whose rows a predicate about that field can come to the outcome."""
+    """The entries of one field on whose rows a predicate about that field can evaluate to the outcome."""
 
     def part(leaf: BoundExpr, wanted: Outcome) -> Entries | None:
         if isinstance(leaf, Same):
             forms = [entries_of(operand, wanted, evidence, semantics) for operand in leaf.operands]
-            # One that has no entry too many has those of the others.
+            # An exact form already excludes whatever the others exclude.
             return next((form for form in forms if form.exact), None)
         if isinstance(leaf, BoundAnd | BoundOr | BoundNot | BoundIsNull | Constant | Unknown):
             return None

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 def row_groups(
     plan: Plan, storage_options: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, list[int]]]:
-    """The row groups of each file to read that hold rows which can match; all of them where rows are not known.
+    """The row groups of each file to read that hold rows that can match; all of them if rows are not known.
 
     Args:
-        plan: what is to be read.
+        plan: what to read.
         storage_options: options of the store, besides those with which the table was opened.
 
     Raises:
-        TableError: a file group to read has log files, so its base file alone is not the table's content.
+        TableError: a file group to read has log files, or rows of a file are deleted by separately stored deletes, so
+            its base files alone are not the table's content.
         StorageError: a file cannot be read.
     """
     for uri, positions in _rows(plan):
@@ -43,21 +44,22 @@ def row_groups(
 def read_rows(
     plan: Plan, columns: Sequence[str] | None = None, storage_options: Mapping[str, str] | None = None
 ) -> Iterator[pa.Table]:
-    """The rows of a plan, a table for each row group that holds some; only those groups are read.
+    """The rows of a plan, one table for each row group that holds some; only those groups are read.
 
-    These are exactly the matching rows if `plan.rows_exact`; otherwise there are more, and the predicate has to be
+    These are exactly the matching rows if `plan.rows_exact`; otherwise there are more, and the predicate must be
     applied again. Without `columns`, each file's own columns are read. Named columns have the names of the table; a
-    file that lacks one gives NULL, of the table's type. Columns that are only in paths are not among them.
+    file that lacks one yields NULL, of the table's type. Columns that are only in paths are not included.
 
     Args:
-        plan: what is to be read.
+        plan: what to read.
         columns: names of top-level columns; all unless given.
         storage_options: options of the store, besides those with which the table was opened.
 
     Raises:
-        SchemaError: the table has no such column, only its paths have it, files know it by a mapping of columns, or a
-            file lacks it where NULL is not certain.
-        TableError: a file group to read has log files, so its base file alone is not the table's content.
+        SchemaError: the table has no such column, only its paths have it, it is found by a column mapping, or a file
+            lacks it where NULL is not certain.
+        TableError: a file group to read has log files, or rows of a file are deleted by separately stored deletes, so
+            its base files alone are not the table's content.
         StorageError: a file cannot be read.
     """
     wanted = None if columns is None else [_stored(plan, name) for name in columns]
@@ -123,7 +125,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, Positions | None]]:
 
 
 def in_groups(file: Any, positions: Positions | None) -> Iterator[tuple[int, NDArray[np.int64] | None]]:
-    """The row groups of a file with some of the positions, and those counted from the start of the group."""
+    """The row groups of a file with some of the positions, and these positions relative to the start of the group."""
     start = 0
     for number in range(file.metadata.num_row_groups):
         stop = start + file.metadata.row_group(number).num_rows

@@ -1,9 +1,9 @@
-"""The rows of a plan: for each file to read the positions of the rows that can match.
+"""The rows of a plan: for each file to read, the positions of the rows that can match.
 
-What numbers of rows alone tell about single rows: of each slice whether a row can match, and how many must.
+What row counts alone say about single rows: whether a row of a slice can match, and how many must.
 
 The algebra is that of sets of rows, over the bounds of their sizes. In a slice of ten rows, seven of which meet one
-part of a conjunction and six another, three at least meet both. Such a slice stays whatever its bitmaps say, so they
+part of a conjunction and six another, at least three meet both. Such a slice is kept whatever its bitmaps say, so they
 are not read. Most slices that a dense conjunction keeps are of this kind.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class RowBlock(NamedTuple):
-    """The rows of some slices as `ordinal << 32 | position`; `exact` tells of each slice that all of them match."""
+    """The rows of some slices as `ordinal << 32 | position`; `exact` tells for each slice whether all of them match."""
 
     ordinals: Ordinals
     rows: BitMap64
@@ -40,14 +40,14 @@ class RowBlock(NamedTuple):
 
 
 Blocks = Callable[["Ordinals"], Iterator[RowBlock]]
-"""Gives the rows of slices in ascending order; slices whose rows are not known are left out."""
+"""Yields the rows of slices in ascending order; slices whose rows are not known are left out."""
 
 
 class RowPositions(Mapping[str, "Positions | None"]):
     """URI of each base file to read -> 0-based positions of the rows that can match, ascending.
 
-    None stands for a file whose rows are not known one by one: all of it is to be read. Rows are worked out a bounded
-    number of files at a time, and those of the last files looked at are kept.
+    None stands for a file whose rows are not known one by one: all of it must be read. Rows are computed for a bounded
+    number of files at a time, and those of the last files accessed are cached.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class RowPositions(Mapping[str, "Positions | None"]):
         return known == len(self._ordinals)
 
     def few(self, ordinals: Ordinals, most: int) -> Positions | None:
-        """The distinct positions that can match in any of some files (ascending ordinals), which are to be read.
+        """The distinct positions that can match in any of some files to read (ascending ordinals).
 
-        None where the rows of one of them are not known, or where there are more than `most` positions; that is mostly
-        known before any row is looked at.
+        None if the rows of one of them are not known, or if there are more than `most` positions; that is usually known
+        before any row is read.
         """
         if self._most(ordinals) > most:
             return None
@@ -102,10 +102,10 @@ class RowPositions(Mapping[str, "Positions | None"]):
         return rows_of(self._last.rows, ordinal)
 
     def pairs(self) -> Iterator[tuple[str, Positions | None]]:
-        """All files with their rows; what `items` gives, faster."""
+        """All files with their rows, as from `items`, but faster."""
         done = 0
         for block in self._all_blocks():
-            # Files between the ordinals of a block are those whose rows are not known.
+            # The rows of files between the ordinals of a block are not known.
             stop = int(np.searchsorted(self._ordinals, int(block.ordinals[-1]))) + 1
             here = self._ordinals[done:stop]
             known = np.isin(here, block.ordinals)
@@ -116,7 +116,7 @@ class RowPositions(Mapping[str, "Positions | None"]):
             yield uri, None
 
     def _all_blocks(self) -> Iterator[RowBlock]:
-        """The rows of all files; where they come in one block, it is kept."""
+        """The rows of all files; if they come in one block, it is cached."""
         if self._whole is not None:
             yield from self._whole
             return
@@ -141,9 +141,9 @@ class RowPositions(Mapping[str, "Positions | None"]):
 
 @dataclass(frozen=True, slots=True)
 class RowBounds:
-    """Of some slices: whether a row of them can be in a set, how many at least are, and how many rows there are.
+    """For some slices: whether a row can be in a set, a lower bound of how many are, and the row counts.
 
-    Where every row of every slice is in the set, `least` is `counts`, the same array.
+    If every row of every slice is in the set, `least` is `counts`, the same array.
     """
 
     can: Mask
@@ -156,14 +156,14 @@ class RowBounds:
         return cls(can, counts if can.all() else np.where(can, counts, 0), counts)
 
     def at_least(self, where: Mask, least: Integers) -> RowBounds:
-        """The same with other least numbers of rows for some of the slices."""
+        """The same with other lower bounds for some of the slices."""
         return RowBounds(self.can, least if where.all() else np.where(where, least, self.least), self.counts)
 
     def __and__(self, other: RowBounds) -> RowBounds:
         can = self.can & other.can
         if self.least is self.counts or other.least is self.counts:
             return RowBounds(can, other.least if self.least is self.counts else self.least, self.counts)
-        # Rows of two sets that together are more than there are rows must be partly the same.
+        # Two sets that together have more rows than there are must overlap.
         least = self.least + other.least
         least -= self.counts
         return RowBounds(can, np.maximum(least, 0, out=least), self.counts)
@@ -174,10 +174,10 @@ class RowBounds:
 
 @dataclass(frozen=True, slots=True)
 class RowNumbers:
-    """Of some slices: how many rows of each are in a set at least and at most, of how many rows there are.
+    """For some slices: the lower and upper bound of the number of rows in a set, and the row counts.
 
-    Unlike `RowBounds` it bounds the very set, and not one that may hold rows too many: where `least` and `most` meet,
-    that is the number of its rows.
+    Unlike `RowBounds`, it bounds the set itself, not a superset of it: where `least` equals `most`, that is the number
+    of its rows.
     """
 
     least: Integers
@@ -197,15 +197,15 @@ class RowNumbers:
 
     @classmethod
     def unknown(cls, counts: Integers) -> RowNumbers:
-        """The numbers of sets of which nothing is known."""
+        """The numbers of unknown sets."""
         return cls(np.zeros_like(counts), counts, counts)
 
     def tightened(self, least: Integers, most: Integers) -> RowNumbers:
-        """The numbers where other bounds are known of the same sets."""
+        """The numbers tightened by other known bounds of the same sets."""
         return RowNumbers(np.maximum(self.least, least), np.minimum(self.most, most), self.counts)
 
     def __and__(self, other: RowNumbers) -> RowNumbers:
-        # Rows of two sets that together are more than there are rows must be partly the same.
+        # Two sets that together have more rows than there are must overlap.
         least = np.maximum(self.least + other.least - self.counts, 0)
         return RowNumbers(least, np.minimum(self.most, other.most), self.counts)
 

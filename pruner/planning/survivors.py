@@ -1,7 +1,7 @@
-"""Which slices are left while a plan is made, and which step dropped each of the others.
+"""Which slices are left during planning, and which step dropped each of the others.
 
-As long as many are left they are a mask; below a share of all they become ordinals, and evidence is
-gathered for them alone. What a report may ask about a dropped slice is kept small and worked out when it does.
+While many are left, they are a mask; below a share of all, they become ordinals, and evidence is gathered for them
+alone. What a report may need about a dropped slice is stored compactly and computed on demand.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 GATHER_BELOW = 0.25
-"""Share of surviving slices under which evidence is gathered for them alone instead of evaluated for all."""
+"""Share of surviving slices below which evidence is gathered for them alone instead of evaluated for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """What one step dropped, in whatever form is small: ordinals of what it dropped, of all that it left, or the
-    packed bits of what it wanted among all slices.
+    """What one step dropped, in a compact form: the ordinals of what it dropped or of all that it left, or the packed
+    bits of what it wanted among all slices.
     """
 
     step: int
@@ -44,12 +44,12 @@ class Survivors:
         self.total = total
         self.left = total
         self.at: NDArray[np.intp] | None = None
-        self._mask: Mask | None = None  # None as long as all are left, and once `at` says which
+        self._mask: Mask | None = None  # None while all are left, and once `at` says which
         self._cuts: list[_Cut] = []
 
     @property
     def few(self) -> float:
-        """Below how many that are left evidence is gathered for them alone."""
+        """Number of slices left below which evidence is gathered for them alone."""
         return GATHER_BELOW * self.total
 
     def keep(self, wanted: Mask, step: int) -> None:
@@ -57,7 +57,7 @@ class Survivors:
 
         Args:
             wanted: an entry for each of `at`, or for each slice while `at` is None; never modified.
-            step: number of the step that drops, from 1 and ascending.
+            step: number of the step that drops them, from 1 and ascending.
         """
         before = self.left
         if self.at is not None:
@@ -86,7 +86,7 @@ class Survivors:
         self._cuts.append(_Cut(step, left=self.at))
 
     def narrowed(self, ordinals: NDArray[np.intp], step: int) -> Survivors:
-        """The same with some alone of those that are left (ascending), the others dropped by a further step."""
+        """The same with only the given ordinals of those left (ascending); a further step drops the others."""
         narrowed = Survivors(self.total)
         narrowed.left, narrowed.at, narrowed._mask, narrowed._cuts = (
             self.left,
@@ -98,19 +98,19 @@ class Survivors:
         return narrowed
 
     def count_in(self, chosen: Mask) -> int:
-        """How many of those that are left are `chosen` (an entry for each slice)."""
+        """How many of those left are `chosen` (an entry for each slice)."""
         if self.at is not None:
             return int(np.count_nonzero(chosen[self.at]))
         return int(np.count_nonzero(chosen if self._mask is None else chosen & self._mask))
 
     def ordinals(self) -> NDArray[np.intp]:
-        """Ordinals of those that are left, ascending."""
+        """Ordinals of those left, ascending."""
         if self.at is not None:
             return self.at
         return np.arange(self.total) if self._mask is None else np.flatnonzero(self._mask)
 
     def spread(self, wanted: Mask) -> Mask:
-        """What is wanted of those that are left, in the form that `keep` takes."""
+        """What is wanted of those left, in the form that `keep` takes."""
         if self.at is not None:
             return wanted
         if wanted.all():
@@ -120,16 +120,16 @@ class Survivors:
         return spread
 
     def mask(self) -> Mask:
-        """True for each slice that is left; the caller's to keep."""
+        """True for each slice that is left; the caller owns the array."""
         if self.at is None:
-            # A copy: the mask may be the evidence's own.
+            # A copy, since the mask may belong to the evidence.
             return np.ones(self.total, np.bool_) if self._mask is None else self._mask.copy()
         mask = np.zeros(self.total, np.bool_)
         mask[self.at] = True
         return mask
 
     def dropped_by(self) -> NDArray[np.int32]:
-        """For each slice the number of the step that dropped it; 0 where it is left."""
+        """For each slice, the number of the step that dropped it; 0 where it is left."""
         steps = np.zeros(self.total, np.int32)
         # The first step that did not want a slice dropped it, so the first is written last.
         for cut in reversed(self._cuts):

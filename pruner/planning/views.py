@@ -1,4 +1,4 @@
-"""Views of one table: a look at it and at its metadata table, made again only where one of them changed."""
+"""Views of one table: its snapshot and the state of its metadata table, rebuilt only if one of them changed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NEVER = float("-inf")
 
 
 class Saved(NamedTuple):
-    """Plans that asked an index, and slices that it dropped in them, together with indexes that it was asked with.
+    """The number of plans that asked an index, and of slices dropped in them by it and the indexes asked with it.
 
     `idle` counts the newest of these plans, since the last one in which it dropped something.
     """
@@ -47,14 +47,14 @@ class Saved(NamedTuple):
 
 
 class Usage:
-    """What indexes have saved in this process, by their names; it is stored nowhere. Threads may share it."""
+    """What indexes have saved in this process, by name; it is not persisted. Threads may share it."""
 
     def __init__(self) -> None:
         self._saved: dict[str, Saved] = {}
         self._lock = Lock()
 
     def add(self, dropped: Mapping[str, int]) -> None:
-        """Count one plan: the slices that each index which was asked dropped in it."""
+        """Count one plan: the slices that each index asked in it dropped."""
         with self._lock:
             for name, count in dropped.items():
                 before = self.of(name)
@@ -67,7 +67,7 @@ class Usage:
 
 
 class Views:
-    """Takes views of one table. Threads may share it.
+    """Makes the views of one table. Threads may share it.
 
     Attributes:
         usage: what the indexes saved in plans over these views.
@@ -84,16 +84,16 @@ class Views:
         own_indexes: bool = True,
         file_filters: bool = True,
     ) -> None:
-        """Take no view yet.
+        """Make no view yet.
 
         Args:
             source: the table.
             metadata: its metadata table.
             segments: its segments.
-            last_snapshot: the look that is kept there.
-            max_staleness: age in seconds up to which a view may be used again without a look.
-            own_indexes: whether the indexes that the table itself keeps are used.
-            file_filters: whether the Bloom filters in the files are asked.
+            last_snapshot: the snapshot that is stored there.
+            max_staleness: age in seconds up to which a view may be reused without a new listing.
+            own_indexes: whether the table's own indexes are used.
+            file_filters: whether the Bloom filters in the files are probed.
         """
         self._file_filters = file_filters
         self._own_indexes = own_indexes
@@ -112,9 +112,9 @@ class Views:
         self.usage = Usage()
 
     def current(self) -> View:
-        """The newest view, made again only where a look at the table or at the log shows a change.
+        """The newest view, rebuilt only if a listing of the table or the log shows a change.
 
-        Threads that wait while another one looks share the next look: it begins after each of them has asked.
+        Threads that wait for another thread's listing share the next one, which begins after each of them has asked.
 
         Raises:
             TableError: the listing cannot be read completely.
@@ -129,13 +129,13 @@ class Views:
             ):
                 return self._view
             started = time.monotonic()
-            # The first look reads the state, too: a plan need not ask for it twice.
+            # Resuming may read the state, too: a plan need not read it twice.
             read = self._resume()
             known = self._view.state if self._view is not None else read
             snapshot, (state, unusable) = self._look(), self._read_state(read)
             if self._view is None or not self._view.shows(snapshot, state, unusable):
                 self._view = self._view_of(snapshot, state, unusable, follows=True)
-            # A state that was read after the listing may know of slices that it did not have.
+            # A state that was read after the listing may know of slices that the listing lacks.
             self._older_than_listing = state is known
             doubts = self._source.doubts()
             if doubts != self._view.doubts:
@@ -152,7 +152,7 @@ class Views:
         return self._view_of(self._source.snapshot_at(instant), *self._read_state())
 
     def fresh_snapshot(self) -> Snapshot:
-        """Look at the table now and at all of it, whatever `max_staleness` and a change feed allow.
+        """List all of the table now, whatever `max_staleness` and a change feed allow.
 
         Raises:
             TableError: the listing cannot be read completely.
@@ -162,13 +162,13 @@ class Views:
             return self._look()
 
     def forget(self) -> None:
-        """Let the next view be a new look, at everything."""
+        """Make the next view from a new, full listing."""
         with self._lock:
             self._source.confirm()
             self._looked_at = _NEVER
 
     def _watched(self) -> Sequence[Watched] | None:
-        """What a look reads of the table, and the log that tells of the indexes."""
+        """What a listing reads of the table, and the log of the metadata table."""
         store = self._metadata.store
         if not isinstance(self._source, WatchableSource) or not store.uri.startswith("/"):
             return None
@@ -176,16 +176,16 @@ class Views:
         return None if watched is None else [*watched, Watched("folder", f"{store.uri}/{log.FOLDER}")]
 
     def keep(self) -> None:
-        """Store the last look, so that other processes start from it."""
+        """Store the last snapshot, so that other processes start from it."""
         self._last_snapshot.keep()
 
     def resume(self) -> None:
-        """Start from what a writer kept, before the first look: a listing that stands need not be made."""
+        """Start from the snapshot that a writer stored, before the first listing: one still valid is not repeated."""
         with self._lock:
             self._resume()
 
     def _resume(self) -> State | None:
-        """Start from what a writer kept, once; the state, where it was read for that."""
+        """Start from the snapshot that a writer stored, once; returns the state if it was read for that."""
         if self._resumed:
             return None
         self._resumed = True
@@ -203,7 +203,7 @@ class Views:
         *,
         follows: bool = False,
     ) -> View:
-        """A view; with `follows` it comes after the last one, and what was loaded for that is taken over."""
+        """A view; with `follows` it succeeds the last one, and reuses what was loaded for that."""
         own, described, unread = self._own(snapshot)
         if follows and isinstance(own, FollowsSnapshots):
             own.follow(self._followed)
@@ -239,7 +239,7 @@ class Views:
     def _own(
         self, snapshot: Snapshot
     ) -> tuple[OwnIndexes | None, Callable[[], dict[str, str]], tuple[str, ...]]:
-        """What the table itself keeps as indexes, where plans use it, what says so, and why it cannot be used."""
+        """The table's own indexes if plans use them, a function that describes them, and why they cannot be used."""
         own, unread = own_indexes(self._source, snapshot)
         if own is None:
             return None, dict, unread
@@ -248,9 +248,9 @@ class Views:
         return own, own.described, ()
 
     def _read_state(self, read: State | None = None) -> tuple[State | None, tuple[str, ...]]:
-        """The state of the metadata table; None where there is none, or with the reason why it is not used.
+        """The state of the metadata table; None if there is none, or with the reason why it is not used.
 
-        It is read now, unless it was `read` just before.
+        It is read now, unless it was already `read`.
         """
         try:
             state = read or self._metadata.state()

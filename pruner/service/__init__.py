@@ -1,4 +1,4 @@
-"""The planner as a service over HTTP, for engines that cannot run Python (docs/service.md)."""
+"""The planner as an HTTP service, for engines that cannot run Python (docs/service.md)."""
 
 from pruner.service.app import create_app
 from pruner.service.served import Served

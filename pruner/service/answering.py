@@ -1,6 +1,6 @@
-"""Answers from metadata over HTTP: aggregates for which no file has to be read, and thresholds of first rows.
+"""Answers from metadata over HTTP: aggregates for which no file must be read, and thresholds of first rows.
 
-An engine that asks has no way to read a rest beside what is proved, so an answer is whole or none.
+The client engine cannot combine a partial answer with rows that it reads itself, so an answer is complete or absent.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _threshold(plan: Plan, first: FirstRowsAsked) -> TypedValue | None:
 
 
 def _typed(value: Any) -> TypedValue | None:
-    """A value of Arrow with its type; None for types whose values are not sent."""
+    """An Arrow value with its type; None for types whose values are not sent."""
     type_: pa.DataType = value.type
     types = pa.types
     if types.is_date32(type_):

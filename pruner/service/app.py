@@ -1,4 +1,4 @@
-"""The planner over HTTP: `POST /v1/plan` and what helps to run it (docs/service.md)."""
+"""The planner over HTTP: `POST /v1/plan`, and the routes for operating it (docs/service.md)."""
 
 from __future__ import annotations
 
@@ -60,23 +60,23 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Request], Awaitable[Response]]
 
-# Plans as answers that stay small: one bit for each slice, and the slices' keys only where they are not known.
+# Plans as answers that stay small: one bit for each slice, and the slices' keys only for clients that lack them.
 
 INLINE_SLICES = 4096
-"""Up to so many slices an answer brings their keys along: 64 KiB, less than a second request costs."""
+"""Up to this number of slices, an answer includes their keys: 64 KiB, which costs less than a second request."""
 
 CACHED_KEY_BYTES = 256 * 1024 * 1024
-"""Keys of snapshots that are kept; the snapshots asked for last stay."""
+"""Memory for the keys of snapshots; the most recently used ones stay."""
 
 KEPT_SNAPSHOTS = 8
-"""Snapshots of a table whose keys are kept: a client asks for keys right after the answer that names them."""
+"""Snapshots of a table whose keys are kept: a client requests keys right after the answer that names them."""
 
 
 class SnapshotKeys(NamedTuple):
-    """The keys of all slices of a snapshot, in the order of their ordinals, and by what id clients know them.
+    """The keys of all slices of a snapshot, in the order of their ordinals, and the id by which clients know them.
 
-    The id begins with that of the snapshot and ends with a digest of the keys. Copies of a Hudi table have one
-    timeline, so the same snapshot id, and other files.
+    The id begins with that of the snapshot and ends with a digest of the keys: copies of a Hudi table have the same
+    timeline, and so the same snapshot id, but other files.
     """
 
     id: str
@@ -89,7 +89,7 @@ class _Known(NamedTuple):
 
 
 class KeyCache:
-    """The keys of the snapshots that were planned on; they are made once, at about 2 µs a slice."""
+    """The keys of the snapshots that were planned on; they are computed once, at about 2 µs per slice."""
 
     def __init__(self, limit_bytes: int = CACHED_KEY_BYTES) -> None:
         self._keys: BoundedCache[str, bytes] = BoundedCache(limit_bytes)
@@ -98,7 +98,7 @@ class KeyCache:
         self._lock = Lock()
 
     def of(self, table: str, snapshot: Snapshot) -> SnapshotKeys:
-        """The keys of a table's snapshot; they are then known by their id."""
+        """The keys of a table's snapshot; afterwards they can be looked up by their id."""
         last = self._last.get(table)
         if last is not None and last.snapshot() is snapshot:
             keys = self._keys.get(last.id)
@@ -112,7 +112,7 @@ class KeyCache:
         return SnapshotKeys(keys_id, keys)
 
     def _forget_old(self, table: str, newest: str) -> None:
-        """Forget the keys of snapshots that a table that changes all the time has long left behind."""
+        """Forget the keys of old snapshots of a table that changes all the time."""
         with self._lock:
             ids = self._ids.setdefault(table, deque())
             if newest in ids:
@@ -124,7 +124,7 @@ class KeyCache:
                     self._keys.drop(oldest)
 
     def known(self, keys_id: str) -> bytes | None:
-        """The keys of a snapshot that was planned on lately; None for others."""
+        """The keys of a snapshot that was planned on recently; None for others."""
         return self._keys.get(keys_id)
 
 
@@ -161,13 +161,13 @@ def create_app(
     siblings: Siblings | None = None,
     telemetry: Telemetry | None = None,
 ) -> Starlette:
-    """Return the ASGI application that plans over the tables that are served.
+    """Return the ASGI application that plans over the served tables.
 
     Args:
         served: the tables.
-        settings: limits, and who may ask.
-        siblings: the other processes that serve the same; None where there are none.
-        telemetry: where spans and figures go besides; None for nowhere.
+        settings: limits, and who may use the service.
+        siblings: the other workers of the same service; None if there are none.
+        telemetry: where spans and metrics are sent; None for nowhere.
 
     Raises:
         ConfigError: the settings would let strangers in.
@@ -194,7 +194,7 @@ def create_app(
 
 
 async def _no_route(request: Request, error: Exception) -> Response:
-    """A path or a method that no route has, refused in the form of every other refusal."""
+    """Refuse a path or a method that no route has, in the form of every other refusal."""
     status = error.status_code if isinstance(error, HTTPException) else 404
     headers: Mapping[str, str] = getattr(error, "headers", None) or {}
     path = request.url.path[:200]
@@ -231,7 +231,7 @@ class _Service:
             siblings.listen(self._tell)
 
     def _tell(self, subject: Subject, name: str) -> bytes | None:
-        """What this process knows that another one does not."""
+        """Answer another worker from what only this process knows."""
         match subject:
             case "plan":
                 asked = self._reports.asked(name)
@@ -255,7 +255,7 @@ class _Service:
         return next(self._siblings.ask("keys", keys_id), None) if self._siblings is not None else None
 
     def _have_all_begun(self) -> bool:
-        """Whether each of the workers was ready once; one that is started again later holds nobody up."""
+        """Whether each worker has been ready once; a worker that is restarted later does not change that."""
         if self._siblings is not None and not self._all_began:
             self._all_began = sum(1 for _ in self._siblings.ask("ready")) == self._siblings.count - 1
         return self._all_began
@@ -265,7 +265,7 @@ class _Service:
         return self._journal.lately().together(msgspec.msgpack.decode(item, type=Lately) for item in told)
 
     def route(self, path: str, handler: Handler, method: str) -> Route:
-        """A route whose failures become one sentence with a status, counted under the route's pattern."""
+        """A route whose failures become a status and one sentence; requests are counted under the route's pattern."""
 
         async def serve(request: Request) -> Response:
             if self._telemetry is not None:
@@ -303,7 +303,7 @@ class _Service:
         return StreamingResponse(together.lines(bodies), media_type=LINES)
 
     async def answers(self, request: Request) -> Response:
-        """What metadata says about the rows of a scan."""
+        """Answer what metadata says about the rows of a scan."""
         asked = _read(await body_of(request, self._limits), decode_question)
         planning = self._served.planning
         answer = await self.work.run(lambda: answers_of(planning, asked))
@@ -311,7 +311,7 @@ class _Service:
 
     @contextmanager
     def _span(self, request: Request) -> Generator[Callable[[Entry], None]]:
-        """A span about one plan, where spans go anywhere; gives what tells it what came of the plan."""
+        """A span for one plan, if spans are sent; yields a function that records the plan's outcome in it."""
         telemetry = self._telemetry
         if telemetry is None:
             yield lambda _: None
@@ -322,7 +322,7 @@ class _Service:
     async def _made(
         self, asked: PlanRequest, body: bytes, looks: Looks, started: float, told: Callable[[Entry], None]
     ) -> PlannedAnswer:
-        """A plan, counted and logged; its time runs from `started` on."""
+        """A plan, counted and logged; its duration is measured from `started`."""
         made, again = await self.work.run(lambda: self._answer(asked, body, looks))
         seconds = time.perf_counter() - started
         self._metrics.planned(made.outcome, seconds)
@@ -332,11 +332,11 @@ class _Service:
         return made
 
     def _answer(self, asked: PlanRequest, body: bytes, looks: Looks) -> tuple[PlannedAnswer, bool]:
-        """The answer to a request, and whether it was made before; the table is looked at in any case."""
+        """The answer to a request, and whether it was made before; the table is checked in any case."""
         looked = looks.look(asked)
         known = self._remembered.made(looked.table, looked.snapshot, body)
         if known is not None:
-            # The client may ask for the keys and the report next, as it may after a new plan.
+            # The client may request the keys and the report next, as after a new plan.
             self._keys.of(looked.table, looked.snapshot.data)
             self._reports.remember(body, looked.snapshot.id)
             known.count_again()
@@ -350,7 +350,7 @@ class _Service:
         return made, False
 
     async def report(self, request: Request) -> Response:
-        """The report of a past plan, made again from what was asked."""
+        """The report of a past plan, which is made again from the request."""
         plan_id: str = request.path_params["id"]
         asked = self._reports.asked(plan_id) or await self.work.run(lambda: self._asked_elsewhere(plan_id))
         if asked is None:
@@ -377,7 +377,7 @@ class _Service:
         return Response(encode(self._served.planning.tables), media_type="application/json")
 
     async def asked(self, _: Request) -> Response:
-        """What stock clients of Iceberg asked of the catalog: lines for `pruner advise --log`."""
+        """The scans that stock Iceberg clients requested from the catalog: lines for `pruner advise --log`."""
         return Response(await self.work.run(self._asked), media_type=LINES)
 
     def _asked(self) -> bytes:
@@ -393,7 +393,7 @@ class _Service:
         return Response(b'{"status":"ok"}', media_type="application/json")
 
     async def ready(self, _: Request) -> Response:
-        """Whether plans can be asked for; nothing is said about the tables, because no token is asked for."""
+        """Whether plans can be requested; it says nothing about the tables, because it needs no token."""
         hindrance = self._served.readiness()
         if hindrance is None and not self._all_began and not await self.work.run(self._have_all_begun):
             hindrance = "starting"
@@ -401,12 +401,12 @@ class _Service:
         return Response(state, 503 if hindrance else 200, media_type="application/json")
 
     async def page(self, _: Request) -> Response:
-        """What is served, how far indexes cover it, what was asked lately and what to do, for people."""
+        """The tables, how far indexes cover them, the last plans and what to do, for display."""
         content = await self.work.run(lambda: page(overview_of(self._served, self._lately())))
         return Response(content, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 
     async def figures(self, _: Request) -> Response:
-        """What was counted, for Prometheus."""
+        """The metrics, for Prometheus."""
         return Response(self._metrics.text(), media_type=CONTENT_TYPE)
 
 
@@ -424,7 +424,7 @@ def _read(body: bytes, decode: Callable[[bytes], Decoded]) -> Decoded:
 
 
 def _reason(error: Exception) -> RefusedRequestError:
-    """What a client is told of a failure; the log of whoever runs the service has what strangers must not read."""
+    """The refusal that a client gets for a failure; details that strangers must not read go to the service's log."""
     match error:
         case RefusedRequestError():
             return error
@@ -435,7 +435,7 @@ def _reason(error: Exception) -> RefusedRequestError:
         case PredicateError() | SchemaError():
             return RefusedRequestError(422, str(error))
         case PrunerError():
-            # What stores say can hold places and keys.
+            # Messages of stores can contain locations and keys.
             _log.warning("no plan: %s", error)
             return RefusedRequestError(503, "the table cannot be planned now: the service's log says why")
         case _:

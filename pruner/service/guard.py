@@ -1,4 +1,4 @@
-"""Checks that every request passes before it is served: token, number at once, size and time of its body."""
+"""Checks that every request passes before it is served: token, concurrency, size and duration of its body."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 _WAIT = re.compile(rb"(?:^|[,;])\s*wait\s*=\s*(\d{1,6})\s*(?:$|[,;])", re.IGNORECASE)
 
 OPEN_ROUTES = frozenset({"/healthz", "/readyz"})
-"""What may be asked without the token."""
+"""The routes that need no token."""
 
 PAGE = "/"
-"""What people look at: browsers cannot send a token by themselves, so it may also come as a password there."""
+"""The page for browsers: they cannot send a token by themselves, so here it may also come as a password."""
 
 
 class RefusedRequestError(Exception):
@@ -37,7 +37,7 @@ class RefusedRequestError(Exception):
 
 
 class CatalogError(RefusedRequestError):
-    """A refusal in the form that clients of Iceberg read; `kind` is the type of its error."""
+    """A refusal in the form that Iceberg clients read; `kind` is the type of the error."""
 
     def __init__(self, status: int, sentence: str, *, kind: str) -> None:
         super().__init__(status, sentence)
@@ -45,25 +45,25 @@ class CatalogError(RefusedRequestError):
 
 
 def refusal(status: int, sentence: str) -> Response:
-    """The answer to a request that is not served."""
+    """The response to a request that is not served."""
     return Response(encode(FailureAnswer(sentence)), status, media_type="application/json")
 
 
 CATALOG = "/iceberg"
-"""Below it is the catalog, whose clients read errors in a form of their own."""
+"""The path prefix of the catalog, whose clients read errors in a form of their own."""
 
 _KINDS = {401: "NotAuthorizedException", 429: "ServiceUnavailableException"}
 
 
 def catalog_error(status: int, sentence: str, kind: str | None = None) -> Response:
-    """An error as the Iceberg REST catalog has it: schema `IcebergErrorResponse`."""
+    """An error in the form of the Iceberg REST catalog: schema `IcebergErrorResponse`."""
     named = kind or _KINDS.get(status, "BadRequestException")
     content = encode({"error": {"message": sentence, "type": named, "code": status}})
     return Response(content, status, media_type="application/json")
 
 
 def _refused(scope: Scope, status: int, sentence: str) -> Response:
-    """A refusal in the form that the client of a route reads."""
+    """A refusal in the form that clients of the route read."""
     is_catalog = scope["path"].startswith(f"{CATALOG}/")
     return catalog_error(status, sentence) if is_catalog else refusal(status, sentence)
 
@@ -75,7 +75,7 @@ _WRONG_TOKEN = (
 
 
 class Guard:
-    """Asks for the token and bounds the number of requests at once; those that come meanwhile wait for their turn."""
+    """Requires the token and bounds the number of concurrent requests; further ones wait for their turn."""
 
     def __init__(self, app: ASGIApp, token: str | None, limits: Limits) -> None:
         self._app = app
@@ -117,22 +117,22 @@ class Guard:
         scheme, _, token = (_sent(scope) or b"").partition(b" ")
         if scheme.lower() == b"basic" and scope["path"] == PAGE:
             scheme, token = b"bearer", _password(token)
-        # In constant time, whatever was sent.
+        # In constant time, whatever the client sent.
         same = hmac.compare_digest(token.strip(), self._token)
         return same and scheme.lower() == b"bearer"
 
 
 def _sent(scope: Scope) -> bytes | None:
-    """The header with the token; None where there is none, empty where there are several."""
+    """The header with the token; None if there is none, empty if there are several."""
     sent: list[bytes] = [value for name, value in scope["headers"] if name == b"authorization"]
     return None if not sent else sent[0] if len(sent) == 1 else b""
 
 
 async def acquired(places: asyncio.Semaphore, seconds: float) -> None:
-    """Take a place as soon as there is one. A timer is set only where there is none yet: it costs more than a place.
+    """Acquire a slot as soon as one is free. A timer, which costs more than a slot, is set only if none is free yet.
 
     Raises:
-        TimeoutError: there was none for so long.
+        TimeoutError: none became free in time.
     """
     if not places.locked():
         await places.acquire()
@@ -142,7 +142,7 @@ async def acquired(places: asyncio.Semaphore, seconds: float) -> None:
 
 
 def _password(credentials: bytes) -> bytes:
-    """The password of HTTP's Basic authentication (RFC 7617); empty where there is none."""
+    """The password of HTTP's Basic authentication (RFC 7617); empty if there is none."""
     try:
         return base64.b64decode(credentials.strip(), validate=True).partition(b":")[2]
     except binascii.Error:
@@ -150,14 +150,14 @@ def _password(credentials: bytes) -> bytes:
 
 
 def _patience(scope: Scope, longest: float) -> float:
-    """Seconds that a request may wait for its turn: what its client prefers (RFC 7240, 4.3), within the limit."""
+    """Seconds that a request may wait for its turn: its client's preference (RFC 7240, 4.3), within the limit."""
     preferred = b",".join(value for name, value in scope["headers"] if name == b"prefer")
     match = _WAIT.search(preferred)
     return longest if match is None else min(longest, float(match.group(1)))
 
 
 def _has_two_lengths(scope: Scope) -> bool:
-    """Whether something in front may see another end of the request, and so another next one (RFC 9112, 6.3)."""
+    """Whether a proxy may see another end of the request, and so another next request (RFC 9112, 6.3)."""
     names = {name for name, _ in scope["headers"]}
     return {b"content-length", b"transfer-encoding"} <= names
 
@@ -166,7 +166,7 @@ async def body_of(request: Request, limits: Limits) -> bytes:
     """Return the body of a request.
 
     Raises:
-        RefusedRequestError: it is larger (413) or comes slower (408) than the limits allow.
+        RefusedRequestError: it is larger (413) or arrives more slowly (408) than the limits allow.
     """
     too_large = RefusedRequestError(413, f"the body is larger than {limits.body_bytes:,} bytes")
     declared = request.headers.get("content-length", "")

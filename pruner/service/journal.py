@@ -1,6 +1,6 @@
-"""What the service remembers: the plans that were made lately, and answers to repeated questions.
+"""What the service remembers: the last plans, and answers to repeated requests.
 
-Answers to questions that are asked again: dashboards send the same scans of a table that has not changed.
+Requests repeat because dashboards send the same scans of a table that has not changed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pruner.service.planning import Planned
 
 REMEMBERED_BYTES = 8 * 1024 * 1024
-"""Memory for past requests; those looked at last stay."""
+"""Memory for past requests; the most recently used ones stay."""
 
 
 class ReceivedRequest(NamedTuple):
-    """A request as it came, and the snapshot that was planned on."""
+    """A request as received, and the snapshot that was planned on."""
 
     body: bytes
     snapshot_id: str
@@ -46,25 +46,25 @@ class Reports:
         return plan_id
 
     def asked(self, plan_id: str) -> ReceivedRequest | None:
-        """What was asked under a plan id; None where it is not known or was forgotten."""
+        """The request with a plan id; None if it is unknown or was forgotten."""
         return self._asked.get(plan_id)
 
 
 KEPT_ENTRIES = 50
-"""So many plans are shown."""
+"""Number of plans that are shown."""
 
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-"""What could begin another line of the log, or change what a terminal shows."""
+"""Characters that could begin another log line, or change what a terminal shows."""
 
 _log = logging.getLogger("pruner")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """What came of one plan: for whom it was made, of what form its predicate was, and how many slices it keeps,
-    called by `noun`.
+    """The outcome of one plan: the engine that it was made for, the form of its predicate, and how many slices it
+    keeps, which are called by `noun`.
 
-    `indexes` are those by which slices were left out, with how many.
+    `indexes` are those that left out slices, with the number of slices each.
     """
 
     plan_id: str
@@ -79,7 +79,7 @@ class PlanOutcome:
 
 
 def outcome_of(planned: Planned, engine: str, plan_id: str) -> PlanOutcome:
-    """What came of a plan."""
+    """The outcome of a plan."""
     plan = planned.plan
     indexes = tuple((step.index, step.dropped) for step in plan.steps if step.dropped)
     return PlanOutcome(
@@ -97,9 +97,9 @@ def outcome_of(planned: Planned, engine: str, plan_id: str) -> PlanOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One answer: what came of its plan, when it was given (seconds since 1970), and how long it took.
+    """One answer: the outcome of its plan, the time of the request (seconds since 1970), and how long it took.
 
-    `again` if the plan was made for the same request before.
+    `again` is true if the plan had already been made for the same request.
     """
 
     outcome: PlanOutcome
@@ -108,7 +108,7 @@ class Entry:
     again: bool = False
 
     def line(self) -> str:
-        """The plan in one line."""
+        """The plan as one log line."""
         outcome = self.outcome
         by = "".join(f"; {count} by {index}" for index, count in outcome.indexes)
         fallbacks = "".join(f"; {reason}" for reason in outcome.fallbacks)
@@ -123,13 +123,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Lately:
-    """The last plans, the newest first, and the number of all since the service began."""
+    """The last plans, newest first, and the number of all plans since the service started."""
 
     entries: tuple[Entry, ...]
     count: int
 
     def together(self, others: Iterable[Lately]) -> Lately:
-        """These and those of other workers."""
+        """These plans and those of other workers."""
         every = (self, *others)
         entries = sorted(
             (entry for lately in every for entry in lately.entries), key=lambda entry: -entry.made_at
@@ -156,18 +156,18 @@ class Journal:
 
 
 TABLE_BYTES = 8 * 1024 * 1024
-"""Memory for the answers about one table; those asked for last stay."""
+"""Memory for the answers about one table; the most recently used ones stay."""
 
 MADE_BYTES = 512
-"""What an answer takes besides its content and its place in the cache: what came of its plan, and its counters."""
+"""Memory of an answer besides its content and its cache entry: the outcome of its plan, and its counters."""
 
 KEPT_SECONDS = 60.0
-"""An answer stays right, but `ts > now() - INTERVAL 1 HOUR` leaves out more when it is planned again later."""
+"""How long an answer is reused: it stays correct, but `ts > now() - INTERVAL 1 HOUR` leaves out more when replanned."""
 
 
 class PlannedAnswer(NamedTuple):
-    """An answer, what came of its plan, by what id its slices' keys are known, and what counts it once more among the
-    plans that asked their indexes.
+    """An answer, the outcome of its plan, the id of its slices' keys, and a function that counts it once more among the
+    plans that used their indexes.
     """
 
     outcome: PlanOutcome
@@ -182,14 +182,14 @@ class _Answers(NamedTuple):
 
 
 class Remembered:
-    """Answers by table and request, as long as the table and its indexes stand as they stood. Threads may share it."""
+    """Answers by table and request, as long as the table and its indexes are unchanged. Threads may share it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._tables: dict[str, _Answers] = {}
 
     def made(self, table: str, snapshot: PinnedSnapshot, body: bytes) -> PlannedAnswer | None:
-        """The answer to the very same request over the same snapshot and indexes, if it was made lately."""
+        """The answer to the very same request over the same snapshot and indexes, if it was made recently."""
         answers = self._tables.get(table)
         if answers is None or not answers.snapshot.plans_as(snapshot):
             return None
@@ -202,5 +202,5 @@ class Remembered:
         if answers is None or not answers.snapshot.plans_as(snapshot):
             answers = self._tables[table] = _Answers(snapshot, BoundedCache(TABLE_BYTES))
         told = len(made.outcome.shape) + sum(len(reason) for reason in made.outcome.fallbacks)
-        # Requests are compared whole, so that no other one can be taken for it.
+        # Whole requests are the keys, so that no other request can be mistaken for this one.
         answers.made.put(body, (self._clock(), made), len(body) + len(made.answer) + told + MADE_BYTES)

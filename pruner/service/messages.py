@@ -1,4 +1,4 @@
-"""What the service takes and answers, as JSON (docs/http.md; `pruner.service.openapi` describes it to programs)."""
+"""The requests and responses of the service, as JSON (docs/http.md; `pruner.service.openapi` describes them)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ExpressionPredicate(msgspec.Struct, tag_field="form", tag="expression", fo
 
 
 class EnginePredicate(msgspec.Struct, tag_field="form", tag="engine", forbid_unknown_fields=True):
-    """A predicate in the own form of the request's engine, which its adapter decodes (Trino: TupleDomain)."""
+    """A predicate in the native form of the request's engine, which its adapter decodes (Trino: TupleDomain)."""
 
     content: msgspec.Raw
 
@@ -31,7 +31,7 @@ Predicate: TypeAlias = SqlPredicate | ExpressionPredicate | EnginePredicate
 
 
 class Session(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Whose rules the predicate follows: the fields of `pruner.Semantics` that a client can know."""
+    """The rules that the predicate follows: the fields of `pruner.Semantics` that a client can know."""
 
     engine: str
     version: str | None = None
@@ -44,9 +44,9 @@ class Session(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class PlanRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A scan to plan.
 
-    `table` is a name or an alias of the configuration, or the base path of a table that it names. `known_snapshot`
-    is the `snapshot_id` of an answer whose keys the client has already, so that they need not be sent again. `as_of`
-    is the state that is scanned, as `Table.snapshot` takes it; the newest one without it.
+    `table` is a name or an alias in the configuration, or the base path of a table that it names. `known_snapshot`
+    is the `snapshot_id` of an answer whose keys the client already has, so that they need not be sent again. `as_of`
+    is the state that is scanned, as `Table.snapshot` takes it; the newest unless given.
     """
 
     table: str
@@ -57,7 +57,7 @@ class PlanRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PlansRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The scans of one query, to be planned together: each is a request as it could be sent alone."""
+    """The scans of one query, to be planned together: each is a request that could also be sent alone."""
 
     scans: list[msgspec.Raw]
 
@@ -65,12 +65,12 @@ class PlansRequest(msgspec.Struct, forbid_unknown_fields=True):
 class PlanAnswer(msgspec.Struct):
     """The slices that the scan may leave out, bound to one snapshot.
 
-    `snapshot_id` is by what the keys of its slices are known (`pruner.service.app.SnapshotKeys`).
-    `drop` has a bit for each of `total` slices, set where the slice can hold no matching row: the bits of one byte
-    from the lowest up, compressed by zlib, in base64. `keys` says which file each ordinal stands for: 16 bytes for
-    each slice (`pruner.service.planning`), all in base64; null where the client knows the snapshot already or there are
-    so many that `GET /v1/snapshots/{id}/keys` should be asked once. The table was looked at no longer than
-    `staleness_ms` before the request: files that were modified since may hold other rows than the plan knows.
+    `snapshot_id` identifies the keys of its slices (`pruner.service.app.SnapshotKeys`). `drop` has a bit for each of
+    `total` slices, set where the slice can hold no matching row: within a byte, from the lowest bit up; compressed by
+    zlib, in base64. `keys` identifies the file of each ordinal: 16 bytes for each slice (`pruner.service.planning`),
+    all in base64; null where the client already knows the snapshot, or there are so many that it should request
+    `GET /v1/snapshots/{id}/keys` once. The table was checked at most `staleness_ms` before the request: files that
+    were modified since may hold rows that the plan does not know.
     """
 
     plan_id: str
@@ -93,7 +93,7 @@ class Aggregate(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FirstRowsAsked(msgspec.Struct, forbid_unknown_fields=True):
-    """So many first rows in the order of a column; `nulls_first` says whether NULL comes before all values."""
+    """The number of first rows in the order of a column; `nulls_first` says whether NULL comes before all values."""
 
     column: Annotated[list[str], msgspec.Meta(min_length=1, max_length=64)]
     rows: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
@@ -102,7 +102,7 @@ class FirstRowsAsked(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AnswersRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A scan, and what is asked about its rows: aggregates, or a limit of its first rows.
+    """A scan, and a question about its rows: aggregates, or a threshold of its first rows.
 
     `table`, `session`, `predicate` and `as_of` are as in a request for a plan.
     """
@@ -118,7 +118,7 @@ class AnswersRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TypedValue(msgspec.Struct):
-    """A value; its type as Arrow writes it, the value as in the expression form, dates as days."""
+    """A value: its type as Arrow prints it, the value as in the expression form, dates as days."""
 
     type: str
     value: bool | int | str | None
@@ -127,9 +127,9 @@ class TypedValue(msgspec.Struct):
 class AnswersAnswer(msgspec.Struct):
     """What metadata proves about the rows of a scan.
 
-    `values` has a value for each aggregate, in their order; null where some file would have to be read for one. At
-    least as many rows as were asked for have `threshold`, or come before it in the order, NULL aside; null where no
-    such value is known, or no file can be left out by it.
+    `values` has a value for each aggregate, in order; null where a file would have to be read for one of them. At least
+    as many rows as were requested have `threshold`, or come before it in the order, NULL aside; null where no such
+    value is known, or no file can be left out by it.
     """
 
     table: str
@@ -139,9 +139,9 @@ class AnswersAnswer(msgspec.Struct):
 
 
 class ScanAnswer(msgspec.Struct, omit_defaults=True):
-    """What came of one of the scans that were asked for together, by its place among them from 0 on.
+    """The result of one of the scans that were requested together, by its position among them, from 0.
 
-    `plan` is there where `status` is 200, else `error` is, in one sentence.
+    `plan` is present if `status` is 200; otherwise `error` is, in one sentence.
     """
 
     scan: int
@@ -163,7 +163,7 @@ class FailureAnswer(msgspec.Struct):
     error: str
 
 
-# Made when this module is imported, by one thread: two that make the first of a type at once can crash the process.
+# Created at import, by one thread: two threads that create the first decoder of a type at once can crash the process.
 _PLAN = msgspec.json.Decoder(PlanRequest)
 _PLANS = msgspec.json.Decoder(PlansRequest)
 _ANSWERS = msgspec.json.Decoder(AnswersRequest)
@@ -173,7 +173,7 @@ def decode_request(body: bytes) -> PlanRequest:
     """Return the request in a body.
 
     Raises:
-        msgspec.ValidationError, msgspec.DecodeError: it is none, with the place that is wrong.
+        msgspec.ValidationError, msgspec.DecodeError: it is not a request; the message names the wrong position.
         RecursionError: it is nested too deep.
     """
     return _PLAN.decode(body)
@@ -183,7 +183,7 @@ def decode_requests(body: bytes) -> PlansRequest:
     """Return the requests in a body, none of them decoded yet.
 
     Raises:
-        msgspec.ValidationError, msgspec.DecodeError: it holds none.
+        msgspec.ValidationError, msgspec.DecodeError: it is not a request for several plans.
         RecursionError: it is nested too deep.
     """
     return _PLANS.decode(body)
@@ -193,7 +193,7 @@ def decode_question(body: bytes) -> AnswersRequest:
     """Return the request for answers in a body.
 
     Raises:
-        msgspec.ValidationError, msgspec.DecodeError: it is none.
+        msgspec.ValidationError, msgspec.DecodeError: it is not such a request.
         RecursionError: it is nested too deep.
     """
     return _ANSWERS.decode(body)

@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus."""
+"""The metrics of the service, for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 SHARED_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""Variable of the environment that names the folder in which several workers count together."""
+"""Environment variable with the folder in which several workers combine their counters."""
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Bounds of the buckets in which plans are counted by the time that they took."""
+"""Bounds of the histogram buckets for the duration of plans."""
 
 
 class Metrics:
-    """Counters of one service. Threads may share it. Labels are only what the configuration names."""
+    """Metrics of one service. Threads may share it. Labels never hold names that a client sent."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -60,14 +60,14 @@ class Metrics:
         self._requests.labels(route, str(status)).inc()
 
     def planned(self, outcome: PlanOutcome, seconds: float) -> None:
-        """Count an answer about one of the configuration's tables."""
+        """Count an answer about one of the configured tables."""
         self._considered.labels(outcome.table).inc(outcome.total)
         self._dropped.labels(outcome.table).inc(outcome.total - outcome.kept)
         self._fallbacks.labels(outcome.table).inc(len(outcome.fallbacks))
         self._seconds.observe(seconds)
 
     def text(self) -> bytes:
-        """All figures in Prometheus' text format, those of all workers."""
+        """All metrics in Prometheus' text format, those of all workers."""
         if SHARED_FOLDER not in os.environ:
             return generate_latest(self._registry)
         together = CollectorRegistry()

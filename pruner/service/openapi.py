@@ -1,4 +1,4 @@
-"""The description of the service for programs (OpenAPI 3.1), its schemas made from the very types that are decoded."""
+"""The OpenAPI 3.1 description of the service; its schemas are generated from the very types that are decoded."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The page at `/`: each table with its indexes, the last plans, and what whoever runs the service should do.
+"""The page at `/`: each table with its indexes, the last plans, and advice for the operator of the service.
 
-Plain HTML without scripts, everything in it escaped.
+Plain HTML without scripts; all content is escaped.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 
 MANY_PLANS = 100
-"""Plans in a row that asked an index in vain before it is named."""
+"""Consecutive plans that used an index without effect before the page names it."""
 
 FEW_PLANS = 5
-"""Plans of a table among the last ones before they are judged."""
+"""Fewest plans of a table, among the last ones, before they are judged."""
 
 _log = logging.getLogger("pruner")
 
 
 @dataclass(frozen=True, slots=True)
 class TableOverview:
-    """One table; `status` is None for one that cannot be read, or was not opened yet."""
+    """One table; `status` is None if it cannot be read, or has not been opened yet."""
 
     name: str
     aliases: tuple[str, ...]
@@ -47,7 +47,7 @@ class TableOverview:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything that the page shows; `problem` says why the configuration file is not in force as it stands."""
+    """Everything that the page shows; `problem` says why the current configuration file is not in effect."""
 
     tables: tuple[TableOverview, ...]
     plans: tuple[Entry, ...]
@@ -56,7 +56,7 @@ class Overview:
 
 
 def overview_of(served: Served, lately: Lately) -> Overview:
-    """Look at all tables now; `lately` are the plans that were made."""
+    """Return the state of all tables now; `lately` has the last plans."""
     tables = tuple(
         _table_overview(
             served,
@@ -77,7 +77,7 @@ def _table_overview(
     try:
         status = served.table(name).status()
     except PrunerError as error:
-        # What stores say can hold places and keys: it goes to the log.
+        # Messages of stores can contain locations and keys: they go to the log.
         _log.warning("table %s cannot be read: %s", name, error)
         return TableOverview(
             name, aliases, None, (f"It cannot be read: the log says why. Try: pruner doctor {name}",)
@@ -86,7 +86,7 @@ def _table_overview(
 
 
 def advice(name: str, status: TableStatus, plans: Sequence[PlanOutcome]) -> Iterator[str]:
-    """Say what would let plans of a table leave out more; nothing where all is well."""
+    """Say what would let plans of a table leave out more; yields nothing if all is well."""
     yield from (f"{reason[:1].upper()}{reason[1:]}." for reason in status.fallbacks)
     unread = len(status.problems)
     if unread:
@@ -120,7 +120,7 @@ def _index_advice(name: str, index: IndexStatus, noun: str) -> Iterator[str]:
 
 
 def _plan_advice(name: str, plans: Sequence[PlanOutcome]) -> Iterator[str]:
-    """The form of predicate that most often left out nothing, where most of the last plans did."""
+    """The form of predicate that most often left out nothing, if most of the last plans left out nothing."""
     idle = Counter(plan.shape for plan in plans if plan.kept == plan.total > 1)
     if len(plans) >= FEW_PLANS and sum(idle.values()) * 2 > len(plans):
         shape, count = idle.most_common(1)[0]
@@ -145,7 +145,7 @@ td.number, th.number { text-align: right } code { overflow-wrap: anywhere }
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
 PAGE_HEADERS = {
-    # No script runs, nothing is loaded from anywhere, no other page can frame it, and no cache keeps it.
+    # No script runs, nothing is loaded from elsewhere, no other page can frame it, and no cache stores it.
     "Content-Security-Policy": (
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"

@@ -1,10 +1,10 @@
 """From a request to a plan: only tables of the configuration, only predicates in forms that are understood.
 
-Plans are made beside the event loop, in a bounded number of threads, each in a bounded time. An ordinal of a snapshot
-stands for a file by its key: the first 16 bytes of SHA-256 over the base file's normal path, a zero byte and its size
-in decimal digits. Two files with one key are as good as impossible (2^-88 at a million files). A file that was written
-anew under its old name has another size, or belongs to another snapshot. So a drop never reaches a file that was not
-planned for.
+Plans are made outside the event loop, in a bounded number of threads, each in a bounded time. An ordinal of a snapshot
+denotes a file by its key: the first 16 bytes of SHA-256 over the base file's normal path, a zero byte and its size in
+decimal digits. Two files with one key are practically impossible (2^-88 at a million files). A file that was rewritten
+under its old name has another size, or belongs to another snapshot. So a drop never affects a file that was not planned
+for.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 KEY_BYTES = 16
 
 NO_KEY = bytes(KEY_BYTES)
-"""Stands for a slice without a base file: no file has it."""
+"""The key of a slice without a base file: no file has it."""
 
 _LOCAL = re.compile(r"(?:(?:local|file):)?/+")
 _S3 = re.compile(r"s3[an]://")
 
 
 def normal_path(path: str) -> str:
-    """Return one form for the ways in which engines write the place of a file; nothing is decoded.
+    """Return the canonical form of a file's path as engines write it; nothing is decoded.
 
-    Local paths are absolute without a scheme (`file:/x`, `file:///x` and Trino's `local:///x` are `/x`) and doubled
-    slashes in them count once; Hadoop's schemes for S3 are `s3://`. In object stores `a//b` is another key than `a/b`.
+    Local paths become absolute, without a scheme (`file:/x`, `file:///x` and Trino's `local:///x` are `/x`) and without
+    doubled slashes; Hadoop's schemes for S3 become `s3://`. In object stores, `a//b` is another key than `a/b`.
     """
     local = _LOCAL.match(path)
     if local:
@@ -85,7 +85,7 @@ class Work:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        # Threads end with their plan, not with the request that gave up on it, so their number is what bounds the work.
+        # Threads end with their plan, not with a request that gave up on it, so the number of threads bounds the work.
         self._threads = ThreadPoolExecutor(limits.concurrent, thread_name_prefix="pruner-plan")
         self._free = asyncio.Semaphore(limits.concurrent)
 
@@ -93,7 +93,7 @@ class Work:
         """Run planning in a thread.
 
         Raises:
-            RefusedRequestError: every thread stays taken (429), or it takes too long (408).
+            RefusedRequestError: every thread stays busy (429), or it takes too long (408).
         """
         try:
             await acquired(self._free, self._limits.plan_seconds)
@@ -114,13 +114,13 @@ class Work:
 
 
 def _look_at(late: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of a plan that nobody waits for; asyncio would complain about it."""
+    """Retrieve the exception of a plan that no request awaits; otherwise asyncio would report it."""
     if not late.cancelled():
         late.exception()
 
 
 SHAPED_CHARACTERS = 4096
-"""Texts up to this length are remembered once they are parsed; longer ones would be parsed again for their shape."""
+"""Texts up to this length are cached once parsed; longer ones would be parsed again for their shape."""
 
 
 class UnservedTableError(TableError):
@@ -135,8 +135,8 @@ class Looked(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A plan, the name of its table in the configuration, the snapshot that it was made on, how many seconds before
-    the request the table may have been looked at, and the predicate without its constants.
+    """The name of a table in the configuration, a plan for it, the snapshot that it was made on, the maximum age, in
+    seconds, of the table's last check at the request, and the predicate without its constants.
     """
 
     table: str
@@ -147,17 +147,17 @@ class Planned(NamedTuple):
 
 
 class UnreadableError(PrunerError):
-    """A table that cannot be opened or listed now; the sentence begins with its name."""
+    """A table cannot be opened or listed now; the message begins with its name."""
 
 
 class Planning:
     """Plans requests over the tables of a configuration. Threads may share it.
 
-    A table that names an environment variable which is not set is known by its names alone, and cannot be planned on.
+    A table that names an unset environment variable is known only by its names, and cannot be planned on.
 
     Attributes:
         tables: all tables by name.
-        vended: the storage options of those tables whose options clients may have.
+        vended: the storage options of those tables whose options clients may receive.
     """
 
     def __init__(self, config: Config, catalog: Catalog) -> None:
@@ -180,7 +180,7 @@ class Planning:
                 self._names[_place(place)] = self._names[table_of_metadata(_place(place))] = table.name
 
     def look(self, request: PlanRequest) -> Looked:
-        """Look at the table that a request names, in the state that it asks for.
+        """Return a snapshot of the table that a request names, in the state that it requests.
 
         Raises:
             UnservedTableError: the configuration has no such table.
@@ -193,7 +193,7 @@ class Planning:
             raise UnreadableError(f"table {name}: {error}") from error
 
     def plan(self, request: PlanRequest, looked: Looked) -> Planned:
-        """Plan a request over what a look found.
+        """Plan a request over the snapshot that `look` returned.
 
         Raises:
             PredicateError, SchemaError: the predicate cannot be understood.
@@ -205,7 +205,7 @@ class Planning:
         return Planned(name, plan, snapshot, self._staleness[name], _shape(predicate, semantics))
 
     def name_of(self, request: PlanRequest) -> str:
-        """The name in the configuration of the table that a request names.
+        """The name, in the configuration, of the table that a request names.
 
         Raises:
             UnservedTableError: the configuration has no such table.
@@ -225,7 +225,7 @@ def _settings(config: Config, name: str) -> TableSettings | None:
 
 
 def semantics_of(session: Session) -> Semantics:
-    """The rules that a client's session asks for."""
+    """The rules that a client's session requests."""
     return replace(
         Semantics.of(session.engine),
         version=session.version,
@@ -255,7 +255,7 @@ def _shape(predicate: str | Expr, semantics: Semantics) -> str:
         return shape(predicate)
     if len(predicate) > SHAPED_CHARACTERS:
         return f"SQL of {len(predicate):,} characters"
-    return shape(parse_predicate(predicate, semantics))  # remembered: it was parsed for the plan
+    return shape(parse_predicate(predicate, semantics))  # cached: it was parsed for the plan
 
 
 def _decoder(engine: str) -> RequestDecoder:

@@ -1,6 +1,6 @@
-"""What the service serves now: the tables of `pruner.toml` as the file stands, and how each of them stands.
+"""What the service serves now: the tables in the current `pruner.toml`, and the state of each.
 
-Beside the requests, tables are opened before anybody asks, and `pruner.toml` is read again.
+In the background, tables are opened before they are requested, and `pruner.toml` is read again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger("pruner")
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a table stood when it was opened: its slices, or why it cannot be read."""
+    """The state of a table when it was opened: its slices, or why it cannot be read."""
 
     slices: int = 0
     problem: str | None = None
@@ -35,11 +35,11 @@ class Standing:
 
 
 class Served:
-    """The tables that requests can name. Requests' threads may read it while one thread keeps it (`upkeep`).
+    """The tables that requests can name. Threads of requests may read it while one thread updates it (`Upkeep`).
 
     Attributes:
-        planning: plans over the configuration that is in force; a request takes it once and keeps it to its end.
-        problem: why the configuration file as it stands now is not in force; None where it is.
+        planning: plans over the configuration that is in effect; a request takes it once and keeps it to its end.
+        problem: why the current configuration file is not in effect; None if it is.
     """
 
     def __init__(self, config: Config) -> None:
@@ -51,9 +51,9 @@ class Served:
         self.problem: str | None = None
 
     def reload(self) -> bool:
-        """Read the configuration again; tables of which it says the same stay open. Returns whether it changed.
+        """Read the configuration again; tables with unchanged settings stay open. Returns whether it changed.
 
-        A file that cannot be read, or names no table, leaves everything as it is, and the log says why.
+        A file that cannot be read, or names no table, leaves everything unchanged, and the log says why.
         """
         if self._config.path is None:
             return False
@@ -91,7 +91,7 @@ class Served:
         )
 
     def open_tables(self) -> None:
-        """Open each table that is not open yet, or could not be read: engines wait about two seconds for a plan."""
+        """Open each table that is not open yet or could not be read: engines wait only about two seconds for a plan."""
         for name in self._config.names():
             standing = self._standing.get(name)
             if standing is None or standing.problem is not None:
@@ -101,7 +101,7 @@ class Served:
     def _opened(self, name: str) -> Standing:
         try:
             snapshot = self._catalog.open(name).snapshot()
-            # A constant predicate reads the log of the metadata table, and nothing else of it.
+            # A constant predicate reads only the log of the metadata table.
             snapshot.plan("1 = 1")
         except PrunerError as error:
             return Standing(problem=str(error))
@@ -115,11 +115,11 @@ class Served:
             _log.warning("table %s cannot be read yet: %s", name, now.problem)
 
     def standing(self, name: str) -> Standing | None:
-        """How a table stood when it was opened; None for one that was not tried yet."""
+        """The state of a table when it was opened; None if that was not tried yet."""
         return self._standing.get(name)
 
     def readiness(self) -> str | None:
-        """Why plans are not to be asked for; None where at least one table can be planned on."""
+        """Why plans should not be requested yet; None if at least one table can be planned on."""
         if not self._started:
             return "starting"
         known = list(self._standing.values())
@@ -138,13 +138,13 @@ RELOAD_SECONDS = 2.0
 """How often the configuration is read again. Reading it takes less than a millisecond."""
 
 RETRY_ROUNDS = 15
-"""Tables that could not be read are tried again in each round of so many."""
+"""Tables that could not be read are tried again once in this many rounds."""
 
 _log = logging.getLogger("pruner")
 
 
 class Upkeep:
-    """A thread that keeps the served tables open and up to date with the configuration, until the process ends."""
+    """A thread that keeps the served tables open and in line with the configuration, until the process ends."""
 
     def __init__(self, served: Served, seconds: float = RELOAD_SECONDS) -> None:
         self._served = served
@@ -153,11 +153,11 @@ class Upkeep:
         self._thread = Thread(target=self._run, name="pruner-upkeep", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and wait until it has ended."""
+        """Stop the thread, and wait until it has ended."""
         self._stopped.set()
         self._thread.join()
 
@@ -176,6 +176,6 @@ def _load_adapters() -> None:
         try:
             load_adapter(engine)
         except PrunerError as error:
-            # An engine whose package is not installed is one that nobody asks for.
+            # If the package of an engine is not installed, no client needs that engine.
             missing = isinstance(error.__cause__, ModuleNotFoundError)
             _log.log(logging.DEBUG if missing else logging.INFO, "%s", error)

@@ -1,4 +1,4 @@
-"""The HTTP server: connections that do not finish what they begin are closed, and their number is bounded."""
+"""The HTTP server: connections that do not finish their requests are closed, and their number is bounded."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from pruner.service.settings import Limits, Settings
 
 HANDSHAKE_SECONDS = 5.0
-"""How long a client may take for the handshake of TLS."""
+"""How long a client may take for the TLS handshake."""
 
 LEAST_READ = 64 * 1024
-"""Bytes of its answer that a client has to read within `Limits.read_seconds`."""
+"""Bytes of its answer that a client must read within `Limits.read_seconds`."""
 
 
 def log_to_stderr(prefix: str = "") -> None:
-    """Let the log of this process go to standard error, `prefix` in front of each message."""
+    """Send the log of this process to standard error, with `prefix` before each message."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s {prefix}%(message)s"))
     log = logging.getLogger("pruner")
@@ -39,11 +39,11 @@ def log_to_stderr(prefix: str = "") -> None:
 def server_of(
     app: Starlette, settings: Settings, at_end: Callable[[], None] = lambda: None
 ) -> uvicorn.Server:
-    """Return a server for the service; the caller brings the listening socket.
+    """Return a server for the service; the caller provides the listening socket.
 
-    `at_end` is called after the last answer: a process that a signal ends does nothing after the server.
+    `at_end` is called after the last answer: a process that is ended by a signal runs nothing after the server.
     """
-    # The protocol is named, so that what else is installed changes nothing; nobody speaks WebSocket here.
+    # The protocol is named, so that other installed packages change nothing; there is no WebSocket here.
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -62,19 +62,19 @@ def server_of(
 
 
 class _Server(uvicorn.Server):
-    """A server on a loop that ends TLS handshakes in time too: they come before the connection's own deadline."""
+    """A server whose loop also bounds TLS handshakes: they precede the connection's own deadline."""
 
     def __init__(self, config: uvicorn.Config, at_end: Callable[[], None]) -> None:
         super().__init__(config)
         self._at_end = at_end
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what was begun."""
+        """Finish pending requests, then call `at_end`."""
         await super().shutdown(sockets)
         await asyncio.to_thread(self._at_end)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until somebody stops it."""
+        """Serve until the server is stopped."""
         with asyncio.Runner(loop_factory=_Loop) as runner:
             runner.run(self.serve(sockets=sockets))
 
@@ -88,25 +88,25 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 def _send_at_once(transport: asyncio.Transport) -> None:
-    """Let an answer's body not wait until the client has acknowledged its head, for which clients take 40 ms.
+    """Send an answer's body without waiting for the client to acknowledge its head, for which clients take 40 ms.
 
-    asyncio does so by itself only for sockets that say their protocol, which those of a listening socket that was
-    handed over do not.
+    asyncio does so by itself only for sockets that report their protocol, which those accepted from a listening socket
+    that was passed in do not.
     """
     connection: socket.socket = transport.get_extra_info("socket")
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def _protocol(limits: Limits) -> type[asyncio.Protocol]:
-    """The class of which the server makes one for each connection; it passes nothing of ours to it."""
+    """The class that the server instantiates for each connection; it carries the limits, as the server passes none."""
     return type("Connection", (_Connection,), {"limits": limits})
 
 
 class _Connection(H11Protocol):
-    """A connection with a deadline for the head of a request, for the rest of a body that nobody reads, and for answers
-    that the client does not read.
+    """A connection with a deadline for the head of a request, for the rest of a body that the service does not read,
+    and for answers that the client does not read.
 
-    What comes meanwhile does not move the first two. The bodies that are read have their own limits (`guard.body_of`).
+    Arriving data does not extend the first two. Bodies that are read have their own limits (`guard.body_of`).
     """
 
     limits: Limits
@@ -115,7 +115,7 @@ class _Connection(H11Protocol):
     _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection, unless there are too many."""
+        """Accept the connection, unless there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
         if len(self.connections) > self.limits.connections:
             self.transport.abort()
@@ -124,25 +124,25 @@ class _Connection(H11Protocol):
             self._set_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
+        """Cancel all deadlines."""
         self._clear_deadline()
         self.resume_writing()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The client reads slower than the answer is written."""
+        """The client reads more slowly than the answer is written."""
         super().pause_writing()
         self._watch(self._unread_bytes())
 
     def resume_writing(self) -> None:
-        """It has read nearly everything."""
+        """The client has read nearly everything."""
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
         super().resume_writing()
 
     def _unread_bytes(self) -> int:
-        """What the client has not got yet, here and in the kernel, whose buffer takes megabytes."""
+        """Bytes that the client has not received yet, here and in the kernel, whose buffer holds megabytes."""
         connection: socket.socket = self.transport.get_extra_info("socket")
         kept = bytearray(4)
         with suppress(ImportError, OSError):  # systems without the call
@@ -153,8 +153,8 @@ class _Connection(H11Protocol):
         return self.transport.get_write_buffer_size() + int.from_bytes(kept, sys.byteorder)
 
     def _watch(self, size: int) -> None:
-        """Cut the client off unless it reads some of so many bytes in time; an answer would take memory for ever, as
-        closing a connection waits until everything was read.
+        """Disconnect the client unless it reads some of `size` bytes in time; otherwise an answer would hold memory
+        forever, as closing a connection waits until everything has been read.
         """
 
         def look() -> None:
@@ -167,7 +167,7 @@ class _Connection(H11Protocol):
         self._unread = self.loop.call_later(self.limits.read_seconds, look)
 
     def data_received(self, data: bytes) -> None:
-        """Go on with the request."""
+        """Process the data, and update the deadlines."""
         super().data_received(data)
         if self._is_left_over():
             self._left_over += len(data)
@@ -179,7 +179,7 @@ class _Connection(H11Protocol):
             self._clear_deadline()
 
     def on_response_complete(self) -> None:
-        """A client that was refused early may still send; closing at once could take the answer from it."""
+        """Bound a client that was refused early and still sends; closing at once could lose the answer."""
         super().on_response_complete()
         if self._is_left_over():
             self._set_deadline()

@@ -1,4 +1,4 @@
-"""Limits and place of the service."""
+"""Limits and address of the service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOKEN_VARIABLE = "PRUNER_SERVICE_TOKEN"
-"""Environment variable that holds the token which clients must send."""
+"""Environment variable with the token that clients must send."""
 
 SHORTEST_TOKEN = 16
 """Characters: a shorter token could be guessed."""
@@ -21,9 +21,9 @@ SHORTEST_TOKEN = 16
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what clients may ask: bytes of a body, seconds for a request's head, its body and its answer, and of
-    silence between requests; requests and connections at once, and seconds that a request waits for its turn. A client
-    that reads nothing of its answer for `read_seconds` is cut off.
+    """Bounds on clients: bytes of a body; seconds for a request's head, its body and its answer, and of idle time
+    between requests; concurrent requests and connections, and seconds that a request waits for its turn. A client that
+    reads less than `serving.LEAST_READ` bytes of a pending answer in `read_seconds` is disconnected.
     """
 
     body_bytes: int = 4 * 1024 * 1024
@@ -39,7 +39,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the service listens, and who may ask. The token stays out of the repr."""
+    """Where the service listens, and who may use it. The token stays out of the repr."""
 
     host: str = "127.0.0.1"
     port: int = 8765
@@ -50,10 +50,11 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
 
     def check(self) -> None:
-        """Refuse what would let strangers in.
+        """Refuse settings that would let strangers in.
 
         Raises:
-            ConfigError: it listens beyond this machine without a token or without TLS, or the token is too short.
+            ConfigError: it listens beyond this machine without a token or without TLS (unless `insecure`), the token is
+                too short, or TLS cannot use the certificate.
         """
         if self.token is not None and len(self.token) < SHORTEST_TOKEN:
             raise ConfigError(f"the token in {TOKEN_VARIABLE} is shorter than {SHORTEST_TOKEN} characters")

@@ -1,4 +1,5 @@
-"""OpenTelemetry: a span for each plan and the figures of `/metrics`, sent where the environment says (docs/service.md).
+"""OpenTelemetry: a span for each plan and the metrics of `/metrics`, sent to the endpoint in the environment
+(docs/service.md).
 
 Spans hold names, numbers and the form of predicates, never their constants.
 """
@@ -32,10 +33,10 @@ PLAN_SPAN: Final = "pruner.plan"
 
 
 class Telemetry:
-    """Traces and figures of one service. Threads may share it."""
+    """Traces and metrics of one service. Threads may share it."""
 
     def __init__(self, spans: SpanProcessor, figures: MetricReader) -> None:
-        """Send spans and figures to where these two do."""
+        """Send spans and metrics through these two."""
         named = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: "pruner"}
         resource = Resource.create({**named, SERVICE_INSTANCE_ID: str(uuid.uuid4())})
         self._traces = TracerProvider(resource=resource)
@@ -64,22 +65,22 @@ class Telemetry:
         )
 
     def began(self) -> None:
-        """Count a request as being served."""
+        """Count a request as in flight."""
         self._in_flight.add(1)
 
     def served(self, route: str, status: int) -> None:
-        """Count a request that is over; `route` is the route's pattern, never the path that a client sent."""
+        """Count a finished request; `route` is the route's pattern, never the path that a client sent."""
         self._in_flight.add(-1)
         self._requests.add(1, {"http.route": route, "http.response.status_code": status})
 
     @contextmanager
     def plan(self, headers: Mapping[str, str]) -> Generator[Span]:
-        """A span about one plan, below that of the client where its headers name one (`traceparent`)."""
+        """A span for one plan, a child of the client's span if its headers name one (`traceparent`)."""
         with self._tracer.start_as_current_span(
             PLAN_SPAN,
             context=propagate.extract(headers),
             kind=SpanKind.SERVER,
-            record_exception=False,  # what went wrong can quote a part of the predicate
+            record_exception=False,  # an exception can quote part of the predicate
             set_status_on_exception=False,
         ) as span:
             try:
@@ -89,7 +90,7 @@ class Telemetry:
                 raise
 
     def planned(self, span: Span, entry: Entry) -> None:
-        """Say what came of a plan."""
+        """Record the outcome of a plan."""
         outcome = entry.outcome
         span.set_attributes(
             {
@@ -111,13 +112,13 @@ class Telemetry:
         self._seconds.record(entry.seconds)
 
     def end(self) -> None:
-        """Send what was not sent yet, and stop."""
+        """Send what has not been sent yet, and stop."""
         self._traces.shutdown()
         self._figures.shutdown()
 
 
 def telemetry_over_http() -> Telemetry:
-    """Send to the endpoint that the standard variables name (`OTEL_EXPORTER_OTLP_ENDPOINT` and its like)."""
+    """Send to the endpoint that the standard variables name (`OTEL_EXPORTER_OTLP_ENDPOINT` and the like)."""
     return Telemetry(
         BatchSpanProcessor(OTLPSpanExporter()), PeriodicExportingMetricReader(OTLPMetricExporter())
     )

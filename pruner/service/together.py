@@ -1,7 +1,7 @@
-"""The scans of one query, planned for one request: a line of JSON for each, sent as soon as it is known.
+"""The scans of one query, planned for one request: a line of JSON for each, sent as soon as it is ready.
 
-Those of one table are planned one after the other over one look at it. Tables do not wait for each other, so that one
-that is slow to list delays no plan but its own.
+Scans of one table are planned one after the other on one snapshot of it. Tables do not wait for each other, so that one
+that is slow to list delays only its own plans.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from pruner.service.planning import Looked, Planning
 
 MOST_SCANS = 256
-"""Scans of one request; plans of a larger query are asked for by several."""
+"""Most scans of one request; a larger query needs several requests."""
 
 CONTENT_TYPE = "application/x-ndjson"
 
 
 class Looks:
-    """Looks at the tables of one request, one at each: all scans of a table see one state, unless they ask for others.
+    """Reads each table of one request once: all scans of a table see one state, unless they request others.
 
-    Requests about one table must come one after the other.
+    Calls about one table must come one after the other.
 
     Attributes:
-        planning: of the configuration that was in force when the request came.
+        planning: the planning of the configuration that was in effect when the request arrived.
     """
 
     def __init__(self, planning: Planning) -> None:
@@ -42,7 +42,7 @@ class Looks:
         self._found: dict[tuple[str, str | None], Looked | UnreadableError] = {}
 
     def look(self, asked: PlanRequest) -> Looked:
-        """The table that a request names, as it stood when the first of them looked.
+        """The table that a request names, in its state at the first call for it.
 
         Raises:
             UnservedTableError: the configuration has no such table.
@@ -62,14 +62,14 @@ class Looks:
 
 
 class RequestedScan(NamedTuple):
-    """One scan of a request: its place among them, what it asks, and the bytes that ask for it."""
+    """One scan of a request: its position, the decoded request, and its bytes."""
 
     number: int
     asked: PlanRequest
     body: bytes
 
     def knowing(self, snapshot_id: str) -> RequestedScan:
-        """The same for a client that has got the keys of a snapshot with the answer to an earlier scan."""
+        """The same for a client that has received the keys of a snapshot with the answer to an earlier scan."""
         if self.asked.known_snapshot == snapshot_id:
             return self
         asked = msgspec.structs.replace(self.asked, known_snapshot=snapshot_id)
@@ -85,7 +85,7 @@ def scans_of(body: bytes) -> list[bytes]:
     """The requests in a body.
 
     Raises:
-        RefusedRequestError: it holds none, or too many.
+        RefusedRequestError: it cannot be read, or holds none or too many.
     """
     try:
         scans = [bytes(scan) for scan in decode_requests(body).scans]
@@ -102,11 +102,11 @@ class Together:
     """Plans the scans of one request.
 
     Args:
-        planning: of the configuration that is in force when the request comes.
+        planning: the planning of the configuration that is in effect when the request arrives.
         decode: reads one request.
         plan: plans one request.
-        reason: what a client is told of a failure.
-        seconds: after so long no further plan is begun.
+        reason: turns a failure into what the client is told.
+        seconds: the time after which no further plan is started.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Together:
         self._answers: asyncio.Queue[ScanAnswer] = asyncio.Queue()
 
     async def lines(self, bodies: list[bytes]) -> AsyncGenerator[bytes]:
-        """Yield a line for each scan, in the order in which they are known."""
+        """Yield a line for each scan, in the order in which they are ready."""
         looks = Looks(self._planning)
         end = asyncio.get_running_loop().time() + self._seconds
         groups = [asyncio.create_task(self._plan_group(scans, looks, end)) for scans in self._groups(bodies)]
@@ -128,7 +128,7 @@ class Together:
             for _ in bodies:
                 yield encode(await self._answers.get()) + b"\n"
         finally:
-            # The client may have gone away; a plan that is under way ends by itself.
+            # The client may have gone away; a running plan ends by itself.
             for group in groups:
                 group.cancel()
 

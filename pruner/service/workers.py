@@ -1,7 +1,7 @@
-"""The processes of the service: one alone, or several that serve one port.
+"""The processes of the service: one, or several workers that share a port.
 
-Each of several has a listening socket of its own on that port, among which the kernel shares out the connections
-(SO_REUSEPORT). The sockets belong to the process that started the workers, so that clients of one that died wait for
+Each worker has a listening socket of its own on that port, among which the kernel distributes connections
+(SO_REUSEPORT). The sockets belong to the process that started the workers, so clients of a worker that died wait for
 its successor.
 """
 
@@ -46,11 +46,11 @@ ENDPOINTS: Final = (
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 )
-"""Variables of OpenTelemetry, one of which says where spans and figures go."""
+"""OpenTelemetry's variables; any of them turns on the export of spans and metrics."""
 
 
 def check_telemetry() -> None:
-    """Refuse to begin where spans and figures are wanted and cannot be sent.
+    """Refuse to start if spans and metrics are requested but cannot be sent.
 
     Raises:
         PrunerError: the extra is not installed.
@@ -66,7 +66,7 @@ def check_telemetry() -> None:
 def serve(
     config: Config, settings: Settings, listening: socket.socket, siblings: Siblings | None = None
 ) -> None:
-    """Serve until somebody stops this process."""
+    """Serve until this process is stopped."""
     telemetry = _telemetry()
     served = Served(config)
     app = create_app(served, settings, siblings, telemetry)
@@ -89,19 +89,19 @@ def _telemetry() -> Telemetry | None:
 
 
 LOOK_SECONDS: Final = 0.5
-"""How often it is looked whether a worker died; one that dies at once is not started more often, either."""
+"""How often dead workers are detected; a worker that dies at once is not restarted more often, either."""
 
 END_SECONDS: Final = 5.0
-"""Time that workers have beyond the longest plan to end what they began."""
+"""Time that workers have, beyond the longest plan, to finish their work."""
 
 _log = logging.getLogger("pruner")
 
 
 def listening_sockets(host: str, port: int, count: int) -> list[socket.socket]:
-    """Return so many listening sockets on one port; 0 takes a free one.
+    """Return `count` listening sockets on one port; port 0 takes a free one.
 
     Raises:
-        OSError: the address is taken, or is none of this machine.
+        OSError: the address is taken, is not of this machine, or this system cannot share ports.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if count == 1:
@@ -111,7 +111,7 @@ def listening_sockets(host: str, port: int, count: int) -> list[socket.socket]:
             errno.EOPNOTSUPP, "sockets cannot share a port on this system: one worker is all there can be"
         )
     if port:
-        # Sockets that share a port would share it with another service of the same user as well.
+        # Sockets that share a port would also share it with another service of the same user.
         socket.create_server((host, port), family=family).close()
     sockets: list[socket.socket] = []
     for _ in range(count):
@@ -121,9 +121,9 @@ def listening_sockets(host: str, port: int, count: int) -> list[socket.socket]:
 
 
 def run_workers(config: Config, settings: Settings, listening: Sequence[socket.socket]) -> None:
-    """Serve with a worker for each socket until somebody stops this process; workers that die are replaced."""
+    """Serve with a worker for each socket until this process is stopped; workers that die are replaced."""
     with TemporaryDirectory(prefix="pruner-") as folder, _until_stopped() as stopped:
-        # Read by `prometheus_client` when it is imported, which workers do after they were started.
+        # `prometheus_client` reads it at import, which happens in workers after they have started.
         os.environ[SHARED_FOLDER] = folder
 
         def start(number: int) -> BaseProcess:
@@ -174,8 +174,8 @@ def _until_stopped() -> Generator[threading.Event]:
 
 
 def _work(place: Siblings, config: Config, settings: Settings, listening: socket.socket) -> None:
-    """What a worker does, in a process of its own."""
-    # Ctrl-C reaches all processes of a terminal; the one that started this worker says when it is to end.
+    """Run a worker, in a process of its own."""
+    # Ctrl-C reaches all processes of a terminal; the parent process decides when this worker ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="pruner-parent", daemon=True).start()
     log_to_stderr(f"worker {place.number}: ")
@@ -183,7 +183,7 @@ def _work(place: Siblings, config: Config, settings: Settings, listening: socket
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would serve on with nobody to stop it."""
+    """Stop this worker when its parent ends: after a killed parent, nothing else would stop it."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,1 +1,1 @@
-"""How plans and tables are drawn: HTML that escapes everything, and strips of slices for pages and terminals."""
+"""How plans and tables are displayed: HTML that escapes everything, and strips of slices for pages and terminals."""

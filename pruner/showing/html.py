@@ -1,12 +1,11 @@
-"""HTML that stands for itself, every text escaped, no script; slices as strips of cells.
+"""Self-contained HTML, every text escaped, no script; slices as strips of cells.
 
 What a page shows comes from file names, predicates and data, which may hold anything. Only `element` makes markup, so
-text can get into a page in one way: escaped.
+text can enter a page in only one way: escaped.
 
-Strips: what became of all slices in a row of cells, each with a letter, however many slices there are.
-
-A cell stands for neighbouring slices. Its letter is that of most of them: a capital where it goes for all, a small one
-where it does not. So a strip is read without colours, and a million slices take no more room than a hundred.
+A strip shows what became of all slices as a row of cells, each with a letter, however many slices there are. A cell
+represents neighboring slices. Its letter is that of most of them: upper case if it holds for all, lower case otherwise.
+So a strip is readable without colors, and a million slices take no more space than a hundred.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Markup(str):
-    """HTML as it goes into a page; any other string is text, and is escaped."""
+    """HTML as it goes into a page; any other string is text and is escaped."""
 
     __slots__ = ()
 
@@ -32,10 +31,10 @@ class Markup(str):
 Content: TypeAlias = "Markup | str | int"
 
 WORD = 16
-"""Characters of a cell that is never broken into two lines, as the name of a type of index."""
+"""Maximum number of characters of a cell that is never wrapped, such as the name of an index type."""
 
 _EMPTY = frozenset(["br", "col", "meta"])
-"""Elements that have no end tag."""
+"""Elements without an end tag."""
 
 _STYLE = """
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
@@ -64,12 +63,12 @@ dt { font-weight: 600; } dd { margin: 0; }
 
 
 def element(tag: str, *content: Content, **attributes: str | None) -> Markup:
-    """An element with what is in it; texts and values of attributes are escaped.
+    """An element with its content; texts and attribute values are escaped.
 
     Args:
         tag: its name.
         content: texts and other elements.
-        attributes: by name, without the underscore at the end of `class_`; `_` stands for `-`. None leaves one out.
+        attributes: by name, without the trailing underscore of `class_`; `_` becomes `-`. None omits one.
     """
     opened = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"'
@@ -82,7 +81,7 @@ def element(tag: str, *content: Content, **attributes: str | None) -> Markup:
 
 
 def joined(content: Iterable[Content]) -> Markup:
-    """Texts and elements one after the other."""
+    """Texts and elements, concatenated."""
     return Markup("".join(each if isinstance(each, Markup) else escape(str(each)) for each in content))
 
 
@@ -110,7 +109,7 @@ def _content(value: Content | None) -> tuple[Content, ...]:
 
 
 def picture(label: str, *drawn: Content, class_: str) -> Markup:
-    """What is drawn with letters: a screen reader says the label, and none of the letters."""
+    """A drawing made of letters: a screen reader reads the label and none of the letters."""
     return element(
         "div", element("div", *drawn, class_=class_, aria_hidden="true"), role="img", aria_label=label
     )
@@ -122,7 +121,7 @@ def described(facts: Iterable[tuple[str, Content]]) -> Markup:
 
 
 def listed(heading: str, sentences: Sequence[str], most: int = 50) -> Markup:
-    """A section with a list of sentences; nothing where there is none, and the number of those after the first ones."""
+    """A section with a list of sentences, and the number of those beyond `most`; empty if there are none."""
     if not sentences:
         return Markup()
     items = [element("li", sentence) for sentence in sentences[:most]]
@@ -150,17 +149,17 @@ def document(title: str, *content: Content) -> str:
 
 
 def fragment(title: str, *content: Content) -> str:
-    """The same for a notebook, which shows it in a page of its own making."""
+    """The same for a notebook, which embeds it in its own page."""
     inside = element("style", Markup(_STYLE.replace("body {", ".pruner {")))
     return element("div", inside, element("h1", title), *content, class_="pruner")
 
 
 CELLS = 100
-"""Cells of a strip at most."""
+"""Maximum number of cells of a strip."""
 
 
 class Fate(NamedTuple):
-    """What can become of a slice: a letter, words for people, and the class that draws it."""
+    """What can become of a slice: a letter, words for display, and the CSS class that draws it."""
 
     letter: str
     words: str
@@ -169,7 +168,7 @@ class Fate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Neighbouring slices from `first` to before `end`: how many met each fate that occurs, the most frequent first."""
+    """Neighboring slices from `first` to before `end`: how many met each fate that occurs, the most frequent first."""
 
     first: int
     end: int
@@ -177,7 +176,7 @@ class Cell:
 
     @property
     def letter(self) -> str:
-        """The letter of most slices: a small one where it does not go for all."""
+        """The letter of most slices: lower case unless it holds for all."""
         letter = self.counts[0][0].letter
         return letter if len(self.counts) == 1 else letter.lower()
 
@@ -190,12 +189,12 @@ class Cell:
 
 
 def strip(codes: NDArray[np.integer], fates: Sequence[Fate], cells: int = CELLS) -> list[Cell]:
-    """Bring slices into cells.
+    """Group slices into cells.
 
     Args:
         codes: for each slice the position of its fate among `fates`.
         fates: what can become of a slice.
-        cells: most cells.
+        cells: maximum number of cells.
     """
     count = min(cells, len(codes))
     if not count:
@@ -220,7 +219,7 @@ def letters(cells: Sequence[Cell]) -> str:
 
 
 def summary(cells: Sequence[Cell]) -> str:
-    """What became of all slices of a strip, in words, as a screen reader says it."""
+    """What became of all slices of a strip, in words, as a screen reader reads it."""
     totals: dict[str, int] = {}
     for cell in cells:
         for fate, count in cell.counts:
@@ -229,6 +228,6 @@ def summary(cells: Sequence[Cell]) -> str:
 
 
 def drawn(cells: Sequence[Cell], label: str) -> Markup:
-    """A strip for a page: one picture to a screen reader, cells with a word of their own to a pointer."""
+    """A strip for a page: one picture to a screen reader, cells with their own tooltips to a pointer."""
     shown = [element("span", cell.letter, class_=cell.counts[0][0].style, title=cell.words) for cell in cells]
     return picture(f"{label}: {summary(cells)}", *shown, class_="strip")

@@ -1,4 +1,4 @@
-"""How far long work is, for whoever watches."""
+"""Progress of long work, for display."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     Told = Callable[[int, int], None]
 
 _SHOWN = threading.Lock()
-"""Held by whoever shows a bar: a terminal has one."""
+"""Held by the thread that shows a bar: a terminal has only one."""
 
 
 @contextmanager
 def progress_bar(what: str) -> Generator[Told | None]:
-    """A callback that shows the progress of long work; None where nobody watches standard error."""
+    """A callback that shows the progress of long work; None if standard error is not interactive or has a bar."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -39,7 +39,7 @@ def progress_bar(what: str) -> Generator[Told | None]:
 
 @contextmanager
 def telling(progress: Told | bool | None, what: str) -> Generator[Told | None]:
-    """What is to be called with the progress: what was given, nothing for False, else a bar where somebody watches."""
+    """The callback for progress: the given one, none for False, else a bar if standard error is interactive."""
     if progress is None or progress is True:
         with progress_bar(what) as bar:
             yield bar

@@ -1,4 +1,4 @@
-"""Numbers in sentences, and what people call the parts of a table."""
+"""Numbers in sentences, and user-facing names for the parts of a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def data_size(size: float) -> str:
-    """A number of bytes in three digits: 612 B, 41.2 kB, 5.10 MB."""
+    """A number of bytes with three digits: 612 B, 41.2 kB, 5.10 MB."""
     if round(size) < 1000:
         return f"{round(size)} B"
     unit = 0
@@ -30,12 +30,12 @@ def data_size(size: float) -> str:
 
 
 def are(count: int) -> str:
-    """The verb behind `counted`: 1 file is, 2 files are."""
+    """The verb after `counted`: 1 file is, 2 files are."""
     return "is" if count == 1 else "are"
 
 
 def third(count: int) -> str:
-    """The ending of a verb behind `counted`: 1 file stays, 2 files stay."""
+    """The ending of a verb after `counted`: 1 file stays, 2 files stay."""
     return "s" if count == 1 else ""
 
 
@@ -45,7 +45,7 @@ def not_indexed(count: int, reason: str) -> str:
 
 
 def no_more(columns: Sequence[str]) -> str:
-    """That a table lacks columns which an index is on."""
+    """The note that a table lacks columns that an index is on."""
     return f"the table no longer has {', '.join(columns)}"
 
 
@@ -54,7 +54,7 @@ def drop_command(index: str, uri: str) -> str:
     table = uri.replace("'", "''")
     name = index if index.isidentifier() and index.isascii() else '"' + index.replace('"', '""') + '"'
     statement = f"DROP INDEX {name} ON '{table}'"
-    # The quotes that read best, where nothing in them means anything to a shell.
+    # The most readable quotes, if nothing inside them is special to a shell.
     return (
         f'pruner sql "{statement}"'
         if not set(statement) & set('"$`\\!')

@@ -1,1 +1,1 @@
-"""Where bytes are kept: local disk, object stores, memory."""
+"""Storage of bytes: local disk, object stores, memory."""

@@ -1,7 +1,7 @@
 """The local disk as a store.
 
-Written here and not with `obstore`, whose local store does not fsync and leaves files named like `x#1` out of
-its listing (measured with 0.12). The atomic step is the same as there: a hard link, which fails when the name
+Implemented here and not with `obstore`, whose local store does not fsync and omits files named like `x#1` from
+its listing (measured with 0.12). The atomic step is the same as there: a hard link, which fails if the name
 exists.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
 STAGING = "staging"
-"""Folder below the root for files that have no name of their own yet."""
+"""Folder below the root for files that do not have their final name yet."""
 
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_LINKS = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
@@ -33,7 +33,7 @@ _NO_FOLDER = (
 
 
 class LocalStore(Store):
-    """The files below a folder of the local disk; the folder is made by the first write."""
+    """The files below a folder of the local disk; the first write creates the folder."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
@@ -64,7 +64,7 @@ class LocalStore(Store):
             _make_folder(staged.parent)
             try:
                 _write_durably(staged, data)
-                # The name appears only now, on a file that is complete and on disk.
+                # The name appears only now, for a file that is complete and on disk.
                 os.link(staged, target)
             except FileExistsError:
                 return False
@@ -81,7 +81,7 @@ class LocalStore(Store):
         return True
 
     def put_new(self, path: str, data: bytes) -> None:
-        """Create an object under a name of its own: see `Store.put_new`."""
+        """Create an object under a unique name: see `Store.put_new`."""
         target = self._root / check_path(path)
         with self._writing(path):
             _make_folder(target.parent)
@@ -99,7 +99,7 @@ class LocalStore(Store):
             raise StorageError(f"cannot look up {self.uri}/{path}: {error.strerror}") from None
 
     def infos(self, paths: Iterable[str]) -> dict[str, ObjectInfo]:
-        """Look some objects up, each by itself, as no listing is faster: see `Store.infos`."""
+        """Look some objects up one by one, because a listing is not faster: see `Store.infos`."""
         infos = [self.info(path) for path in paths]
         return {info.path: info for info in infos if info is not None}
 
@@ -133,7 +133,7 @@ class LocalStore(Store):
             try:
                 Path(folder).rmdir()
             except OSError:
-                continue  # not empty, which is no failure
+                continue  # not empty, which is not a failure
 
     @contextmanager
     def _reading(self, path: str) -> Generator[int]:
@@ -193,7 +193,7 @@ def _write_durably(target: Path, data: bytes) -> None:
             view = view[os.write(file, view) :]
         os.fsync(file)
     except BaseException:
-        # A full disk gets its space back, and nobody meets half a file.
+        # Frees the space of a full disk, and no reader finds half a file.
         target.unlink(missing_ok=True)
         raise
     finally:
@@ -201,7 +201,7 @@ def _write_durably(target: Path, data: bytes) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and its parents, each durably: a file is only as durable as the way to it."""
+    """Create a folder and its parents, each durably: a file is only as durable as its path."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
@@ -218,22 +218,22 @@ def _sync_folder(folder: Path) -> None:
     try:
         os.fsync(file)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # file systems that cannot sync a folder say so this way
+        if error.errno != errno.EINVAL:  # from file systems that cannot sync a folder
             raise
     finally:
         os.close(file)
 
 
 def _walk(folder: Path, prefix: str, after: str, above: tuple[tuple[int, int], ...]) -> Iterator[ObjectInfo]:
-    """Yield the files of a folder and below; `above` holds the folders on the way, against link cycles."""
+    """Yield the files in and below a folder; `above` holds its ancestors, to detect link cycles."""
     start = after[len(prefix) :].partition("/")[0] if after.startswith(prefix) else ""
     try:
         status = folder.stat()
-        # What comes before `after` costs no more: of a log of thousands of entries a commit lists the last two.
-        # "0" is the character behind "/", so nothing below a folder is behind its name with that.
+        # Entries before `after` cost nothing more: a commit lists the last two of thousands of log entries.
+        # "0" is the character after "/", so everything below a folder sorts before its name followed by "0".
         entries = [entry for entry in os.scandir(folder) if entry.name + "0" > start]
     except FileNotFoundError:
-        return  # never there, or removed since its parent was read
+        return  # never existed, or removed since its parent was read
     identity = (status.st_dev, status.st_ino)
     if identity in above:
         raise OSError(errno.ELOOP, f"the link {folder} leads into a folder above it")

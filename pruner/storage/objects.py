@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 # What an object store's failure means, and what to do about it.
 #
-# Stores answer with a status, an error code in XML and sometimes nothing but a refused connection; the client adds its
-# own words. The sentences here are for the failures that people meet while they set a table up. The codes are those of
+# Stores answer with a status, with an error code in XML, and sometimes only with a refused connection; the client adds
+# its own text. The sentences here are for failures that users meet while they set up a table. The codes are those of
 # the S3 API (Amazon S3 API Reference, "Error responses") and of Azure Blob Storage ("Common REST API error codes").
 
 _CODE = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
@@ -76,10 +76,10 @@ _BY_CODE = {
     "AuthorizationPermissionMismatch": "these credentials may not do that: ask for the permission, or give others",
     "NotImplemented": "this store does not support the request; atomic commits need conditional writes (If-None-Match)",
 }
-"""What error codes of stores mean, with the remedy."""
+"""Meanings of the stores' error codes, with the remedy."""
 
 _BY_WORDS = (
-    # Without credentials the client asks for those of the machine that it runs on, in vain anywhere else.
+    # Without credentials the client requests those of the cloud machine that it runs on, in vain anywhere else.
     (
         re.compile(r"169\.254\.169\.254|metadata\.google\.internal"),
         f"there are no credentials: {_CREDENTIALS}",
@@ -106,25 +106,25 @@ _BY_STATUS = {
     "429": _BUSY,
     "503": _BUSY,
 }
-"""For answers without a body (those to HEAD), which have no code."""
+"""For responses without a body (those to HEAD), which have no code."""
 
 
 def is_answer(message: str) -> bool:
     """Tell whether a client's message about a failed request holds the store's refusal, so that nothing was done.
 
-    A store that answers with 4xx did not do it; of one that answers with 5xx or not at all that is not known.
+    A store that answers with 4xx did nothing; if it answers with 5xx or not at all, the outcome is unknown.
     """
     return _REFUSAL.search(message) is not None
 
 
 def meaning(message: str) -> str | None:
-    """Say what a client's message about a failed request means, with the remedy.
+    """Explain a client's message about a failed request, with the remedy.
 
     Args:
-        message: all that the client says, with the store's answer in it.
+        message: the client's full message, including the store's response.
 
     Returns:
-        One clause without the place, or None for a failure that is not known.
+        One clause without the location, or None for an unknown failure.
     """
     code = _CODE.search(message)
     if code is not None and code.group(1) in _BY_CODE:
@@ -144,21 +144,21 @@ _PUBLIC_OPTIONS = re.compile(
     r"region|endpoint|bucket|container|account_name|allow_http|virtual_hosted", re.IGNORECASE
 )
 _READ_BY_CLIENTS = re.compile(r"(AWS|GOOGLE|AZURE|MSI|IDENTITY|HTTPS?|ALL|NO|SSL)_", re.IGNORECASE)
-"""Environment variables that a client reads when it is made: credentials, endpoints, proxies, certificates."""
+"""Environment variables that a client reads when it is created: credentials, endpoints, proxies, certificates."""
 
 _GOOGLE_LOGIN = "~/.config/gcloud/application_default_credentials.json"
-"""Where `gcloud auth application-default login` leaves credentials."""
+"""Where `gcloud auth application-default login` stores credentials."""
 
 _MOST_CLIENTS = 64
-"""Clients that are kept, each with its connections; those that a table uses live on as long as it does."""
+"""Most clients that are cached, each with its connections; those that a table uses live as long as the table."""
 
 _asking: dict[str, int] = {}
-"""The process in which the threads of `obstore` run, from the first request on; a forked one has a copy of this."""
+"""The process in which the threads of `obstore` run, set at the first request; a forked process has a copy of this."""
 
 _SECOND_NS = 10**9
 _MESSAGE_CHARACTERS = 300
 _SECRET_CHARACTERS = 4
-"""No secret is shorter, and to cross out every `a` of a message hides what it says."""
+"""Shortest text that is masked: no secret is shorter, and masking every `a` of a message would make it unreadable."""
 
 
 class ObjectStore(Store):
@@ -193,7 +193,7 @@ class ObjectStore(Store):
         key = self._key(path)
         starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
         with self._doing("read", path):
-            # The memory store panics on a range behind the end; the others answer with an error.
+            # The memory store panics on a range beyond the end; the others answer with an error.
             inside = not isinstance(self._store, MemoryStore) or self._reaches(key, ranges)
             content = obstore.get_ranges(self._store, key, starts=starts, lengths=lengths) if inside else []
             data = [bytes(piece) for piece in content]
@@ -211,7 +211,7 @@ class ObjectStore(Store):
         return True
 
     def put_new(self, path: str, data: bytes) -> None:
-        """Create an object under a name of its own: see `Store.put_new`."""
+        """Create an object under a unique name: see `Store.put_new`."""
         with self._doing("write", path):
             obstore.put(self._store, self._key(path), data)
 
@@ -234,7 +234,7 @@ class ObjectStore(Store):
         yield from self._listed(self._key(prefix) if prefix else self._prefix, None)
 
     def level(self, prefix: str = "") -> Level:
-        """Return the names right below a folder: see `Store.level`."""
+        """Return the names directly in a folder: see `Store.level`."""
         folder = self._key(prefix) if prefix else self._prefix
         with self._doing("list", prefix):
             found: Any = obstore.list_with_delimiter(self._store, folder or None)
@@ -244,7 +244,7 @@ class ObjectStore(Store):
 
     def _listed(self, folder: str, offset: str | None) -> Iterator[ObjectInfo]:
         with self._doing("list", folder.removeprefix(self._prefix).strip("/")):
-            stores: Any = obstore  # whose stubs leave the pages' type open
+            stores: Any = obstore  # its stubs leave the pages' type open
             for page in stores.list(self._store, folder or None, offset=offset):
                 for meta in page:
                     yield self._info(meta)
@@ -257,7 +257,7 @@ class ObjectStore(Store):
                 if keys:
                     obstore.delete(self._store, keys)
         except NotFoundError:
-            return  # somebody else deleted it
+            return  # another process deleted it
 
     def remove_empty_folders(self) -> None:
         """Nothing to do: object stores have no folders."""
@@ -270,7 +270,7 @@ class ObjectStore(Store):
         path = meta["path"].removeprefix(f"{self._prefix}/") if self._prefix else meta["path"]
         mtime_ns = int(meta["last_modified"].timestamp() * 1_000_000) * 1000
         if meta["e_tag"] is not None:
-            # MinIO lists milliseconds, and answers whole seconds about one object. The e-tag tells versions apart.
+            # MinIO lists milliseconds, but reports whole seconds for a single object. The ETag distinguishes versions.
             mtime_ns -= mtime_ns % _SECOND_NS
         return ObjectInfo(path, meta["size"], mtime_ns, meta["e_tag"])
 
@@ -281,7 +281,7 @@ class ObjectStore(Store):
     @contextmanager
     def _doing(self, action: str, path: str) -> Generator[None]:
         where = f"{self.uri}/{path}" if path else self.uri
-        # The threads are not there in a forked process, and it would wait for them for ever.
+        # A forked process does not have the threads, and would wait for them forever.
         process = os.getpid()
         if _asking.setdefault("process", process) != process and not isinstance(self._store, MemoryStore):
             raise StorageError(
@@ -303,7 +303,7 @@ class ObjectStore(Store):
             raise kind(f"cannot {action} {where}: {self._detail(error)}") from None
 
     def _detail(self, error: BaseException) -> str:
-        """What `error` means, else what it says: one line without secrets, as stores echo settings and signed URLs."""
+        """The meaning of `error`, else its text: one line without secrets, as stores echo settings and signed URLs."""
         known = meaning(str(error))
         if known is not None:
             return known
@@ -318,10 +318,10 @@ class ObjectStore(Store):
 def _client(
     scheme: str, authority: str, options: dict[str, str]
 ) -> S3Store | GCSStore | AzureStore | MemoryStore:
-    """The client of a bucket, one for all places in it.
+    """The client of a bucket, one for all locations in it.
 
-    To open a table takes several stores, and each manifest of an Iceberg table is read through one. A client of its own
-    would read the machine's certificates (10 ms of the processor) and open connections of its own.
+    Opening a table takes several stores, and each manifest of an Iceberg table is read through one. A separate client
+    for each would read the machine's certificates (10 ms of CPU time) and open its own connections.
     """
     if scheme == "memory":
         return _MEMORY.setdefault(authority, MemoryStore())
@@ -335,9 +335,9 @@ def _pairs(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _credential_files(settings: Mapping[str, str]) -> Iterator[tuple[str, int, int]]:
-    """The files that hold credentials of Google, with when they changed and their size: a client reads them once."""
+    """The files with Google credentials, with modification time and size: a client reads them only once."""
     for place in (*settings.values(), _GOOGLE_LOGIN):
-        with suppress(OSError, ValueError, RuntimeError):  # it is no file, no path, or there is no home
+        with suppress(OSError, ValueError, RuntimeError):  # not a file, not a path, or no home directory
             found = Path(place).expanduser().stat()
             yield place, found.st_mtime_ns, found.st_size
 
@@ -350,9 +350,9 @@ def _connected(
     _read: tuple[tuple[Any, ...], ...],
     _process: int,
 ) -> S3Store | GCSStore | AzureStore:
-    """Make a client, which is not made again while what it would read is the same.
+    """Create a client, which is reused while the settings that it would read are unchanged.
 
-    Its connections are of no use in a forked process.
+    Its connections are unusable in a forked process.
     """
     settings = cast("Any", dict(options))
     retry = cast("Any", _RETRY)

@@ -1,7 +1,4 @@
-"""Opens stores, from a path or a URI, and their files for pyarrow.
-
-Opens base files for pyarrow: local paths directly, objects of a store by ranged reads.
-"""
+"""Opens stores by a path or a URI, and base files for pyarrow: local paths directly, objects by range reads."""
 
 from __future__ import annotations
 
@@ -27,23 +24,23 @@ OBJECT_SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "memory")
 """Schemes of the object stores; `s3a`, `s3n` and `gcs` are other spellings of the first two."""
 
 CATALOG_SCHEME = "iceberg"
-"""Scheme of what is no place but the name of a table in an Iceberg catalog."""
+"""Scheme of a table's name in an Iceberg catalog, which is not a location."""
 
 _SPELLINGS = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 
 
 def open_store(uri_or_path: str, options: Mapping[str, str] | None = None) -> Store:
-    """Open the store below a local path or a URI; touches nothing yet.
+    """Open the store below a local path or a URI; accesses nothing yet.
 
     Args:
         uri_or_path: a local path, `file://`, `s3://bucket/…`, `gs://bucket/…`, `az://container/…`,
             `abfss://container@account…/…`, or `memory://name/…` (one store per name and process).
         options: settings of the object store by their usual names (`region`, `endpoint`, `aws_access_key_id`
-            …); what is not given comes from the environment and the store's own credential chain.
+            …); settings that are not given come from the environment and the store's own credential chain.
 
     Raises:
-        StorageError: the URI or an option is not understood, or names a table of a catalog.
+        StorageError: the URI or an option is not understood, or the URI names a table of a catalog.
     """
     uri = normalize_uri(uri_or_path)
     if uri.startswith("/"):
@@ -56,12 +53,12 @@ def open_store(uri_or_path: str, options: Mapping[str, str] | None = None) -> St
 
 
 def normalize_uri(uri_or_path: str) -> str:
-    """Return the one spelling of a place: an absolute path for local ones, else `scheme://bucket/path`.
+    """Return the canonical spelling of a location: an absolute path if it is local, else `scheme://bucket/path`.
 
-    Tables of Iceberg catalogs are spelled `iceberg://catalog/namespace/table`, though that is no place in a store.
+    Tables of Iceberg catalogs are spelled `iceberg://catalog/namespace/table`, though that is not a store location.
 
-    There is no slash at the end. `file://` URIs are percent-decoded (RFC 8089), local paths and object keys
-    are taken as they stand. Symbolic links are not resolved.
+    There is no trailing slash. `file://` URIs are percent-decoded (RFC 8089), local paths and object keys
+    are taken literally. Symbolic links are not resolved.
 
     Raises:
         StorageError: an empty text, a NUL, an unknown scheme, another host's file, or credentials in the URI.
@@ -81,12 +78,12 @@ def normalize_uri(uri_or_path: str) -> str:
 
 
 def is_within(inner: str, outer: str) -> bool:
-    """Tell whether a place is another one or lies below it; both as `normalize_uri` gives them."""
+    """Tell whether a location is another one or below it; both as `normalize_uri` returns them."""
     return inner == outer or inner.startswith(outer.rstrip("/") + "/")
 
 
 def is_alike_stored(place: str, other: str) -> bool:
-    """Tell whether two places are in the same kind of store; both as `normalize_uri` gives them."""
+    """Tell whether two locations are in the same kind of store; both as `normalize_uri` returns them."""
     return _scheme(place) == _scheme(other)
 
 
@@ -107,7 +104,7 @@ def _strip_host(uri: str, match: re.Match[str]) -> str:
 def _local_path(path: str) -> str:
     if not path or "\0" in path:
         raise StorageError(f"{path!r} is not a location: give a path or a URI such as 's3://bucket/folder'")
-    # pathlib cannot fold "..", which makes `table` and `x/../table` one place.
+    # pathlib cannot fold "..", which makes `table` and `x/../table` one location.
     return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111
 
 
@@ -129,15 +126,15 @@ def _object_uri(scheme: str, rest: str) -> str:
 
 
 _TAIL_BYTES = 64 * 1024
-"""What pyarrow asks for first; kept, because it asks for parts of it again."""
+"""Bytes that pyarrow reads first; kept, because it reads parts of them again."""
 
 
 def open_for_arrow(uri: str, size: int | None, storage_options: Mapping[str, str]) -> str | pa.NativeFile:
-    """Return what pyarrow reads a base file from.
+    """Return the source from which pyarrow reads a base file.
 
     Args:
         uri: a local path, `file://`, or the URI of an object.
-        size: in bytes, where it is known; saves a request for objects.
+        size: size in bytes, if it is known; saves a request for objects.
         storage_options: as `pruner.storage.opening.open_store` takes them.
 
     Raises:
@@ -156,10 +153,10 @@ def open_for_arrow(uri: str, size: int | None, storage_options: Mapping[str, str
 def read_ranges(
     uri: str, ranges: Sequence[tuple[int, int]], storage_options: Mapping[str, str]
 ) -> list[bytes]:
-    """Read ranges (start, length) of a base file; what lies behind its end is missing from them.
+    """Read ranges (start, length) of a base file; a range beyond the end of a local file is cut short.
 
     Raises:
-        StorageError, OSError: it cannot be read.
+        StorageError, OSError: it cannot be read, or an object is shorter than requested.
     """
     place = normalize_uri(uri)
     if not place.startswith("/"):
@@ -176,12 +173,12 @@ def _store_of(place: str, storage_options: Mapping[str, str]) -> tuple[Store, st
     """The store of an object, and the object's path there."""
     scheme, _, rest = place.partition("://")
     bucket, _, path = rest.partition("/")
-    # Anew for each file: what is remembered of stores takes account of the environment, where credentials may rotate.
+    # Opened again for each file: cached clients depend on the environment, where credentials may rotate.
     return open_store(f"{scheme}://{bucket}", storage_options), path
 
 
 class _StoreFile(io.RawIOBase):
-    """An object as a file; its last bytes are read once."""
+    """An object as a file; its last bytes are read only once."""
 
     def __init__(self, store: Store, path: str, size: int) -> None:
         self._store = store

@@ -1,7 +1,7 @@
-"""What a store is: one small interface for local disk, S3, GCS, Azure, and memory for tests.
+"""The store: one small interface for local disk, S3, GCS, Azure, and memory for tests.
 
-Only two writes exist, and both create: `put_if_absent` under a name that writers compete for, `put_new` under
-a name that nobody else uses. Every store that can do the first gives atomic commits.
+There are only two writes, and both create: `put_if_absent` under a name that writers compete for, `put_new` under
+a name that no other writer uses. Every store that can do the first provides atomic commits.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 _LOOKED_UP = 2
-"""Objects of a folder that are looked up one by one. A folder of many objects is a listing of many pages."""
+"""Most objects of a folder that are looked up one by one. Listing a folder of many objects takes many pages."""
 
 
 class NotFoundError(StorageError):
-    """There is no object of that name."""
+    """There is no object with that name."""
 
 
 class RefusedError(StorageError):
-    """The store answered that it does not do it: nothing was changed, nor will be by this request."""
+    """The store refused the request, which changed nothing and never will."""
 
 
 class LargerError(StorageError):
@@ -35,8 +35,7 @@ class ObjectInfo(NamedTuple):
     """One object of a listing.
 
     `path` is relative to the store's root, `size` is in bytes, `mtime_ns` in nanoseconds since
-    1970-01-01T00:00:00Z by the store's own clock; `etag` changes whenever the object does, where the store
-    has one.
+    1970-01-01T00:00:00Z by the store's clock; `etag`, if the store has one, changes whenever the object does.
     """
 
     path: str
@@ -46,7 +45,7 @@ class ObjectInfo(NamedTuple):
 
 
 class Level(NamedTuple):
-    """The names of the folders that are right in a folder, and of the objects, each in any order."""
+    """The names of the folders and of the objects directly in a folder, each in any order."""
 
     folders: list[str]
     objects: list[str]
@@ -55,7 +54,7 @@ class Level(NamedTuple):
 class Store(ABC):
     """The objects below one root. Paths are relative to it, with `/` between parts, and cannot leave it.
 
-    Every method raises StorageError, in one sentence and without secrets, when the store refuses or fails.
+    Every method raises StorageError, with one sentence and without secrets, if the store refuses or fails.
     """
 
     def __init__(self, uri: str) -> None:
@@ -69,14 +68,14 @@ class Store(ABC):
         """Return the whole object.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: it does not exist.
             LargerError: it is larger than `max_bytes`.
             StorageError: it cannot be read.
         """
 
     @abstractmethod
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return the bytes of each range (start, length) of an object; a range behind its end is an error."""
+        """Return the bytes of each range (start, length) of an object; a range beyond its end is an error."""
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """Return `length` bytes of an object from `start` on."""
@@ -84,35 +83,35 @@ class Store(ABC):
 
     @abstractmethod
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create the object unless it exists, atomically and durably: of several writers one gets True.
+        """Create the object unless it exists, atomically and durably: exactly one of several writers gets True.
 
-        No reader ever sees a part of it under this name.
+        No reader ever sees a partial object under this name.
         """
 
     @abstractmethod
     def put_new(self, path: str, data: bytes) -> None:
-        """Create an object under a name that is in use nowhere, durably.
+        """Create an object under an unused name, durably.
 
-        On local disk a writer that dies leaves a part of it: nothing may rely on such an object before
+        On local disk a writer that dies leaves a partial object: nothing may rely on such an object before
         something that was committed afterwards refers to it.
         """
 
     @abstractmethod
     def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
-        """Return every object below the folder `prefix`, sorted by path; with `after`, those behind it.
+        """Return every object below the folder `prefix`, sorted by path; with `after`, only those after that path.
 
-        A folder that does not exist is an empty one.
+        A folder that does not exist counts as empty.
         """
 
     def some(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects below a folder in any order, as they are found.
 
-        Whoever wants a few of many need not wait for all.
+        Callers that want a few of many need not wait for all.
         """
         yield from self.list(prefix)
 
     def level(self, prefix: str = "") -> Level:
-        """Return the names right below a folder; one that does not exist is an empty one."""
+        """Return the names directly in a folder; one that does not exist counts as empty."""
         start = len(prefix) + 1 if prefix else 0
         names = [info.path[start:].partition("/") for info in self.list(prefix)]
         folders = dict.fromkeys(name for name, slash, _ in names if slash)
@@ -120,20 +119,20 @@ class Store(ABC):
 
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete objects; those that do not exist are none of its business."""
+        """Delete objects; those that do not exist are ignored."""
 
     @abstractmethod
     def remove_empty_folders(self) -> None:
-        """Remove the empty folders among the root and those below it, where the store has folders at all."""
+        """Remove the empty folders at and below the root, if the store has folders."""
 
     @abstractmethod
     def info(self, path: str) -> ObjectInfo | None:
-        """Return what a listing says of one object, or None when there is no such object."""
+        """Return the listing entry of one object, or None if it does not exist."""
 
     def infos(self, paths: Iterable[str]) -> dict[str, ObjectInfo]:
-        """Return what a listing says of some objects, by path; those that do not exist are left out.
+        """Return the listing entries of some objects, by path; those that do not exist are omitted.
 
-        Of a folder in which more than a few are asked for this is one listing, so that it costs few requests.
+        If more than a few of one folder are requested, the folder is listed once, which costs few requests.
         """
         folders: dict[str, list[str]] = {}
         for path in paths:
@@ -148,7 +147,7 @@ class Store(ABC):
         return {info.path: info for info in infos if info is not None}
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is such an object."""
+        """Tell whether an object exists."""
         return self.info(path) is not None
 
 

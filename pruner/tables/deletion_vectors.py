@@ -1,4 +1,4 @@
-"""The stored form of a deletion vector, which Delta and Iceberg share: positions of rows, their length and a checksum.
+"""The stored form of a deletion vector, shared by Delta and Iceberg: row positions, their length and a checksum.
 
 Sources: the Delta protocol, "Deletion Vector Format"; the Puffin specification, `deletion-vector-v1`.
 """
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 _PORTABLE: Final = 1_681_511_377
 _NATIVE: Final = 1_681_511_376
 AROUND: Final = 8
-"""Bytes of a vector's length in front of it and of its checksum behind it."""
+"""Bytes of the length before a vector and of the checksum after it."""
 
 
 def unframed(data: bytes, uri: str, offset: int) -> bytes:
-    """Return what stands between the length and the checksum.
+    """Return the content between the length and the checksum.
 
     Args:
-        data: of the vector with both.
-        uri: the file it is of, for errors.
+        data: the vector with both.
+        uri: its file, for errors.
         offset: where it begins there.
 
     Raises:
-        TableError: either is wrong.
+        TableError: the length or the checksum is wrong.
     """
     if len(data) >= AROUND:
         (length,), (checksum,) = struct.unpack(">I", data[:4]), struct.unpack(">I", data[-4:])
@@ -46,7 +46,7 @@ def row_positions(data: bytes, where: str) -> NDArray[np.uint64]:
     """Return the positions of a vector, ascending.
 
     Raises:
-        TableError: it is damaged, or of a form that is not known.
+        TableError: it is damaged or of an unknown form.
     """
     try:
         (magic,) = struct.unpack("<i", data[:4])
@@ -60,7 +60,7 @@ def row_positions(data: bytes, where: str) -> NDArray[np.uint64]:
 
 
 def _native(data: bytes) -> NDArray[np.uint64]:
-    """The older form: the number of bitmaps, then each with its length; which one it is says the upper 32 bits."""
+    """The older form: the number of bitmaps, then each with its length; a bitmap's index is its upper 32 bits."""
     (count,) = struct.unpack("<i", data[4:8])
     at, parts = 8, [np.empty(0, np.uint64)]
     for upper in range(count):

@@ -1,14 +1,14 @@
 """Reads hive-style partition values (`key=value` folders) out of paths.
 
-A folder name is split at its first `=` and decoded once afterwards, so that `%252F` is the text `%2F` (trap
+A folder name is split at its first `=` and then decoded once, so that `%252F` is the text `%2F` (trap
 N1). A column's type is inferred over all partitions of a snapshot: int64 where every text is a canonical
-integer, date32 where every one is a canonical ISO date, string otherwise (trap N2: `01`, `1e3` and `true` are
+integer, date32 where every text is a canonical ISO date, string otherwise (trap N2: `01`, `1e3` and `true` are
 strings).
 
-Engines infer types by rules of their own and disagree about some texts: Spark reads `01` as the number 1,
+Engines infer types by their own rules and disagree about some texts: Spark reads `01` as the number 1,
 DuckDB as a string; an empty value is an error in Spark and a string in DuckDB. A column is trusted only when
-its texts are such that all of them read the same values. `__HIVE_DEFAULT_PARTITION__` is NULL in all three; a
-writer may have put NULL and the empty string there, but what a scan returns is NULL.
+all engines read the same values from its texts. `__HIVE_DEFAULT_PARTITION__` is NULL in all three; a
+writer may have written it for both NULL and the empty string, but a scan returns NULL.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DIGITS = re.compile(r"[0-9]+")
 _PADDED = re.compile(r"0[0-9]+")
 _PERIOD = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])|[0-9]{4}-?(Q[1-4]|H[12]|W[0-5][0-9])")
-"""Months, quarters, halves and weeks of a year, which are text to every engine (trap N2)."""
+"""Months, quarters, halves and weeks of a year, which every engine reads as text (trap N2)."""
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INT64_MAX = 2**63 - 1
@@ -53,9 +53,9 @@ _SPECIAL_WORDS = frozenset(
 
 @dataclass(frozen=True)
 class HivePartitions:
-    """Partition values of some folders: `types` and `partitions.values` by column, in the order of the keys.
+    """Partition values of some folders: `types` and `partitions.values` by column, in key order.
 
-    `conflicts` gives one sentence for each column whose name or presence is not the same in every folder.
+    `conflicts` has one sentence for each column whose name or presence differs between folders.
     """
 
     partitions: Partitions
@@ -64,7 +64,7 @@ class HivePartitions:
 
 
 class Readers(Enum):
-    """Which engines read the text of a folder that was decoded here."""
+    """Which engines read a folder's text as it was decoded here."""
 
     ALL = "all"
     UTF_8 = "those that take escaped bytes for UTF-8"
@@ -73,7 +73,7 @@ class Readers(Enum):
 
 @dataclass
 class _Column:
-    """What the folders say of one key."""
+    """What the folders say about one key."""
 
     name: str
     texts: list[str | None]
@@ -95,8 +95,8 @@ def decode_part(raw: str) -> tuple[str, bool]:
     """Decode the name or value of a `name=value` folder.
 
     Returns:
-        The text, and whether every engine decodes it to that: not so for escapes of bytes beyond ASCII (Hive
-        takes each byte for a character, DuckDB takes them for UTF-8), nor for a `%` that begins no escape.
+        The text, and whether every engine decodes it the same way: not so for escapes of non-ASCII bytes (Hive
+        takes each byte for a character, DuckDB decodes UTF-8), nor for a `%` that begins no escape.
     """
     if "%" not in raw:
         return raw, True
@@ -110,7 +110,7 @@ def decode_part(raw: str) -> tuple[str, bool]:
 
 
 def _is_utf8(raw: str) -> bool:
-    """Tell whether `raw` has escapes alone that begin no other reading than by bytes of UTF-8."""
+    """Tell whether `raw` can be read in only one way if its escapes are UTF-8 bytes."""
     try:
         unquote_to_bytes(raw).decode("utf-8")
     except UnicodeDecodeError:
@@ -119,9 +119,9 @@ def _is_utf8(raw: str) -> bool:
 
 
 def split_folder(folder: str) -> list[tuple[str, str, Readers]]:
-    """Return (name, value, who sees them) for each `name=value` part of a relative folder path.
+    """Return (name, value, engines reading it so) for each `name=value` part of a relative folder path.
 
-    A second, unescaped `=` is one reason for which engines do not.
+    A second, unescaped `=` is one reason why some engines do not.
     """
     parts: list[tuple[str, str, Readers]] = []
     for part in folder.split("/"):
@@ -233,7 +233,7 @@ def typed(texts: list[str | None], type_: pa.DataType) -> pa.Array[Any]:
 
 
 def is_canonical_integer(text: str) -> bool:
-    """Tell whether `text` is an int64 in the one form that every engine reads as it."""
+    """Tell whether `text` is an int64 in the one form that every engine reads alike."""
     return _INTEGER.fullmatch(text) is not None and -_INT64_MAX - 1 <= int(text) <= _INT64_MAX
 
 
@@ -256,7 +256,7 @@ def _is_surely_text(text: str) -> bool:
 
 
 def settled_trust(hive: HivePartitions, schemas: Iterable[pa.Schema]) -> Partitions:
-    """Take the trust from partition columns that files hold too (N6): which one is read is the engine's."""
+    """Withdraw trust from partition columns that files hold too (N6): the engine decides which is read."""
     in_files = {name.lower() for schema in schemas for name in schema.names}
     partitions = hive.partitions
     trusted = frozenset(path for path in partitions.trusted if path[0].lower() not in in_files)

@@ -1,7 +1,7 @@
-"""How slices are found again: joins slice keys of a batch, or of an earlier look, to the snapshot of now.
+"""Finds slices again: joins the slice keys of a batch, or of an earlier listing, to the current snapshot.
 
-A table changes by some files at a time, and its slices keep their order. So the keys of a batch and those of the
-snapshot are the same but for some places, and comparing them one behind the other takes a hundredth of a hash join.
+A table changes a few files at a time, and its slices keep their order. So the keys of a batch and those of the
+snapshot differ in few places, and comparing them in sequence takes a hundredth of the time of a hash join.
 Whole runs of slices are found by one digest.
 """
 
@@ -25,38 +25,38 @@ if TYPE_CHECKING:
     Ordinals = NDArray[np.int64]
 
 MOST_PLACES: Final = 2048
-"""Places in which both may differ; where there are more, a hash join is faster."""
+"""Places where both may differ; with more, a hash join is faster."""
 
 MOST_SEARCHES: Final = 128
-"""How often a key is looked for among all others."""
+"""After more searches than this for a key among all others, a hash join is faster."""
 
 _TRIED: Final = 64
-"""Places after which the two are taken for different ones, if most keys were not the same up to there."""
+"""Places after which the two are taken to be different, unless most keys up to there matched."""
 
 _WINDOW: Final = 256
-"""Keys that are new or gone one behind the other, mostly."""
+"""Usually at most this many consecutive keys are new or gone."""
 
 _FIRST_PART, _LARGEST_PART = 64, 1 << 16
 
 
 def locate(snapshot_keys: pa.Array[Any], batch_keys: pa.Array[Any]) -> NDArray[np.int64]:
-    """Tell for each row of a slice batch which slice of the snapshot it is.
+    """Find the slice of the snapshot for each row of a slice batch.
 
     Args:
         snapshot_keys: the slice keys of the snapshot, 16 bytes each.
         batch_keys: the slice keys of the batch, likewise.
 
     Returns:
-        For each batch row the snapshot ordinal, or -1 when the snapshot does not have that slice. No ordinal comes
-        twice, so values may be scattered by the result in any order. Of equal keys in the batch the first counts.
+        For each batch row the snapshot ordinal, or -1 when the snapshot does not have that slice. No ordinal repeats,
+        so values may be scattered by the result in any order. Of equal keys in the batch the first counts.
         Of equal keys in the snapshot at least one slice is found. A null is not a key.
     """
     return locate_all(snapshot_keys, [batch_keys])[0]
 
 
 def locate_all(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) -> list[NDArray[np.int64]]:
-    """Join several slice batches at once, each as `locate` does: the table of the snapshot's keys is made once, or not
-    at all for a few slices.
+    """Join several slice batches at once, each as `locate` does: the hash table of the snapshot's keys is built once,
+    or not at all for a few slices.
     """
     if len(batches) == 1 and _same(snapshot_keys, batches[0]):
         return [np.arange(len(batches[0]), dtype=np.int64)]
@@ -74,7 +74,7 @@ def locate_all(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) -
 
 
 def _by_place(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) -> tuple[list[int], int]:
-    """The order in which batches stand in the snapshot, as a build by several processes does not finish them; the small
+    """The order of the batches in the snapshot, since a build by several processes finishes them in another; the small
     ones, which refreshes add, come last. Also returns the number of large ones.
     """
     large = [at for at, batch in enumerate(batches) if len(batch) >= _ALIGNED_FROM]
@@ -92,19 +92,19 @@ def _by_place(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) ->
 
 
 _ASKED: Final = 512
-"""Keys, of all batches together, by which their order is found."""
+"""Sampled keys, over all batches, that determine their order."""
 
 
 _FEW: Final = 16
-"""So many times more slices has a snapshot, at least, of which few are looked for."""
+"""Keys count as few when the snapshot has more than this many times as many slices."""
 
 
 _ALIGNED_FROM: Final = 4096
-"""Slices of a batch from which on it pays to look whether they are still in their order."""
+"""Slices of a batch from which it pays to check whether they are still in order."""
 
 
 def _joined(snapshot_keys: pa.Array[Any], keys: Any) -> NDArray[np.int64]:
-    """The ordinal in the snapshot of each key, -1 where it has none. It may come twice."""
+    """The ordinal in the snapshot of each key, -1 where it has none. Ordinals may repeat."""
     if len(keys) * _FEW < len(snapshot_keys):
         found = index_of_few(keys, snapshot_keys, skip_nulls=True)
     else:
@@ -113,9 +113,9 @@ def _joined(snapshot_keys: pa.Array[Any], keys: Any) -> NDArray[np.int64]:
 
 
 def _in_order(snapshot_keys: pa.Array[Any], keys: Any, large: int) -> NDArray[np.int64] | None:
-    """What `_joined` returns, of keys that stand in the order of the snapshot but for few; None of others.
+    """What `_joined` returns, for keys that are in the order of the snapshot with few exceptions; None for others.
 
-    The first keys, so many as are of `large` batches, are compared in their order. No ordinal comes twice.
+    The first `large` keys, those of large batches, are compared in order. No ordinal repeats.
     """
     if not large or keys.null_count or snapshot_keys.null_count:
         return None
@@ -141,7 +141,7 @@ def _in_order(snapshot_keys: pa.Array[Any], keys: Any, large: int) -> NDArray[np
 
 
 def digest_runs(keys: pa.Array[Any], starts: NDArray[np.int64], counts: NDArray[np.int64]) -> list[bytes]:
-    """XXH3-128 of the slice keys of each run, written one behind the other: it names exactly these slices."""
+    """XXH3-128 of the concatenated slice keys of each run: it identifies exactly these slices."""
     words: Any = _words(keys)  # a buffer, which NumPy's stubs leave out
     return [
         xxhash.xxh3_128_digest(words[2 * start : 2 * (start + count)])
@@ -155,16 +155,16 @@ def locate_runs(
     counts: NDArray[np.int64],
     digests: Sequence[bytes],
 ) -> NDArray[np.int64]:
-    """Tell for each run of slices where in the snapshot exactly these slices stand in this order.
+    """Find where exactly the slices of each run are in the snapshot, in this order.
 
     Args:
         snapshot_keys: the slice keys of the snapshot, none of them null.
         first_keys: the key of the first slice of each run.
         counts: number of slices of each run, at least 1.
-        digests: what `digest_runs` gave of each run.
+        digests: what `digest_runs` returned for each run.
 
     Returns:
-        The ordinal of the first slice of each run; -1 where a slice of it is gone or another stands between.
+        The ordinal of the first slice of each run; -1 where one of its slices is gone or another lies between.
     """
     words: Any = _words(snapshot_keys)  # a buffer, which NumPy's stubs leave out
     total = len(snapshot_keys)
@@ -177,7 +177,7 @@ def locate_runs(
         starts[run] = start
         return True
 
-    # Mostly runs stand where they stood when they were recorded, one behind the other.
+    # Most runs are where they were when they were recorded, one after another.
     expected = np.cumsum(counts) - counts
     elsewhere = [run for run in range(len(counts)) if not place(run, int(expected[run]))]
     if elsewhere:
@@ -205,7 +205,7 @@ def _words(keys: pa.Array[Any]) -> NDArray[np.uint64]:
 
 
 def _first_only(ordinals: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Keep the first of equal ordinals, put -1 for the others."""
+    """Keep the first of equal ordinals and set the others to -1."""
     rows = np.arange(len(ordinals), dtype=np.int64)
     first = np.empty(count + 1, dtype=np.int64)  # the last entry takes what -1 points to
     first[ordinals[::-1]] = rows[::-1]  # of repeated indices the last write stays
@@ -213,9 +213,9 @@ def _first_only(ordinals: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 
 def aligned(snapshot: Words, batch: Words) -> Ordinals | None:
-    """Return for each key of a batch the ordinal of the very same key in a snapshot; -1 where it was not come upon.
+    """Return for each key of a batch the ordinal of the same key in a snapshot; -1 where it was not found.
 
-    Each key is two words, one behind the other. Of equal keys in the batch more than one may be found.
+    Each key is two consecutive words. More than one of equal keys in the batch may be found.
 
     Returns:
         None where the two are too different.
@@ -242,7 +242,7 @@ def aligned(snapshot: Words, batch: Words) -> Ordinals | None:
         elif gone is not None:
             row += gone
         else:
-            # A batch may be about parts of the table alone, and several processes may have made it piece by piece.
+            # A batch may cover only parts of the table, and several processes may have built it piece by piece.
             elsewhere, searches = _first(known, keys[row]), searches + 1
             if elsewhere is not None:
                 at = elsewhere
@@ -254,18 +254,18 @@ def aligned(snapshot: Words, batch: Words) -> Ordinals | None:
 
 
 def _first(keys: Words, wanted: Words) -> int | None:
-    """Where a key stands among others; None where it does not."""
+    """A key's position among others; None where it has none."""
     hits = np.flatnonzero(keys[:, 0] == wanted[0])
     return next((hit for hit in hits.tolist() if keys[hit, 1] == wanted[1]), None)
 
 
 def _same_from(one: Words, other: Words) -> int:
-    """The number of keys with which both begin."""
+    """The length of the common prefix, in keys."""
     most = min(len(one), len(other))
     done, size = 0, _FIRST_PART
     while done < most:
         end = min(done + size, most)
-        # Word by word: to reduce the two words of each key takes five times as long.
+        # Word by word: reducing the two words of each key takes five times as long.
         differs: Any = one[done:end].reshape(-1) != other[done:end].reshape(-1)
         first = int(differs.argmax())
         if differs[first]:

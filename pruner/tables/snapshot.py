@@ -1,9 +1,7 @@
 """A snapshot: the slices of a table with its schema, as Arrow columns and never as a Python object per slice.
 
 Slices are numbered 0 to n-1 in the order of the columns; sets of slices are masks or arrays of ordinals.
-Slice objects are made one at a time, when somebody looks at one.
-
-Some of many, spread evenly from the first to the last.
+Slice objects are made one at a time, when they are accessed.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ SLICE_COLUMNS = pa.schema(
     [
         pa.field("partition", pa.int32(), nullable=False),  # ordinal into Snapshot.partitions
         pa.field("file_id", pa.string(), nullable=False),
-        pa.field("base_file", pa.string()),  # URI, as engines are to be given it; null without a base file
+        pa.field("base_file", pa.string()),  # URI, in the form that engines take; null without a base file
         pa.field("base_size", pa.int64()),
         pa.field("base_version", pa.string()),  # e-tag or modification time: what an overwrite changes
         pa.field("base_instant", pa.string()),
@@ -44,27 +42,27 @@ SLICE_COLUMNS = pa.schema(
 
 LOG_INSTANTS = "log_instants"
 READ_COLUMNS = ("base_file", "base_size", "log_files", "log_size", LOG_INSTANTS)
-"""What says what is to be read of a slice, wherever that happens: columns of `SLICE_COLUMNS`, and
-`Snapshot.log_instants` for the slices with log files."""
+"""What determines which data of a slice is read: columns of `SLICE_COLUMNS`, and `Snapshot.log_instants` for slices
+with log files."""
 
 RUNS_FROM = 100_000
-"""Slices from which on neighbours of one partition are looked at together."""
+"""Slices from which neighbors of one partition are handled as runs."""
 
 FEW_SIZES = 65_536
-"""Slices that are not read yet, up to which sizes are read of these slices alone."""
+"""Up to this many slices that are not read yet, sizes are read for these slices only."""
 
 FEW_FILES = 32
-"""Slices up to which values are taken one by one."""
+"""Up to this many slices, values are taken one by one."""
 
 
 @runtime_checkable
 class UnreadColumns(Protocol):
-    """Columns of slices that are read when they are asked for; `SLICE_COLUMNS` says which there are.
+    """Columns of slices that are read on demand; `SLICE_COLUMNS` lists them.
 
-    What cannot be read is what the table says itself, or an error: no slice is ever left out.
+    What cannot be read is taken from the table itself, or raises an error: no slice is ever left out.
 
     Attributes:
-        lost: whether some cannot be read any more and the table has other slices now.
+        lost: whether some can no longer be read and the table has other slices now.
     """
 
     lost: bool
@@ -81,7 +79,7 @@ class UnreadColumns(Protocol):
 
     @property
     def partition_runs(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The partitions of neighbouring slices as ordinals, and the number of slices of each of them."""
+        """The partitions of neighboring slices as ordinals, and the number of slices in each run."""
         ...
 
     @property
@@ -91,7 +89,7 @@ class UnreadColumns(Protocol):
 
     @property
     def all_coverable(self) -> bool:
-        """True if each slice is known, without a look at it, to be settled and to have a base file."""
+        """True if each slice is known, without reading it, to be settled and to have a base file."""
         ...
 
     def column(self, name: str) -> pa.ChunkedArray[Any]:
@@ -113,15 +111,15 @@ class UnreadColumns(Protocol):
 
 
 SLICE_KEY_BYTES = 16
-"""Length of a slice key: the XXH3-128 of everything that makes a slice unrepeatable (the slice id)."""
+"""Length of a slice key: the XXH3-128 of everything that makes a slice unique for good (the slice id)."""
 
 
 class Watched(NamedTuple):
-    """A place on the local disk that looks as it did for as long as a look would find the same snapshot.
+    """A local path that stays unchanged for as long as a listing would find the same snapshot.
 
-    Of a `tree` names, sizes, times and inodes of everything below it count, down to hidden folders by their names. Of a
-    `folder` those of what is right in it, which need not exist. Of a `stat` its own times and inode count, and of a
-    `name` whether it is there.
+    For a `tree`, names, sizes, times and inodes of everything below it count; hidden entries count by name only. For a
+    `folder`, those of its direct entries; it need not exist. For a `stat`, its own times and inode count, and for a
+    `name`, whether it is there.
     """
 
     kind: OneOf["tree", "folder", "stat", "name"]
@@ -146,15 +144,15 @@ class Partitions:
 
     `paths[i]` is relative to its root ("" when not partitioned). `values` has one typed Arrow array for each
     partition column (by field path), as long as `paths`; a null is a NULL partition value. `trusted` names
-    the columns whose path value is known to be the very value that every row of the partition has, whichever
-    engine reads it; `padded` names those of which that is known for engines alone that read `month=01` as text,
-    `escaped` those of which it is for engines that take escaped bytes for UTF-8 (`city=Z%C3%BCrich`).
-    `shared` names columns that files hold as well and whose path value every engine reads alike: a row has the one
-    value or the other. Values of other columns prove nothing. With `origin_by_engine` it is known from an engine's
-    trait (`shared_partition_columns`) which of the two it shows.
+    the columns whose path value is known to be exactly the value that every row of the partition has, whichever
+    engine reads it; `padded` names those for which this is known only for engines that read `month=01` as text,
+    `escaped` those for which it is known only for engines that decode escaped bytes as UTF-8 (`city=Z%C3%BCrich`).
+    `shared` names columns that files hold as well and whose path value every engine reads alike: a row has one of the
+    two values. Values of other columns prove nothing. With `origin_by_engine` an engine's trait
+    (`shared_partition_columns`) tells which of the two it shows.
 
-    `texts` is there where values stand in a log and not in the paths, which are for people then: the texts of each
-    column, which engines are to be given.
+    `texts` is set where values are stored in a log instead of the paths, which are then for display: the texts of each
+    column to give to engines.
     """
 
     paths: pa.Array[Any]
@@ -181,7 +179,7 @@ class Partitions:
 
 
 class RowDeletes(Protocol):
-    """Which rows of base files some deletes remove that are stored apart: deletion vectors, say (rule R13).
+    """Which rows of base files are removed by deletes that are stored apart, such as deletion vectors (rule R13).
 
     Attributes:
         slices: true for each slice of the snapshot that has any.
@@ -190,10 +188,10 @@ class RowDeletes(Protocol):
     slices: NDArray[np.bool_]
 
     def positions(self, ordinals: NDArray[np.intp]) -> list[NDArray[np.uint64]]:
-        """The positions in their base file of the rows that are removed, for each of some slices, ascending.
+        """The positions in their base file of the removed rows, ascending, for each of some slices.
 
         Raises:
-            TableError: they cannot be read, so that nobody knows which rows the slice has.
+            TableError: they cannot be read, so the rows of the slice are unknown.
             StorageError: the store refuses to be read.
         """
         ...
@@ -201,7 +199,7 @@ class RowDeletes(Protocol):
 
 @runtime_checkable
 class CountedDeletes(RowDeletes, Protocol):
-    """Deletes of which the table itself says how many rows they remove.
+    """Deletes for which the table itself says how many rows they remove.
 
     Attributes:
         counts: for each slice of the snapshot the number of rows that deletes remove, each counted once; -1 where the
@@ -213,9 +211,9 @@ class CountedDeletes(RowDeletes, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HeldColumns:
-    """How a file holds the columns of a table that finds them by field ids.
+    """How a file holds the columns of a table that identifies them by field ids.
 
-    `names` has for each column its name in a file without field ids, and one that no column of the file has where it
+    `names` has for each column its name in a file without field ids, or a name that no column of the file has where it
     lacks the column; None where field ids tell. With `int96` instants are INT96. `constants` are columns that the file
     lacks and that have the value of its partition.
     """
@@ -226,17 +224,17 @@ class HeldColumns:
 
 
 class FieldNames(Protocol):
-    """How the files of a table hold its columns, where field ids are what tells them apart."""
+    """How the files of a table hold its columns, where field ids tell them apart."""
 
     def held(self, files: Sequence[tuple[str, int | None]], columns: Collection[str]) -> list[HeldColumns]:
-        """Look how files hold the columns of the table; each footer is read once.
+        """Find out how files hold the columns of the table; each footer is read once.
 
         Args:
             files: URIs and sizes of base files.
             columns: those that may be read.
 
         Raises:
-            TableError: a file cannot be read, or calls a field inside of a column otherwise than the table does, or
+            TableError: a file cannot be read, or names a field inside of a column differently than the table does, or
                 has a column in a type that is not read as the table's.
         """
         ...
@@ -247,12 +245,12 @@ class FieldNames(Protocol):
 
 
 Contradicted = Callable[[pa.Schema, Collection[str]], str | None]
-"""Tells which of some columns of a table a file has otherwise by its field ids than by its names; None for none."""
+"""Tells which of some table columns a file's field ids and names resolve differently; None for none."""
 
 
 @dataclass(frozen=True)
 class FileSchemas:
-    """The schema of each base file: `ordinals[i]` is that of slice i in `distinct`, -1 where not known."""
+    """The schema of each base file: `ordinals[i]` is that of slice i in `distinct`, -1 where unknown."""
 
     distinct: tuple[pa.Schema, ...]
     ordinals: NDArray[np.int32]
@@ -260,10 +258,10 @@ class FileSchemas:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Which slices of a snapshot are the very ones of an earlier snapshot, by their slice keys.
+    """Which slices of a snapshot are the same as in an earlier snapshot, by their slice keys.
 
-    `of` is the id of that snapshot, `origin[i]` what slice i was there, in ascending order, and -1 for a new slice.
-    Everything else but rows is as it was: schema, partitions and schemas of files.
+    `of` is the id of that snapshot, `origin[i]` the ordinal that slice i had there, ascending, or -1 for a new slice.
+    Everything but rows is unchanged: schema, partitions and schemas of files.
     """
 
     of: str
@@ -277,18 +275,20 @@ class Snapshot:
     `id` changes whenever the set of slices, their files or the schema may have changed. `columns` follows
     `SLICE_COLUMNS`; `keys` holds the slice keys (fixed_size_binary(16)), by which index records are joined.
     `problems` maps a URI to one sentence for each file that could not be read; every plan keeps its slice.
-    `file_schemas` is there where the listing had to read them anyway. `unsettled_because` counts the unsettled slices
-    by the reason, where the format knows one. `log_instants` says whose blocks in log files count when they are read
-    (rule R4): the oldest instant of the timeline, then each completed one, with spaces between; what is neither
-    completed nor older than all of them is unfinished, and everything is while it is None. `descent` is there where the
-    snapshot was made from the one before. `deletes` is there where rows of base files are removed by what is no log
-    file: then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice.
-    `version` is what the format itself calls the snapshot, where it numbers them: the identity of the table, a space,
-    the number. `hides_nan` tells that writers of the format may leave NaN out of the statistics in a file, so that an
-    engine that believes them has to be told (trap S1). `nested` is there where files may call fields of structs
-    otherwise. `merges` tells that slices are read as the format's own reader merges them, which has rules for base
-    files, too. `may_leave_files` tells that a later snapshot may have other rows than its base files hold, by log files
-    or by deletes, even if this one has none. `state` is what the format itself knows of the snapshot, for
+    `file_schemas` is set where the listing had to read them anyway. `unsettled_because` counts the unsettled slices
+    by reason, where the format knows one. `log_instants` says whose blocks in log files count when they are read
+    (rule R4): the oldest instant of the timeline, then each completed one, separated by spaces; an instant that is
+    neither completed nor older than all of them is unfinished, and so is every instant while it is None. `descent` is
+    set where the snapshot was made from the previous one. `deletes` is set where something other than a log file
+    removes rows of base files: then what is known of a base file covers more rows than the slice has. `noun` is what
+    users call a slice. `version` is the format's own name of the snapshot, where it numbers them: the identity of the
+    table, a space, the number. `hides_nan` tells that writers of the format may leave NaN out of the statistics in a
+    file, so an engine that trusts them must be told (trap S1). `nested` is set where files may name fields of structs
+    differently. `merges` tells that slices are read as the format's own reader merges them, which has rules for base
+    files, too. `may_leave_files` tells that a later snapshot may have other rows than its base files hold, through log
+    files or deletes, even if this one has none. `contradicted`
+    is set where columns of files are found by field ids, which names may contradict. `glob` is a pattern that matches the table's files
+    in its store and no others, None where there is none. `state` is what the format itself knows of the snapshot, for
     readers that know the format: `IcebergState`, `DeltaState`, or None.
     """
 
@@ -318,30 +318,30 @@ class Snapshot:
         return self.columns.num_rows
 
     def column(self, name: str) -> pa.ChunkedArray[Any]:
-        """One of `SLICE_COLUMNS`, of all slices."""
+        """One of `SLICE_COLUMNS`, for all slices."""
         return self.columns.column(name)
 
     @property
     def lost(self) -> bool:
-        """Whether not all can be read that is known of these slices, so that the table has to be looked at anew."""
+        """Whether something known of these slices can no longer be read, so that the table must be listed again."""
         return not isinstance(self.columns, pa.Table) and self.columns.lost
 
     def rows(self, ordinals: Any, names: Sequence[str] = SLICE_COLUMNS.names) -> pa.Table:
-        """Some of `SLICE_COLUMNS`, of some slices in their order; NULL in all where an ordinal is NULL."""
+        """Some of `SLICE_COLUMNS`, for some slices in their order; NULL in all where an ordinal is NULL."""
         if not isinstance(self.columns, pa.Table):
             return self.columns.rows(ordinals, names)
         return rows_at(self.columns.select(list(names)), ordinals)
 
     def value(self, name: str, ordinal: int) -> Any:
-        """What one of `SLICE_COLUMNS` has of one slice, as a value of Python."""
+        """The value of one of `SLICE_COLUMNS` for one slice, as a Python value."""
         if not isinstance(self.columns, pa.Table):
             return self.columns.rows(positions([ordinal]), (name,)).column(0)[0].as_py()
         return self.columns.column(name)[ordinal].as_py()
 
     def values(self, name: str, ordinals: NDArray[np.intp]) -> list[Any]:
-        """What one of `SLICE_COLUMNS` has of some slices, in their order."""
+        """The values of one of `SLICE_COLUMNS` for some slices, in their order."""
         if isinstance(self.columns, pa.Table) and len(ordinals) <= FEW_FILES:
-            # One by one they are there before Arrow has looked up how to take them.
+            # Taking them one by one is done before Arrow has looked up how to take them.
             column: Any = self.columns.column(name)
             return [column[ordinal].as_py() for ordinal in ordinals.tolist()]
         return self.rows(positions(ordinals), (name,)).column(0).to_pylist()
@@ -358,7 +358,7 @@ class Snapshot:
 
     @cached_property
     def _partition_runs(self) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
-        """The partitions of neighbouring slices with their number; None where that is no shorter."""
+        """The partitions of neighboring slices with their number; None where that is no shorter."""
         if len(self) < RUNS_FROM:
             return None
         if not isinstance(self.columns, pa.Table):
@@ -370,16 +370,16 @@ class Snapshot:
         return ordinals[starts], np.diff(starts, append=len(ordinals))
 
     def spread(self, by_partition: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """What holds of each partition, for each slice."""
+        """A property of each partition, for each slice."""
         runs = self._partition_runs
         if runs is None:
             return by_partition[self.partition_ordinals]
         return np.repeat(by_partition[runs[0]], runs[1])
 
     def ordinals_in(self, by_partition: NDArray[np.bool_], below: float) -> NDArray[np.intp] | None:
-        """The slices of some partitions, ascending, without a look at the others.
+        """The slices of some partitions, ascending, without touching the others.
 
-        None where that cannot be had, or they are not `below` a number.
+        None where that is not possible, or there are not fewer than `below`.
         """
         runs = self._partition_runs
         if runs is None:
@@ -394,7 +394,7 @@ class Snapshot:
 
     @cached_property
     def _run_ends(self) -> NDArray[np.int64]:
-        """Where runs of neighbouring slices in one partition end."""
+        """Where runs of neighboring slices in one partition end."""
         runs = self._partition_runs
         assert runs is not None
         return np.cumsum(runs[1])
@@ -442,31 +442,31 @@ class Snapshot:
 
     @cached_property
     def stands(self) -> NDArray[np.bool_]:
-        """True for each slice whose rows are those of its base file, no more and no fewer: indexes may cover it, no log
-        file changes it, and none of its rows is deleted. What is said of all rows of a slice is said of these slices
-        alone (traps A1, D2).
+        """True for each slice whose rows are exactly those of its base file: indexes may cover it, no log file changes
+        it, and none of its rows is deleted. Statements about all rows of a slice hold for these slices only (traps
+        A1, D2).
         """
         return self.has_base & self.coverable & ~self.has_changes
 
     @cached_property
     def has_deletes(self) -> NDArray[np.bool_]:
-        """True for each slice of whose base file rows are removed by deletes that are stored apart."""
+        """True for each slice with rows of its base file removed by deletes that are stored apart."""
         return np.zeros(len(self), np.bool_) if self.deletes is None else self.deletes.slices
 
     @cached_property
     def deleted_counts(self) -> NDArray[np.int64]:
-        """The number of rows that deletes stored apart remove from each slice's base file; -1 where it is not known."""
+        """The number of rows that deletes stored apart remove from each slice's base file; -1 where it is unknown."""
         deletes = self.deletes
         return deletes.counts if isinstance(deletes, CountedDeletes) else np.where(self.has_deletes, -1, 0)
 
     @property
     def has_changes(self) -> NDArray[np.bool_]:
-        """True for each slice that has other rows than its base file."""
+        """True for each slice whose rows differ from those of its base file."""
         return self.has_logs if self.deletes is None else self.has_logs | self.deletes.slices
 
     @cached_property
     def any_changes(self) -> bool:
-        """True if some slice has other rows than its base file."""
+        """True if some slice's rows differ from those of its base file."""
         return self.any_logs or bool(self.has_deletes.any())
 
     @cached_property
@@ -478,7 +478,7 @@ class Snapshot:
 
     @cached_property
     def uncoverable_because(self) -> dict[str, int]:
-        """The number of slices that no index may cover by the reason."""
+        """The number of slices that no index may cover, by reason."""
         uncoverable = 0 if self.uncoverable is None else int(np.count_nonzero(self.uncoverable))
         others = uncoverable - sum(self.unsettled_because.values())
         rest = {f"{self.noun}s that are unsettled or unreadable": others} if others > 0 else {}
@@ -508,13 +508,13 @@ class Snapshot:
         return SliceSequence(self, None)
 
     def to_read(self, ordinals: NDArray[np.intp], rows: pa.Table | None = None) -> pa.Table:
-        """What is to be read of some slices, in their order: columns as `READ_COLUMNS`.
+        """What must be read of some slices, in their order: columns as `READ_COLUMNS`.
 
         `rows` are those of these slices, where they are at hand.
         """
         names = [name for name in READ_COLUMNS if name != LOG_INSTANTS]
         columns = self.rows(positions(ordinals), names) if rows is None else rows.select(names)
-        # The text is the same for all slices: as a dictionary it is there once.
+        # The text is the same for all slices: a dictionary holds it once.
         logs: Any = columns.column("log_files").combine_chunks()
         codes: Any = number_array(np.zeros(len(ordinals), np.int32), pa.int32(), as_numpy(logs.is_null()))
         instants = arrow.DictionaryArray.from_arrays(codes, text_array([self.log_instants or ""]))
@@ -529,9 +529,9 @@ def key_array(keys: bytes) -> pa.FixedSizeBinaryArray:
 
 
 def keys_of_paths(paths: Any, read_by: bytes = b"") -> Iterator[bytes]:
-    """Yield the slice keys of files whose paths are never given to others; what is deleted of one is no part of it.
+    """Yield the slice keys of files whose paths are never reused; deletes from a file are not part of its key.
 
-    `read_by` is what readers go by besides, so that records are of other files where it changes.
+    `read_by` is what else determines how they are read: when it changes, records count as those of other files.
     """
     texts: list[bytes] = paths.cast(pa.binary()).to_pylist()
     return map(xxhash.xxh3_128_digest, [read_by + text for text in texts] if read_by else texts)
@@ -580,6 +580,6 @@ def _file_slice(snapshot: Snapshot, ordinal: int) -> FileSlice:
 
 
 def evenly(ordinals: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """At most so many of some ordinals, in their order, spread evenly from the first to the last."""
+    """At most `most` of some ordinals, in their order, spread evenly from the first to the last."""
     places = np.linspace(0, len(ordinals) - 1, min(most, len(ordinals))).round().astype(np.intp)
     return ordinals[np.unique(places)]

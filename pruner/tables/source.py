@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot, Watched
 
 SAVED_METADATA = b"pruner.snapshot"
-"""Key of the metadata of `SavedLook.table` under which a format keeps what is no column."""
+"""Metadata key of `SavedLook.table` under which a format keeps what is not in a column."""
 
 
 class SavedLook(NamedTuple):
-    """A look at a table in a form that can be stored: the id of the snapshot, and what the format makes of it.
+    """A table listing in a form that can be stored: the id of the snapshot, and what restores it.
 
-    `blocks` are the rows of parts that readers may take one by one; none where the look is always read whole. Where
-    `order` is there, the look has blocks of the one that the source started from as well: for each block, in order,
+    `blocks` are the row counts of parts that readers may read one by one; empty where the listing is always read whole.
+    `order` is set where the listing also has blocks of the one that the source started from: for each block, in order,
     whether it is one of those and its number there, or its number among `blocks`.
     """
 
@@ -34,16 +34,16 @@ class SavedLook(NamedTuple):
 
 
 Piece: TypeAlias = "tuple[SavedBlocks, int]"
-"""A stored look, and the number of one of its blocks."""
+"""A stored listing, and the number of one of its blocks."""
 
 
 class SavedBlocks(Protocol):
-    """A look that was stored in blocks. Whatever is read of it is verified.
+    """A listing stored in blocks. Whatever is read from it is verified.
 
     Attributes:
-        schema: of `SavedLook.table`.
+        schema: that of `SavedLook.table`.
         described: the metadata of that schema.
-        rows: of each block.
+        rows: the number of rows of each block.
     """
 
     schema: pa.Schema
@@ -61,16 +61,16 @@ class SavedBlocks(Protocol):
 
 
 class JoinedBlocks:
-    """Blocks of several looks that were stored, in some order: see `SavedBlocks`. Threads may share it.
+    """Blocks of several stored listings, in some order: see `SavedBlocks`. Threads may share it.
 
     Attributes:
-        pieces: the look that each block is from, and its number there.
+        pieces: the listing that each block is from, and its number there.
     """
 
     def __init__(
         self, schema: pa.Schema, pieces: Sequence[Piece], described: Mapping[bytes, bytes] | None = None
     ) -> None:
-        """Join blocks of looks of one schema."""
+        """Join blocks of listings of one schema."""
         self.schema = schema
         self.described = described or {}
         self.pieces = tuple(pieces)
@@ -88,17 +88,17 @@ class JoinedBlocks:
 
 
 class StoredLook(NamedTuple):
-    """A look that is stored, as far as changes are found by it: the slice key of each row, and its `SAVED_METADATA`."""
+    """What a stored listing needs for finding changes: the slice key of each row, and its `SAVED_METADATA`."""
 
     keys: pa.Array[Any]
     described: bytes
 
 
 class ComparedLook(NamedTuple):
-    """A look that is stored whole, which is not read before it has to be.
+    """A listing that is stored whole and read only when needed.
 
-    `rows` is how many it has, `most` of how many that come or go changes are worth storing; `read` returns None of one
-    without slice keys, and raises FormatError or StorageError where it cannot be read.
+    `rows` is its number of rows, `most` the number of additions and removals up to which changes are worth storing;
+    `read` returns None for one without slice keys, and raises FormatError or StorageError where it cannot be read.
     """
 
     rows: int
@@ -107,10 +107,10 @@ class ComparedLook(NamedTuple):
 
 
 class SavedChanges(NamedTuple):
-    """A look in a form that can be stored beside an earlier one.
+    """A listing in a form that can be stored beside an earlier one.
 
-    `gone` are the rows of the earlier look, ascending, that it does not have, and `table` are those that it has beside
-    them, with the metadata of the whole look. The rows that stay and these are what `SavedLook.table` holds.
+    `gone` are the rows of the earlier listing that it lacks, ascending, and `table` are the rows that it adds, with the
+    metadata of the whole listing. The rows that stay and these are what `SavedLook.table` holds.
     """
 
     id: str
@@ -120,17 +120,17 @@ class SavedChanges(NamedTuple):
 
 @runtime_checkable
 class ChangesSource(Protocol):
-    """A source of whose look no more need be stored than what changed since one that is stored already."""
+    """A source for whose listing it is enough to store what changed since one that is already stored."""
 
     def saved_changes(self, stored_id: str, stored: ComparedLook) -> SavedChanges | None:
-        """Return how the last look differs from one that is stored.
+        """Return how the last listing differs from a stored one.
 
         Args:
-            stored_id: id of the look that was stored last, by which the last look is known again.
+            stored_id: id of the listing stored last, to tell whether it is the last listing.
             stored: one that was stored whole.
 
         Returns:
-            None where there was no look, or it was stored last, or the stored one is of another version, or too much
+            None where there was no listing, or it was stored last, or the stored one is of another version, or too much
             has changed.
 
         Raises:
@@ -141,36 +141,36 @@ class ChangesSource(Protocol):
 
 @runtime_checkable
 class BlockSource(Protocol):
-    """A source that can start from a look of which it reads blocks only when they are asked for."""
+    """A source that can start from a listing whose blocks it reads only when they are needed."""
 
     def resume_blocks(self, saved_id: str, blocks: SavedBlocks) -> None:
-        """Start from a look that another process stored in blocks: as `TableSource.resume`.
+        """Start from a listing that another process stored in blocks: as `TableSource.resume`.
 
         Raises:
-            FormatError: what was read of it is not what was stored.
+            FormatError: what was read from it is not what was stored.
             StorageError: it cannot be read.
         """
         ...
 
     def saved_blocks(self, stored_id: str, stored: SavedBlocks) -> SavedLook | None:
-        """Return of the last look the blocks that are not those of a look that is stored.
+        """Return the blocks of the last listing that a stored one does not have.
 
         Args:
-            stored_id: id of that look, by which the last look is known again.
+            stored_id: id of the stored listing, to tell whether it is the last one.
             stored: its blocks, which the source was given.
 
         Returns:
-            None where there was no look, or it is the stored one, or it was not made from that one.
+            None where there was no listing, or it is the stored one, or it was not made from that one.
         """
         ...
 
     def rest_on(self, saved_id: str, blocks: SavedBlocks) -> None:
-        """Start from a look where it was stored, if it is the last one; raises as `resume_blocks` does."""
+        """Start from a listing where it was stored, if it is the last one; raises as `resume_blocks` does."""
         ...
 
 
 class ListingParts(NamedTuple):
-    """A first listing that is shared out: what each of its workers is sent, and the number of parts."""
+    """A first listing that workers share: what each of them is sent, and the number of parts."""
 
     sent: bytes
     number: int
@@ -178,16 +178,16 @@ class ListingParts(NamedTuple):
 
 @runtime_checkable
 class SharedSource(BlockSource, Protocol):
-    """A source of which several machines can make the first listing, each a part of it."""
+    """A source whose first listing several machines can share, each making a part of it."""
 
     def parts(self, most: int) -> ListingParts | None:
         """Cut the table into parts.
 
         Args:
-            most: the number of parts that are wanted at most.
+            most: the maximum number of parts.
 
         Returns:
-            None where there is a look to start from, or the table is soon listed, or cannot be cut.
+            None where there is a listing to start from, or listing the table is quick, or it cannot be cut.
 
         Raises:
             TableError, StorageError: the table cannot be read.
@@ -198,18 +198,18 @@ class SharedSource(BlockSource, Protocol):
         """List a part on any machine, in blocks.
 
         Raises:
-            TableError: the part cannot be listed for sure, or the table is another one here.
+            TableError: the part cannot be listed reliably, or this machine sees another table.
             StorageError: the store refuses.
         """
         ...
 
     def joined(self, sent: bytes, parts: Sequence[SavedBlocks]) -> SavedLook | None:
-        """The look that all parts make, each as it was stored.
+        """The listing that all parts make, each as it was stored.
 
         Returns:
-            Without rows where the blocks of the parts, one part after the other, are those of the look: its metadata is
-            that of the whole. Otherwise with all rows. None where the table has changed meanwhile, or the parts do not
-            fit together.
+            Without rows where the blocks of the parts, one part after the other, are those of the listing: its metadata
+            is that of the whole. Otherwise with all rows. None where the table has changed meanwhile, or the parts do
+            not fit together.
 
         Raises:
             FormatError, StorageError: a part cannot be read.
@@ -219,28 +219,28 @@ class SharedSource(BlockSource, Protocol):
 
 @runtime_checkable
 class WatchableSource(Protocol):
-    """A source of which somebody else can tell that a look would find what the last one found."""
+    """A source for which a watcher can tell that a listing would find what the last one found."""
 
     def watched(self) -> Sequence[Watched] | None:
-        """Return what to watch for that; None where nothing but a look tells.
+        """Return what to watch for that; None where only a listing can tell.
 
-        What was written so recently that another write need not show in its times (R4) is for the watcher to wait for.
+        The watcher has to wait after writes so recent that another write need not show in the times (R4).
         """
         ...
 
 
 @runtime_checkable
 class NamedSource(Protocol):
-    """A source that its first root need not open again."""
+    """A source that cannot always be opened again by its first root."""
 
     @property
     def opened_by(self) -> str:
-        """The place or name by which it is opened."""
+        """The path or name by which it is opened."""
         ...
 
 
 class TableSource(Protocol):
-    """A table of some format, looked at as often as wanted. Threads may share one."""
+    """A table of some format, listed as often as wanted. Threads may share one."""
 
     @property
     def format(self) -> str:
@@ -254,7 +254,7 @@ class TableSource(Protocol):
 
     @property
     def root(self) -> str:
-        """The first root: an absolute local path, or a URI without a slash at its end."""
+        """The first root: an absolute local path, or a URI without a trailing slash."""
         ...
 
     @property
@@ -268,7 +268,7 @@ class TableSource(Protocol):
         ...
 
     def identity(self) -> str:
-        """Return what changes when the table is made anew, where that can be known.
+        """Return what changes when the table is recreated, where that can be known.
 
         Raises:
             TableError: the table is gone.
@@ -277,26 +277,26 @@ class TableSource(Protocol):
         ...
 
     def saved(self, stored: str | None = None) -> SavedLook | None:
-        """Return the last look in a form from which `resume` can start.
+        """Return the last listing in a form from which `resume` can start.
 
         Args:
-            stored: id of the look that is stored already.
+            stored: id of the listing that is already stored.
 
         Returns:
-            None where there was no look, or it is the stored one.
+            None where there was no listing, or it is the stored one.
         """
         ...
 
     def resume(self, saved: SavedLook) -> None:
-        """Start from a look that another process saved: the next one reads only what is new.
+        """Start from a listing that another process saved: the next one reads only what is new.
 
-        Snapshots are the same with it or without. One of another version of pruner, or that is not understood, is
-        not used.
+        Snapshots are the same with or without it. A listing of another version of pruner, or one that is not
+        understood, is not used.
         """
         ...
 
     def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
-        """Look at the table now.
+        """Return the current snapshot.
 
         Args:
             previous: an earlier snapshot of this source; returned itself when nothing has changed.
@@ -308,31 +308,31 @@ class TableSource(Protocol):
         ...
 
     def confirm(self) -> None:
-        """Let the next look ask for everything, even where a change feed would say what to ask for."""
+        """Make the next listing ask for everything, even where a change feed would say what to ask for."""
         ...
 
     def doubts(self) -> tuple[str, ...]:
-        """Say why the last look did not go by the table's change feed, where something is wrong with it."""
+        """Say why the last listing did not use the table's change feed, where something is wrong with it."""
         ...
 
     def believed(self) -> Mapping[bytes, str]:
-        """Return which files, of which only the change time moved, are taken for what they were, by their slice key.
+        """Return the files that are taken to be unchanged although their change time moved, by their slice key.
 
-        For `look_again`; the value is the version that they are taken for.
+        For `look_again`; the value is the version that they are taken to have.
         """
         ...
 
     def look_again(
         self, previous: Snapshot, believed: Mapping[bytes, str], read: NDArray[np.intp] | None = None
     ) -> Snapshot:
-        """Look at the table after something was read from it, whether that can be of other content (R4).
+        """List the table after something was read from it, to tell whether the content read can be another (R4).
 
-        A file that was touched is another one here, unless it is believed: it may have held something else in between.
+        A touched file counts as another one here, unless it is believed: its content may have differed in between.
 
         Args:
             previous: a snapshot of which slices were read; returned itself when nothing has changed.
-            believed: what was believed before the reading began; nothing for what another process read.
-            read: ordinals of the slices that were read, where no others need be looked at: `previous` is returned when
+            believed: what was believed before the reading began; empty for what another process read.
+            read: ordinals of the slices that were read, where no others need be checked: `previous` is returned when
                 none of these has changed. None for all.
 
         Raises:
@@ -351,12 +351,12 @@ class TableSource(Protocol):
 
 
 class WriteOnceSource:
-    """What sources have in common whose format never writes a file name twice, and tells by a log what changed."""
+    """Base of sources whose format never writes a file name twice, and whose log tells what changed."""
 
     write_once = True
 
     def confirm(self) -> None:
-        """Nothing to do: every look asks the log of the format."""
+        """Do nothing: every listing reads the format's log."""
 
     def doubts(self) -> tuple[str, ...]:
         """Return nothing: there is no change feed."""
@@ -369,5 +369,5 @@ class WriteOnceSource:
     def look_again(
         self, previous: Snapshot, believed: Mapping[bytes, str], read: NDArray[np.intp] | None = None
     ) -> Snapshot:
-        """Return `previous`: no file of it can have changed."""
+        """Return `previous`: none of its files can have changed."""
         return previous

@@ -1,11 +1,11 @@
 """Lets DuckDB read the object store of a table with the options with which the table was opened.
 
-DuckDB reads S3 with its extension httpfs and by what its secrets say. The options become temporary secrets
-whose scopes are the folders of the table's files, so that nothing else in the session is read with them. Where there
-is no httpfs, a file system that the session has registered (fsspec) serves.
+DuckDB reads S3 with its extension httpfs and according to its secrets. The options become temporary secrets whose
+scopes are the folders of the table's files, so that nothing else in the session is read with them. Without httpfs, a
+file system that the session has registered (fsspec) is used.
 
-All sessions of a database share its secrets, and of two with one scope DuckDB takes either. So there is one for a
-scope: a statement replaces those that other options left there.
+All sessions of a database share its secrets, and of two with the same scope DuckDB takes either. So each scope has one
+secret: a statement replaces those that other options left there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 _SPELLINGS = {"endpoint_url": "endpoint", "token": "session_token"}
-"""Other names of options, without the `aws_` in front of them."""
+"""Other names of options, without the prefix `aws_`."""
 
 _PARAMETERS = {
     "KEY_ID": ("access_key_id",),
@@ -41,29 +41,29 @@ _PARAMETERS = {
     "REGION": ("region", "default_region"),
     "ENDPOINT": ("endpoint_url_s3", "endpoint"),
 }
-"""What a secret says, and the options that say it; the first one counts."""
+"""The parameters of a secret, and the options that set them; the first one given takes precedence."""
 
 _SCHEME = "s3"
 _MOST_SCOPES = 16
-"""So many folders of files outside the root have a secret each; of more, what they have in common."""
+"""Up to this many folders of files outside the root get a secret each; if there are more, their common prefixes do."""
 
 _KEPT_SCOPES = 64
 
 _LEAST_LISTED = 4
-"""Files for which a listing takes fewer requests than a question for each."""
+"""Number of files from which a listing takes fewer requests than one request for each file."""
 
 _TRIED_PATTERN = 3
-"""How often a connection is asked whether it finds the files by a pattern: the table may have changed just then."""
+"""How often to check whether a connection finds the files by a pattern: the table may have changed just then."""
 
 _TRIES = 20
 _PAUSE_SECONDS = 0.002
 _PATIENCE_SECONDS = 10.0
-"""How long a statement waits for others that change the secrets of a scope."""
+"""How long a statement waits for others that are changing secrets."""
 
 _HAS_HTTPFS = "SELECT count(*) > 0 FROM duckdb_extensions() WHERE extension_name = 'httpfs' AND loaded"
 
 _made: dict[str, set[str]] = {}
-"""The secrets that this process made, by their scope: more than one where options changed or differ."""
+"""The secrets that this process created, by scope: more than one where options changed or differ."""
 
 _change = threading.Lock()
 _turn = itertools.count()
@@ -80,8 +80,8 @@ class Grants:
     def give(self, ask: Ask, name: str, table: Table, snapshot: Snapshot) -> None:
         """Let a session read the files of a snapshot: see `grant`.
 
-        Where a file system of the session's own reads a root, DuckDB is not asked for a secret before each statement:
-        for one it looks for its extension in the network first, which takes seconds where there is none.
+        If a file system of the session reads a root, DuckDB is not asked to create a secret before each statement: it
+        would first look for its extension on the network, which takes seconds without one.
 
         Raises:
             StorageError: this DuckDB cannot read such a store.
@@ -95,13 +95,14 @@ class Grants:
             self._read_without.add(root)
 
     def lists(self, connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> bool:
-        """Tell whether DuckDB finds the files of a snapshot by its pattern, as it has shown once.
+        """Tell whether DuckDB finds the files of a snapshot by its glob pattern; once it did, it is not asked again.
 
-        By a pattern it learns the sizes from one listing; of a list it asks the store about each file (stores.md).
-        A file system of the session's own may list nothing by pattern.
+        With a pattern it learns the sizes from one listing; with a list it asks the store about each file (stores.md).
+        A file system of the session may list nothing by pattern.
 
         Args:
-            connection: any to the database. It is asked on another one, where a failure ends no transaction.
+            connection: any connection to the database. The check runs on a cursor of it, where an error aborts no
+                transaction.
             snapshot: the snapshot.
         """
         pattern = snapshot.glob
@@ -113,7 +114,7 @@ class Grants:
         try:
             with connection.cursor() as other:
                 row = other.execute("SELECT count(*) FROM glob(?)", [pattern]).fetchone()
-        except duckdb.Error:  # as where the secret is one of a transaction that has not ended
+        except duckdb.Error:  # for instance, the secret belongs to a transaction that has not ended
             row = None
         while len(self._lists) >= _KEPT_SCOPES and pattern not in self._lists:
             self._lists.pop(next(iter(self._lists)), None)
@@ -142,19 +143,19 @@ def grant(
     file: str | None = None,
     scopes: Sequence[str] | None = None,
 ) -> bool:
-    """Let a session read the files below a root; does nothing for local ones, nor where no options were given:
-    then the session's own secrets serve.
+    """Let a session read the files below a root; a no-op for local ones and if no options were given: then the
+    session's own secrets apply.
 
     Returns:
-        False where DuckDB has no secrets, and a file system of the session's own reads the root.
+        False if DuckDB has no secrets, and a file system of the session reads the root.
 
     Args:
         ask: runs a query in the session.
         name: the table's name, for errors.
         root: URI of the table's root.
-        options: options of the store, by `obstore`'s names; the environment has what they leave open.
+        options: options of the store, by `obstore`'s names; the environment provides what they leave out.
         file: URI of a Parquet file of the table.
-        scopes: as `scopes_of` gives them; what lies below the root where there are none.
+        scopes: as `scopes_of` returns them; the root's folder if there are none.
 
     Raises:
         StorageError: this DuckDB cannot read such a store.
@@ -199,17 +200,17 @@ def grant_to(
 
 
 def scopes_of(snapshot: Snapshot) -> list[str]:
-    """What the URIs of a snapshot's base files begin with, for secrets; empty for local ones.
+    """Prefixes of the URIs of a snapshot's base files, as scopes for secrets; empty for local ones.
 
-    A scope ends with a slash, for DuckDB compares letters: `s3://lake/t` would count for `s3://lake/t2/…` as well.
-    A table of several roots, one whose root is a file, and an Iceberg table whose data were written to another place
-    have files elsewhere: those are found by their folders above the first `name=value`.
+    A scope ends with a slash, because DuckDB compares characters: `s3://lake/t` would match `s3://lake/t2/…`, too. A
+    table of several roots, one whose root is a file, and an Iceberg table whose data was written to another location
+    have files elsewhere: the scopes of those are their folders above the first `name=value`.
     """
     below = f"{snapshot.root}/"
     if "://" not in below:
         return []
     if not isinstance(snapshot.columns, pa.Table):
-        return [below]  # of Hudi, which has nothing elsewhere
+        return [below]  # a Hudi table, which has no files elsewhere
     arrow: Any = compute
     files = arrow.drop_null(snapshot.column("base_file"))
     others = files.filter(arrow.invert(arrow.starts_with(files, below)))
@@ -224,7 +225,7 @@ def scopes_of(snapshot: Snapshot) -> list[str]:
 
 
 def _in_common(folders: Sequence[str]) -> list[str]:
-    """What the folders of each bucket have in common."""
+    """The common prefix of the folders in each bucket."""
     shared: dict[str, list[str]] = {}
     for folder in folders:
         steps = folder.rstrip("/").split("/")
@@ -235,7 +236,7 @@ def _in_common(folders: Sequence[str]) -> list[str]:
 
 
 def _make_secret(ask: Ask, scope: str, options: Mapping[str, str]) -> None:
-    """Let a scope have the secret of some options, and no other one of ours.
+    """Give a scope the secret for some options, and no other one of ours.
 
     Raises:
         duckdb.Error: DuckDB has no such secrets.
@@ -246,11 +247,11 @@ def _make_secret(ask: Ask, scope: str, options: Mapping[str, str]) -> None:
     if len(names) == 1:
         _patiently(ask, statement)
         return
-    # Two that take each other's away would leave none. A lock that is not had in time is done without: the thread
-    # that holds it may wait for a connection that is in use.
+    # Two threads that drop each other's secrets would leave none. If the lock is not acquired in time, go on without
+    # it: the thread that holds it may be waiting for a connection that is in use.
     held = _change.acquire(timeout=_PATIENCE_SECONDS)
     try:
-        # Each is a question of its own: a remembered answer would replace nothing.
+        # The comment makes each text unique: a cached answer would replace nothing.
         _patiently(ask, f"{statement} /* {next(_turn)} */")
         (others,) = ask(
             "SELECT list(name) FROM duckdb_secrets() WHERE starts_with(name, ?) AND name <> ? AND ? >= 0",
@@ -265,7 +266,7 @@ def _make_secret(ask: Ask, scope: str, options: Mapping[str, str]) -> None:
 
 
 def _patiently(ask: Ask, statement: str) -> None:
-    """Run a statement again that met another thread's, which was about to make the same secret."""
+    """Run a statement, and retry it if it conflicts with another thread's that is creating the same secret."""
     for left in reversed(range(_TRIES)):
         try:
             ask(statement, [])
@@ -278,14 +279,14 @@ def _patiently(ask: Ask, statement: str) -> None:
 
 
 def _name_of(scope: str) -> str:
-    """What the names of all secrets of a scope begin with."""
+    """The prefix of the names of all secrets of a scope."""
     return f"pruner_{xxhash.xxh3_64_hexdigest(scope.encode())}_"
 
 
 def _reads(ask: Ask, root: str, file: str | None) -> bool:
-    """Tell whether the session reads a place all the same, by a file system of its own.
+    """Tell whether the session can read a location nevertheless, through a file system of its own.
 
-    One that is made for `obstore` (`FsspecStore`) lists nothing by pattern for DuckDB, and opens files well.
+    `obstore`'s own (`FsspecStore`) lists nothing by pattern for DuckDB, but opens files.
     """
     questions = [("SELECT count(*) > 0 FROM glob(?)", f"{root}/*")]
     if file is not None:
@@ -301,20 +302,20 @@ def _reads(ask: Ask, root: str, file: str | None) -> bool:
 
 
 def secret_sql(scope: str, options: Mapping[str, str], environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the name of a secret, and the statement that makes it.
+    """Return the name of a secret, and the statement that creates it.
 
-    What the options leave open comes from the environment as it is now, as pruner's own client has it: DuckDB would
-    take it from the environment as it was when httpfs was loaded, and know no endpoint from there.
+    What the options leave out is taken from the present environment, as by pruner's own client: DuckDB would take it
+    from the environment at the time when httpfs was loaded, and take no endpoint from there.
 
     Args:
-        scope: what URIs begin with that are read with it.
-        options: options of the store; those that DuckDB has no word for are left to its own settings.
+        scope: the prefix of the URIs that are read with it.
+        options: options of the store; those without an equivalent in DuckDB are left to its own settings.
         environment: the variables of the process.
     """
     known = {key: value for key, value in environment.items() if key.startswith("AWS_") and value}
     given = _by_one_name(known) | _by_one_name(options)
     if given.get("skip_signature", "").lower() in ("true", "1", "yes", "on"):
-        # An empty key keeps DuckDB from one of its own.
+        # An empty key keeps DuckDB from using one of its own.
         given |= {"access_key_id": "", "secret_access_key": "", "session_token": ""}
     values: dict[str, str] = {}
     for parameter, names in _PARAMETERS.items():

@@ -1,7 +1,7 @@
-"""Macros of the session that stand for a query: their text with the arguments of a call in the place of parameters.
+"""Table macros of the session: their text with the arguments of a call substituted for the parameters.
 
-DuckDB puts the parse trees of arguments in the place of the names of parameters, wherever these stand alone as columns,
-and looks at names only afterwards. Arguments that are put into the text come to the same trees.
+DuckDB substitutes the parse trees of arguments for the names of parameters, wherever these are bare column names, and
+resolves names only afterwards. Arguments that are substituted in the text yield the same trees.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CREATES = re.compile(r"create\b.*\b(?:macro|function)\b.*\btable\b", re.IGNOREC
 _BEFORE_KIND = frozenset(["or", "replace", "temp", "temporary", "persistent"])
 _KINDS = frozenset(["macro", "function"])
 _NOT_OF_TABLES = frozenset(["PIVOT", "SHOW_REF"])
-"""Parts of a query in whose parse tree something else than a column may look like one."""
+"""Parts of a query in whose parse tree something other than a column may look like one."""
 
 TreeOf = Callable[[str], Any]
 """The parse tree of a SELECT as DuckDB serializes it."""
@@ -39,7 +39,7 @@ TreeOf = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class TableMacro:
-    """One form of a macro; `parameters` is None where they have types, and a call of it is left to DuckDB."""
+    """One overload of a macro; `parameters` is None if they have types: then its calls are left to DuckDB."""
 
     database: str
     schema: str
@@ -50,13 +50,13 @@ class TableMacro:
 
 @dataclass(frozen=True, slots=True)
 class MacroCall:
-    """A call as it is written: where it stands, and its arguments, with names or without."""
+    """A call as written: its position, and its arguments, named or positional."""
 
     span: Span
     arguments: tuple[tuple[str | None, str], ...]
 
     def values(self, parameters: Sequence[str]) -> dict[str, str] | None:
-        """The argument of each parameter, in lower case; None where DuckDB may see it otherwise."""
+        """The arguments by the parameters' names in lower case; None where DuckDB may read the call differently."""
         names = [name.lower() for name in parameters]
         plain = [text for name, text in self.arguments if name is None]
         named = {name: text for name, text in self.arguments if name is not None}
@@ -67,7 +67,7 @@ class MacroCall:
 
 
 def list_table_macros(ask: Ask) -> list[TableMacro]:
-    """The session's macros that stand for queries, a row for each form. DuckDB takes some 17 ms to list functions."""
+    """The session's table macros, one entry for each overload. DuckDB takes some 17 ms to list functions."""
     (rows,) = ask(_LIST, [])
     return [
         TableMacro(database, schema, name, query or "", _plain(json.loads(names), json.loads(types or "[]")))
@@ -80,7 +80,7 @@ def _plain(names: Sequence[str] | None, types: Sequence[str | None]) -> tuple[st
 
 
 def calls_one_of(text: str, names: Iterable[str]) -> str | None:
-    """One of some names in lower case that a text in lower case may call; None where it calls none of them."""
+    """One of the names that a text may call, both in lower case; None if it calls none of them."""
     return next((name for name in sorted(names) if name in text and _call_of(name).search(text)), None)
 
 
@@ -90,7 +90,7 @@ def _call_of(name: str) -> re.Pattern[str]:
 
 
 def written_call(text: bytes, path: Sequence[str], start: int) -> MacroCall | None:
-    """The call of a function that begins at a place of a text; None where it is written in another way."""
+    """The call of a function that begins at a position of a text; None if it is written in another way."""
     words = list(tokens(text[start:]))
     name = [part for token in words[: 2 * len(path) - 1 : 2] for part in [token.identifier]]
     opening = 2 * len(path) - 1
@@ -119,15 +119,15 @@ def _argument(text: bytes, group: Sequence[Token]) -> tuple[str | None, str]:
 
 
 def with_arguments(query: str, values: Mapping[str, str], tree_of: TreeOf) -> str | None:
-    """Put arguments in the place of parameters.
+    """Substitute arguments for parameters.
 
     Args:
-        query: what the macro stands for.
+        query: the query of the macro.
         values: arguments by the names of parameters in lower case.
-        tree_of: takes a query apart.
+        tree_of: parses a query.
 
     Returns:
-        None where it is not certain which names DuckDB would replace.
+        The query; None where it is not certain which names DuckDB would replace.
     """
     tree, text = tree_of(query), query.encode()
     if tree.get("error") or len(tree["statements"]) != 1:
@@ -154,7 +154,7 @@ def with_arguments(query: str, values: Mapping[str, str], tree_of: TreeOf) -> st
 
 
 def _lambda_hides(node: Any, values: Mapping[str, str]) -> bool:
-    """Tell whether a lambda may have a parameter of the name of one of the macro's."""
+    """Tell whether a lambda may have a parameter with the same name as one of the macro's."""
     named = [*names_of_lambda(node), *(each for each in nodes_below(node["lhs"]) if each.get("column_names"))]
     return any(str(node["column_names"][0]).lower() in values for node in named)
 
@@ -165,8 +165,8 @@ def is_create_table_macro(text: str) -> bool:
 
 
 def forms_created(text: str) -> list[tuple[tuple[str, ...] | None, str]]:
-    """The forms of a macro that a CREATE MACRO … AS TABLE makes: names of parameters, None where they have types or
-    default values, and the query. Nothing for any other text.
+    """The overloads of a macro that a CREATE MACRO … AS TABLE creates: the names of the parameters, None if they have
+    types or default values, and the query. Empty for any other text.
     """
     encoded = text.encode()
     all_tokens = [token for token in tokens(encoded) if token.text != ";"]
@@ -188,12 +188,12 @@ def forms_created(text: str) -> list[tuple[tuple[str, ...] | None, str]]:
 
 
 def mentions(query: str, names: Set[str]) -> bool:
-    """Tell whether one of some names, in lower case, stands in a query."""
+    """Tell whether one of the names, in lower case, occurs in a query."""
     return any(token.identifier in names for token in tokens(query.encode()))
 
 
 def require_understood(forms: Sequence[tuple[tuple[str, ...] | None, str]], tree_of: TreeOf) -> None:
-    """Make sure that calls of a macro can be written out.
+    """Make sure that calls of a macro can be expanded.
 
     Raises:
         PrunerError: some cannot.
@@ -212,7 +212,7 @@ def require_understood(forms: Sequence[tuple[tuple[str, ...] | None, str]], tree
 
 
 def _heads(all_tokens: Sequence[Token], words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield where lists of parameters begin and end, each in front of AS TABLE."""
+    """Yield where each parameter list that precedes AS TABLE begins and ends."""
     depth, opening = 0, 0
     for number, token in enumerate(all_tokens):
         depth += depth_change(token)

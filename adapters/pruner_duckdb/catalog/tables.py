@@ -1,9 +1,4 @@
-"""The tables that a connection knows, the names that mean them, and one of them on one snapshot.
-
-Which names in statements mean tables of pruner.
-
-One table of a statement on one snapshot, and the plan of each scan of it.
-"""
+"""The tables that a connection knows, the names that refer to them, and the plans of their scans on one snapshot."""
 
 from __future__ import annotations
 
@@ -59,12 +54,12 @@ _KEPT_SHAPES = 8
 
 
 def _checked_name(name: str) -> str:
-    """A name that statements can use.
+    """Return a name if statements can use it.
 
     Raises:
-        TableError: it has nothing where a catalog, a schema or a table would stand.
+        TableError: one of its parts (catalog, schema or table) is empty.
     """
-    # For callers that no type checker warns.
+    # For callers without a type checker.
     if not isinstance(name, str) or not all(part.strip() for part in name.split(".")):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TableError(
             f"{name!r} is not a valid table name: give a name, optionally with a schema in front, as in 'flights' or "
@@ -74,7 +69,7 @@ def _checked_name(name: str) -> str:
 
 
 def name_is_taken(name: str) -> TableError:
-    """The error that a database has something of a table's name."""
+    """The error for a database that already has a table or view of this name."""
     return TableError(f"the database already has a table or view named {name}: choose another name")
 
 
@@ -84,7 +79,6 @@ class KnownTable:
     def __init__(self, name: str, spec: TableSpec) -> None:
         self.name = _checked_name(name)
         self.path = tuple(part.lower() for part in name.split("."))
-        self._spec = spec
         self._options = _checked_options(name, spec)
         self._lock = RLock()
         self._table: Table | None = spec if isinstance(spec, Table) else None
@@ -95,7 +89,7 @@ class KnownTable:
         self.as_of: str | None = self._options.get("as_of")
         self.read_optimized = bool(self._options.get("read_optimized"))
         self.last_relation: Relation | None = None
-        """Shape of the newest snapshot that was read; None before the first."""
+        """Shape of the last snapshot that was read; None before the first."""
 
     @property
     def table(self) -> Table:
@@ -123,16 +117,16 @@ class KnownTable:
 
     @property
     def may_be_stale(self) -> bool:
-        """Whether the user allows listings that are older than a statement."""
+        """Whether the user allows listings older than a statement."""
         return bool(self._options.get("max_staleness") or self._options.get("feed"))
 
     def look_again(self) -> None:
-        """Let the next snapshot be taken of the table as it is then, whatever staleness it allows (rule R8)."""
+        """Make the next snapshot a fresh one, whatever staleness the table allows (rule R8)."""
         self._look_again = True
 
     @property
     def reader(self) -> PlanReader:
-        """What reads the plans of this table.
+        """The reader for plans of this table.
 
         Raises:
             TableError: the table cannot be opened.
@@ -173,7 +167,7 @@ def _checked_options(name: str, spec: TableSpec) -> dict[str, Any]:
 
 
 Path = tuple[str, ...]
-"""The parts of a name in lower case, the table's own last."""
+"""The parts of a name in lower case, the table's own name last."""
 
 
 class TableNames:
@@ -184,9 +178,9 @@ class TableNames:
         self._homes: tuple[Path, ...] = ()
         self._last_parts = frozenset(path[-1].replace('"', '""') for path in tables)
         self.plain = frozenset(path[0] for path in tables if len(path) == 1)
-        """Names of tables that stand without a schema."""
+        """Names of tables without a schema."""
         self.written = tuple(".".join(path) for path in tables)
-        """All names, as people write them."""
+        """All names, with dots between their parts."""
 
     @property
     def paths(self) -> list[Path]:
@@ -200,7 +194,7 @@ class TableNames:
         return self._tables[path]
 
     def called(self, name: str, *, whole: bool = False) -> str | None:
-        """The table of this name, by its last part alone unless `whole`; None where there is none."""
+        """The table that a name refers to, matched by its last part alone unless `whole`; None if there is none."""
         parts = tuple(part.strip('"').lower() for part in name.split("."))
         for path, known in self._tables.items():
             if path == parts or (not whole and path[-1] == parts[-1]):
@@ -208,13 +202,13 @@ class TableNames:
         return None
 
     def is_meant(self, missing: str, name: str, written: str) -> bool:
-        """Tell whether a name that DuckDB misses, perhaps its last part, is that of the table in the statement."""
+        """Tell whether a name that DuckDB does not find, or its last part, is that of the table in the statement."""
         if self.called(missing, whole=True) == name:
             return True
         return "." not in missing and name.lower() in written.lower().replace('"', "")
 
     def mentioned_in(self, text: str) -> bool:
-        """Tell cheaply whether a text may read one of the tables at all."""
+        """Tell cheaply whether a text may read any of the tables."""
         lowered = text.lower()
         return any(last in lowered for last in self._last_parts)
 
@@ -224,11 +218,11 @@ class TableNames:
         return [path for path in self.paths if path[-1].replace('"', '""') in lowered]
 
     def read_by(self, select: Select) -> list[TableReference]:
-        """References of a statement that bear the name of one of the tables."""
+        """References of a statement that name one of the tables."""
         return [reference for reference in select.references if self.of(reference) is not None]
 
     def of(self, reference: TableReference) -> KnownTable | None:
-        """The table that a reference names, perhaps by way of the database and schema that the connection
+        """The table that a reference names, possibly qualified by the database and schema that the connection
         began with.
         """
         if reference.function:
@@ -240,8 +234,8 @@ class TableNames:
         return None
 
     def shortened(self, select: Select, replaced: Sequence[TableReference]) -> list[tuple[Span, str]]:
-        """Edits from `schema.table.column` to `table.column` for tables and views in whose place something stands that
-        has no schema. A column may be called by another spelling of the table's name than the FROM has.
+        """Edits from `schema.table.column` to `table.column` for tables and views whose replacement has no schema. A
+        column may spell the table's name differently from FROM.
         """
         if not select.qualified:
             return []
@@ -267,7 +261,7 @@ class TableNames:
         self._homes = ((second,), (first,), (first, second))
 
     def look_again(self) -> None:
-        """Let the next plans be made for the tables as they are then, whatever staleness they allow (rule R8)."""
+        """Make the next plans use fresh snapshots, whatever staleness the tables allow (rule R8)."""
         for known in self._tables.values():
             known.look_again()
 
@@ -292,11 +286,11 @@ class Pinned:
     references: list[TableReference] = field(default_factory=list[TableReference])
 
     def plan(self, expression: Expr | None, reason: str | None, semantics: Semantics) -> Scan:
-        """Plan one scan; it never fails.
+        """Plan one scan; never raises an error.
 
         Args:
-            expression: the predicate; None where DuckDB scans nothing.
-            reason: why the statement's predicates are not used; None where they are.
+            expression: the predicate; None if DuckDB scans nothing.
+            reason: why the statement's predicates are not used; None if they are.
             semantics: the rules of the session.
         """
         if self.known.read_optimized:
@@ -332,5 +326,5 @@ def failure(error: Exception) -> str:
 
 
 def is_failure(reason: str) -> bool:
-    """Tell whether nothing is pruned for a reason that may be gone the next time."""
+    """Tell whether nothing is pruned for a reason that may not recur."""
     return reason.startswith(_FAILED)

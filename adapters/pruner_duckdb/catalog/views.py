@@ -1,9 +1,9 @@
-"""Views and table macros over tables of pruner: the database keeps their text, every statement reads them anew.
+"""Views and table macros over tables of pruner: the database keeps their text, and every statement reads it again.
 
-DuckDB makes a view only when it finds the tables. So empty tables of the same shape stand in for them while
-the view is made, in one transaction, and are gone afterwards. DuckDB alone then says that the view's table
-does not exist; a statement that comes through the adapter has the view's text put in the place of its name, or that of
-a macro in the place of its call.
+DuckDB creates a view only if it finds the tables. So empty tables of the same shape stand in for them while the view is
+created, in one transaction, and are dropped afterwards. DuckDB alone then reports that the view's table does not exist;
+in a statement that comes through the adapter, the name of a view is replaced by the view's text, and the call of a
+macro by that of the macro.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LIST_VIEWS = (
     "UNION ALL SELECT database_name, schema_name, table_name, NULL FROM system.main.duckdb_tables() "
     "WHERE temporary)"
 )
-"""Temporary tables are among them, since they hide views of their names."""
+"""Temporary tables are included, since they hide views of the same name."""
 
 _CREATES = re.compile("create", re.IGNORECASE)
 _CREATE_WORDS = frozenset(["or", "replace", "temp", "temporary"])
@@ -63,12 +63,12 @@ class _View:
     query: str
     """Empty for a temporary table, and for a text that is not understood."""
     columns: str
-    """Names of the columns in brackets, or nothing."""
+    """Names of the columns in parentheses, or an empty text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a session has at the time of a statement, and its current database and schema."""
+    """The views and macros of a session at the time of a statement, and its current database and schema."""
 
     views: Sequence[_View]
     macros: Sequence[TableMacro]
@@ -98,10 +98,10 @@ class SessionViews:
 
         Args:
             ask: asks the session.
-            for_macros: whether to look for macros, too, which takes DuckDB some 17 ms.
+            for_macros: whether to list macros, too, which takes DuckDB some 17 ms.
 
         Returns:
-            Whether there are others than before.
+            Whether the names differ from those known before.
         """
         known = _list(ask, for_macros=for_macros)
         names, macros = _that_read(self._tables, known)
@@ -109,15 +109,15 @@ class SessionViews:
         return before != (names, macros)
 
     def expanded(self, text: str, ask: Ask) -> str:
-        """Put the texts of views into the place of their names.
+        """Replace the names of views by their texts.
 
         Raises:
-            PrunerError: a name in a view would mean another thing there.
+            PrunerError: a name in a view would change its meaning there.
         """
         known = _list(ask, for_macros=False)
         if self._macros and self.macro_in(self._with_queries(text, known)):
             known = replace(known, macros=list_table_macros(ask))
-            # An argument may stand in the macro more than once, or not at all.
+            # The macro may use an argument more than once, or not at all.
             text = with_numbers(text.encode())[0].decode()
         return self._expanded(text, known, _DEEPEST)
 
@@ -141,7 +141,7 @@ class SessionViews:
     def _view(
         self, reference: TableReference, outer: Select, known: _Known, depth: int
     ) -> tuple[Span, str] | None:
-        """What stands in the place of a view's name; None for what reads no table of pruner."""
+        """The replacement of a view's name; None for a reference that reads no table of pruner."""
         view = _view_called(reference, known)
         if view is None or not view.query or reference.name is None:
             return None
@@ -155,9 +155,7 @@ class SessionViews:
     def _macro(
         self, reference: TableReference, outer: Select, known: _Known, depth: int
     ) -> tuple[Span, str] | None:
-        """What stands in the place of the call of a macro; None for what reads no table of pruner, and for a call that
-        DuckDB is to understand.
-        """
+        """The replacement of a macro call; None if it reads no table of pruner, and if the call is left to DuckDB."""
         forms = _forms_called(reference, known)
         call = _call(outer, reference) if forms else None
         if call is None or any(form.parameters is None for form in forms):
@@ -174,12 +172,12 @@ class SessionViews:
         if inner is None or not self._tables.read_by(inner):
             return None
         if query != text:
-            # DuckDB lets a WITH of the statement stand before the macro's own tables, but not before those of views.
+            # In DuckDB, a WITH of the statement hides tables that the macro itself reads, but not those of views.
             _require_not_hidden(f"macro {macro.name}", inner, outer)
         return call.span, f"({query})"
 
     def _with_queries(self, text: str, known: _Known) -> str:
-        """A text with the queries of all views and macros behind it that it may read."""
+        """A text, followed by the queries of all views and macros that it may read."""
         unread: list[_View | TableMacro] = [*known.views, *known.macros]
         while True:
             lowered = text.lower()
@@ -194,12 +192,12 @@ class SessionViews:
         return None if form is None else form.select
 
     def create(self, run: Callable[[str], Any], ask: Ask, text: str) -> None:
-        """Run a CREATE VIEW or CREATE MACRO … AS TABLE with empty tables in the place of those of pruner.
+        """Run a CREATE VIEW or CREATE MACRO … AS TABLE with empty tables instead of those of pruner.
 
         Raises:
             PrunerError: a table cannot be listed completely, the view has the name of a table that it reads, or calls
-                of the macro would not be understood.
-            duckdb.Error: DuckDB refuses the view or macro.
+                of the macro could not be expanded.
+            duckdb.Error: DuckDB rejects the view or macro.
         """
         forms = forms_created(text)
         query = text if forms else _definition(text)[0] or text  # without the view's own name
@@ -253,7 +251,7 @@ def is_create_view(text: str) -> bool:
 
 
 def _created_name(text: str) -> str | None:
-    """The last part of the name of the view that a CREATE VIEW makes, in lower case."""
+    """The last part of the name of the view that a CREATE VIEW creates, in lower case."""
     names = dropwhile(lambda token: token.text.lower() != "view", tokens(text.encode()))
     words = [token for token in islice(names, 1, 9) if token.text.lower() not in ("if", "not", "exists")]
     last = 0
@@ -296,7 +294,7 @@ def _list(ask: Ask, *, for_macros: bool) -> _Known:
 
 
 def _definition(sql: str) -> tuple[str, str]:
-    """The query of a CREATE VIEW and its column names in brackets, as DuckDB writes it."""
+    """The query of a CREATE VIEW and its column names in parentheses, from the text as DuckDB writes it."""
     text = sql.encode()
     columns = Span(0, 0)
     for token in tokens(text):
@@ -312,7 +310,7 @@ def _definition(sql: str) -> tuple[str, str]:
 
 def _view_called(reference: TableReference, known: _Known) -> _View | None:
     called = [view for view in known.views if _is_called(view, reference.path, known.home)]
-    # A temporary one hides others of its name.
+    # A temporary view or table hides others of its name.
     return min(called, key=lambda view: view.database != "temp", default=None)
 
 
@@ -329,7 +327,7 @@ def _call(outer: Select, reference: TableReference) -> MacroCall | None:
 
 
 def _is_called(each: _View | TableMacro, path: Sequence[str], home: tuple[str, str]) -> bool:
-    """Tell whether a statement in the database and schema `home` means this view or macro by a name."""
+    """Tell whether a name refers to this view or macro in a statement run in the database and schema `home`."""
     *front, name = (part.lower() for part in path)
     if name != each.name.lower():
         return False
@@ -359,10 +357,10 @@ def _require_same_names(view: _View, inner: Select, outer: Select, home: tuple[s
 
 
 def _require_not_hidden(name: str, inner: Select, outer: Select) -> set[str]:
-    """Return the tables that a text reads by their bare names, of which a WITH of the statement has none.
+    """Return the tables that a text reads by their bare names, after checking that no WITH of the statement hides one.
 
     Raises:
-        PrunerError: it has one.
+        PrunerError: a WITH has one of these names.
     """
     bare = {
         reference.path[0].lower()
@@ -384,13 +382,13 @@ def _inlined(view: _View, query: str, reference: TableReference) -> str:
 
 
 def _outside_transaction(ask: Ask) -> bool:
-    """Tell whether each statement is a transaction of its own: only then do their numbers differ."""
+    """Tell whether each statement is its own transaction: only then do the transaction ids differ."""
     number = "SELECT system.main.txid_current()"
     return ask(number, []) != ask(number, [])
 
 
 def _make_stub(run: Callable[[str], Any], ask: Ask, path: Sequence[str], shape: Relation) -> list[str]:
-    """Make an empty table, and its schema where there is none; return what is to be dropped again."""
+    """Create an empty table, and its schema if there is none; return what must be dropped again."""
     made: list[str] = []
     schema = ".".join(quote(part) for part in path[:-1])
     if schema:
@@ -398,7 +396,7 @@ def _make_stub(run: Callable[[str], Any], ask: Ask, path: Sequence[str], shape: 
         if ask(known, [path[-2].lower()]) == (0,):
             run(f"CREATE SCHEMA {schema}")
             made.append(f"SCHEMA {schema}")
-    # A temporary one is no write to any database: a transaction may write to one alone.
+    # Creating a temporary table writes to no database: a transaction may write to only one.
     table = ".".join(quote(part) for part in (path if schema else ("temp", "main", *path)))
     run(f"CREATE {'' if schema else 'TEMP '}TABLE {table} ({shape.definition()})")
     made.append(f"TABLE {table}")

@@ -1,1 +1,1 @@
-"""DuckDB's plans and bound expressions in the common expression form."""
+"""Conversion of DuckDB's plans and bound expressions to the common expression form."""

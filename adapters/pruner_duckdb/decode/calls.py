@@ -1,6 +1,6 @@
-"""DuckDB's functions and constants in the expression form, and forms of its own: rows, cases, patterns.
+"""Converts DuckDB's functions to the expression form, along with constructs specific to DuckDB: rows, cases, patterns.
 
-Typed constants of DuckDB's plan JSON as literals of the expression form.
+Typed constants of DuckDB's plan JSON become literals of the expression form.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from pruner_duckdb.types import arrow_type, is_json
 
 _INFINITE_DATES = frozenset([2**31 - 1, 1 - 2**31])
 _INFINITE_TIMESTAMPS = frozenset([2**63 - 1, 1 - 2**63])
-"""What DuckDB stores for infinity: no point in time that a file of another engine could hold."""
+"""The numbers that DuckDB stores for infinity: no point in time that a file of another engine could hold."""
 
 
 class UndecodablePart(Exception):  # noqa: N818 - never reaches a user
@@ -56,7 +56,7 @@ def constant(value: dict[str, Any]) -> Literal:
     """Decode a typed constant.
 
     Raises:
-        UndecodablePart: the type has no literal form, or the value is no point of its type (infinity).
+        UndecodablePart: the type has no literal form, or the value is no finite point of its type (infinity).
     """
     if value.get("is_null"):
         return Literal(None, _literal_type(value["type"]))
@@ -67,7 +67,7 @@ def constants(type_: dict[str, Any], values: Sequence[Any]) -> list[Literal]:
     """Decode constants of one type, none of which is NULL.
 
     Raises:
-        UndecodablePart: the type has no literal form, or a value is no point of its type (infinity).
+        UndecodablePart: the type has no literal form, or a value is no finite point of its type (infinity).
     """
     data_type = _literal_type(type_)
     if any(_is_infinite(raw, data_type) for raw in values):
@@ -78,7 +78,7 @@ def constants(type_: dict[str, Any], values: Sequence[Any]) -> list[Literal]:
 
 
 def _literal_type(type_: dict[str, Any]) -> pa.DataType:
-    # A cast to JSON can fail, or be NULL where the text is none: there it is not the type of text.
+    # A cast to JSON can fail, or be NULL if the text is no JSON: there it is not the same as text.
     data_type = pa.string() if is_json(type_) else arrow_type(type_)
     if data_type is None:
         raise UndecodablePart(f"a constant of type {type_.get('id')} is not understood")
@@ -101,7 +101,7 @@ def _value(raw: Any, data_type: pa.DataType) -> LiteralValue:
     if pa.types.is_binary(data_type):
         return _blob(raw)
     if is_uuid(data_type):
-        # In memory a UUID is a signed number whose order is that of the bytes.
+        # In memory, a UUID is a signed number with the same order as its bytes.
         return (_wide(raw) + (1 << 127)).to_bytes(16, "big")
     if pa.types.is_floating(data_type):
         return float(raw)
@@ -119,19 +119,19 @@ _EXACT_POWER_OF_TEN = 22
 
 
 def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
-    """The value of a cast of a literal; None where it is not known without DuckDB.
+    """The value of a cast of a literal; None if only DuckDB knows it.
 
-    Unrewritten plans hold such casts, and so do the keys of joins.
+    Unrewritten plans contain such casts, and so do the keys of joins.
     """
     value = literal.value
     if isinstance(value, int) and literal.type in _INTEGER_BITS:
-        return _cast_integer(value, target)  # also of a HUGEINT, which has no type of its own here
+        return _cast_integer(value, target)  # also for a HUGEINT, which has no type of its own here
     if value is None or literal.type == target:
         return Literal(value, target)
     if isinstance(value, Decimal):
         return _cast_decimal(value, target)
     if isinstance(value, str) and pa.types.is_string(literal.type) and target == pa.date32():
-        with suppress(ValueError):  # DuckDB fails, or knows a form that is not looked at here
+        with suppress(ValueError):  # DuckDB fails, or accepts a form that is not handled here
             if _DATE.fullmatch(value):
                 return Literal((date.fromisoformat(value) - date(1970, 1, 1)).days, target)
     return None
@@ -147,7 +147,7 @@ def _cast_integer(value: int, target: pa.DataType) -> Literal | None:
 
 
 def _cast_decimal(value: Decimal, target: pa.DataType) -> Literal | None:
-    """One that stays the same number; as a double, DuckDB divides its digits by a power of ten, which is exact here."""
+    """A cast that keeps the number; for a double, DuckDB divides its digits by a power of ten, which is exact here."""
     digits, exponent = value.as_tuple()[1:]
     if not isinstance(exponent, int):
         return None
@@ -166,7 +166,7 @@ _ALL_DIGITS = Context(prec=40)
 
 
 def _wide(raw: Any) -> int:
-    """An integer of up to 128 bits: a number, or its two halves, of which the lower one is unsigned."""
+    """An integer of up to 128 bits: a number, or two halves, the lower of which is unsigned."""
     if isinstance(raw, dict):
         halves = cast("dict[str, int]", raw)
         return (halves["upper"] << 64) + halves["lower"]
@@ -176,7 +176,7 @@ def _wide(raw: Any) -> int:
 
 
 def _blob(raw: str) -> bytes:
-    r"""Bytes that DuckDB prints as ASCII, with `\xHH` for what is not printable and for the backslash."""
+    r"""Bytes that DuckDB prints as ASCII, with `\xHH` for unprintable bytes and the backslash."""
     first, *rest = raw.split("\\x")
     try:
         return first.encode("ascii") + b"".join(
@@ -186,7 +186,7 @@ def _blob(raw: str) -> bytes:
         raise UndecodablePart(f"a blob that cannot be read ({error})") from error
 
 
-# Expressions of DuckDB's plan JSON as text for people.
+# Expressions of DuckDB's plan JSON as text for display.
 
 
 def function_name(node: Node) -> str:
@@ -196,7 +196,7 @@ def function_name(node: Node) -> str:
 
 
 def summary(node: Node, limit: int = 200) -> str:
-    """Show an expression to people, roughly as it would be written."""
+    """Return an expression for display, roughly as it would be written."""
     text = _shown(node)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -228,8 +228,8 @@ _ROWS: Final = frozenset({"row", "struct_pack"})
 _PART_OR_EMPTY: Final = "split_part, or empty"
 
 NEVER_FOLDED: Final = 2 + random.random()
-"""What `random()` is compared with to keep the shadow from folding a moment. No statement of a user's has this number,
-so that what it guards is known for one of the functions below, whatever constant the shadow makes of it.
+"""The number that `random()` is compared with to keep the shadow from folding a moment. No statement of a user contains
+this number, so what it guards is known to be one of the functions below, whatever constant the shadow makes of it.
 """
 
 MOMENTS: Final = frozenset(
@@ -244,11 +244,11 @@ MOMENTS: Final = frozenset(
         "localtimestamp",
     }
 )
-"""Functions that tell when the transaction began."""
+"""Functions that return when the transaction began."""
 
 
 def unfolded(call: str, *, moment: bool) -> str:
-    """The text of a call that the shadow cannot evaluate while planning, of the same type."""
+    """The call wrapped so that the shadow cannot evaluate it while planning, with the same type."""
     number = f"{NEVER_FOLDED!r}e0" if moment else "2"  # a DOUBLE, which needs no cast in any plan
     return f"(CASE WHEN random() < {number} THEN {call} END)"
 
@@ -263,7 +263,7 @@ def function(name: str, arguments: tuple[Expr, ...], result: pa.DataType | None)
         case (
             "substr" | "substring",
             _,
-        ):  # with two arguments it goes on to the end of the text, as `left` does not
+        ):  # with two arguments it extends to the end of the text, unlike `left`
             return Call(name, arguments, result)
         case "isnan", (operand,):
             return Compare(Operator.EQ, operand, Literal(float("nan"), pa.float64()))
@@ -287,7 +287,7 @@ def moment(node: Node) -> Expr | None:
 
 
 def _type_of_moment(then: Node) -> pa.DataType | None:
-    """The type of a moment, which is a constant in the optimizer's plan and the call of its function before that."""
+    """The type of a moment, which is a constant in the optimized plan and the call of its function before."""
     match then.get("expression_class"):
         case "BOUND_CONSTANT":
             return constant(then["value"]).type
@@ -310,9 +310,9 @@ def _is_never_folded(condition: Node) -> bool:
 
 
 def coalesced(parts: tuple[Expr, ...], result: pa.DataType | None) -> Expr:
-    """`coalesce`; of an element of a split text and '' it is part of what the macro `split_part` is made of.
+    """`coalesce`; with an element of a split text and '' as arguments, it is part of the macro `split_part`.
 
-    Alone it comes to '' where the text is NULL, and so is a function of its own, which `choice` takes up.
+    That part alone yields '' for a NULL text, and so becomes a function of its own, which `choice` recognizes.
     """
     match parts:
         case (Call("array_extract", (Call("string_split", (text, by)), number)), Literal(value="")):
@@ -325,7 +325,7 @@ def choice(pairs: Sequence[tuple[Expr, Expr]], otherwise: Expr, result: pa.DataT
     """A CASE of conditions and values; `nullif` is one.
 
     Raises:
-        UndecodablePart: a condition or value is not understood, as one that must not be evaluated while planning.
+        UndecodablePart: a condition or value is not understood, such as one that must not be evaluated while planning.
     """
     parts = [*(part for pair in pairs for part in pair), otherwise]
     if any(isinstance(node, Opaque) for part in parts for node in nodes_of(part)):
@@ -345,7 +345,7 @@ def choice(pairs: Sequence[tuple[Expr, Expr]], otherwise: Expr, result: pa.DataT
 
 
 def _asks_for(condition: Expr, text: Expr) -> bool:
-    """Whether a condition says no more than that a text is not NULL."""
+    """Whether a condition says only that a text is not NULL."""
     match condition:
         case And(operands):
             return all(_asks_for(operand, text) for operand in operands)
@@ -358,10 +358,10 @@ def _asks_for(condition: Expr, text: Expr) -> bool:
 
 
 def beginning(operand: Expr, pattern: str, *, anchored: bool, shown: str) -> Expr:
-    """A regular expression that a text matches only if it begins with the letters that the pattern begins with.
+    """A regular expression that a text matches only if it begins with the literal prefix of the pattern.
 
     Raises:
-        UndecodablePart: the pattern begins with no letters.
+        UndecodablePart: the pattern has no literal prefix.
     """
     prefix = literal_beginning(pattern, anchored=anchored)
     if not prefix:
@@ -375,7 +375,7 @@ def beginning(operand: Expr, pattern: str, *, anchored: bool, shown: str) -> Exp
 def row_comparison(operator: Operator, left: Sequence[Expr], right: Sequence[Expr], shown: str) -> Expr:
     """A comparison of rows, as far as its columns decide it: where it is true, this is not false.
 
-    NULL inside of a row is a value like others for DuckDB, and the greatest one.
+    For DuckDB, NULL inside a row is a value like others, and the greatest one.
     """
     rest = Opaque((), shown, "rows are compared column by column")
     pairs = [(a, b) for a, b in zip(left, right, strict=True) if isinstance(a, Column | Call)]
@@ -394,9 +394,9 @@ def row_comparison(operator: Operator, left: Sequence[Expr], right: Sequence[Exp
 
 
 def row_parts(node: Node) -> list[tuple[Node, Node | None]] | None:
-    """The parts of a row, each with what tells the type that it is cast to, or None; None where it is no row.
+    """The parts of a row, each with a node that has the type to which it is cast, or None; None if it is no row.
 
-    DuckDB casts a row as a whole where one of its parts has another type than that of the row beside it.
+    DuckDB casts a row as a whole if one of its parts has another type than in the row that it is compared with.
     """
     if node.get("expression_class") != "BOUND_FUNCTION":
         return None
@@ -415,7 +415,7 @@ def row_parts(node: Node) -> list[tuple[Node, Node | None]] | None:
 
 
 def row_values(node: Node) -> list[Literal] | None:
-    """The values of a constant row; None where it is none."""
+    """The values of a constant row; None if it is none."""
     value: Any = node.get("value") if node.get("expression_class") == "BOUND_CONSTANT" else None
     if value is None or value.get("is_null"):
         return None
@@ -436,10 +436,10 @@ def is_list(node: Node) -> bool:
 
 
 def contained(operands: Sequence[Expr], listed: Node) -> Expr:
-    """`list_contains(list, value)`: IN, where no NULL is in the list.
+    """`list_contains(list, value)`: the same as IN if the list has no NULL.
 
     Raises:
-        UndecodablePart: the list is not constant, or NULL is in it.
+        UndecodablePart: the list is not constant, is empty, or contains NULL.
     """
     if len(operands) != 1 or not is_list(listed):
         raise UndecodablePart("a list that is not constant")
@@ -452,7 +452,7 @@ def contained(operands: Sequence[Expr], listed: Node) -> Expr:
 
 
 def prefix_range(operands: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """What `text ILIKE 'prefix…'` says about the order of the text: nothing without a prefix of ASCII."""
+    """The range of texts that `text ILIKE 'prefix…'` implies: empty without a prefix of ASCII."""
     match operands:
         case (Column() as column, Literal(value=str(pattern))):
             prefix = re.match(r"[\x01-\x24\x26-\x5e\x60-\x7e]*", pattern)

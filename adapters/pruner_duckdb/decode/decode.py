@@ -1,8 +1,8 @@
-"""DuckDB's bound expressions and table filters, as its plan JSON has them, to the common expression form.
+"""Converts the bound expressions and table filters of DuckDB's plan JSON to the common expression form.
 
-Whatever is not known to be exactly a form that `pruner.expr` has becomes `Opaque`: nothing is guessed and
-nothing inside an OR or a NOT is left out. DuckDB 2.0 writes comparisons, casts and LIKE as functions; 1.5
-has node classes of their own for some of them, and both are understood by the tables below.
+Whatever is not known to have an exact equivalent in `pruner.expr` becomes `Opaque`: nothing is guessed and nothing
+inside an OR or a NOT is left out. DuckDB 2.0 writes comparisons, casts and LIKE as functions; 1.5 has dedicated node
+classes for some of them, and the tables below cover both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pruner_duckdb.sql.queries import Node, nodes_below
 from pruner_duckdb.types import arrow_type
 
 ColumnOf: TypeAlias = Callable[[Node], "Column | None"]
-"""Resolves a BOUND_REF to the column of the scanned table; None where it is none."""
+"""Resolves a BOUND_REF to the column of the scanned table; None if it is none."""
 
 _COMPARISONS = {
     "COMPARE_EQUAL": Operator.EQ,
@@ -49,7 +49,7 @@ _COMPARISONS = {
 }
 _BETWEEN = ("input", "lower", "upper")
 _MOST_CASES = 6
-"""Branches of a CASE: each names its condition twice."""
+"""Most branches of a CASE: each repeats its condition."""
 
 _DISTINCT = {"COMPARE_DISTINCT_FROM": True, "COMPARE_NOT_DISTINCT_FROM": False}
 
@@ -68,14 +68,14 @@ def decode_expression(node: Node, column_of: ColumnOf) -> Expr:
 
 
 def decode_value(node: Node, column_of: ColumnOf) -> Expr:
-    """Decode one bound expression that is compared with others."""
+    """Decode one bound expression that is compared with others, as a value."""
     return _Decoder(column_of).decode(node)
 
 
 def decode_table_filter(node: Node, column: Column) -> Expr:
-    """Decode one entry of a scan's `table_filters`, which speaks about `column`.
+    """Decode one entry of a scan's `table_filters`, which applies to `column`.
 
-    Optional and dynamic filters are hints that follow from the rest of the predicate: they say nothing.
+    Optional and dynamic filters are hints that follow from the rest of the predicate: they add no condition.
     """
     return _Decoder(lambda _: column).table_filter(node, column)
 
@@ -149,7 +149,7 @@ class _Decoder:
                 raise UndecodablePart(f"{kind} is not understood")
 
     def _case(self, node: Node) -> Expr:
-        """A moment that the shadow does not know, a CASE of truth values by its logic, or one of other values."""
+        """A moment that the shadow does not know, a boolean CASE as logic, or a CASE of other values."""
         moment = calls.moment(node)
         if moment is not None:
             return moment
@@ -255,7 +255,7 @@ class _Decoder:
                 return self._affix(children, lambda text: f"{text}%")
             case "suffix" | "ends_with":
                 return self._affix(children, lambda text: f"%{text}")
-            case "contains" if calls.is_list(children[0]):  # what DuckDB 1.5 makes of `x IN list`
+            case "contains" if calls.is_list(children[0]):  # DuckDB 1.5's form of `x IN list`
                 return calls.contained([self.decode(child) for child in children[1:]], children[0])
             case "contains":
                 return self._affix(children, lambda text: f"%{text}%")
@@ -274,13 +274,13 @@ class _Decoder:
 
     def _like(self, name: str, children: Sequence[Node]) -> Expr:
         texts = [_text(self.decode(child)) for child in children[1:]]
-        # DuckDB's plain LIKE has no escape; an empty one means none as well.
+        # DuckDB's plain LIKE has no escape; an empty one also means none.
         escape = texts[1] if len(texts) > 1 and texts[1] else None
         matched = Like(self._string_operand(children[0]), texts[0], escape)
         return Not(matched) if name in ("!~~", "not_like_escape") else matched
 
     def _ilike(self, node: Node, children: Sequence[Node]) -> Expr:
-        """ILIKE with the range of its prefix, which DuckDB 2.0 pushes down beside it and 1.5 does not."""
+        """ILIKE with the range of its prefix, which DuckDB 2.0 also pushes down and 1.5 does not."""
         operands = tuple(self.decode(child) for child in children)
         matched = Call("~~*", operands, _result_type(node))
         return conjunction((*calls.prefix_range(operands), matched))
@@ -302,7 +302,7 @@ class _Decoder:
         return self.decode(node)
 
     def _columns(self, node: Node) -> tuple[Column, ...]:
-        """The columns below a node that was not understood, for the report."""
+        """The columns below a node that was not understood, for reports."""
         references = (
             self._column_of(below)
             for below in nodes_below(node)
@@ -342,19 +342,19 @@ class _Decoder:
                 # The expression's only reference is the filter's own column.
                 return decode_expression(node["expr"], lambda _: column)
             case "OPTIONAL_FILTER" | "DYNAMIC_FILTER" | "BLOOM_FILTER":
-                # Only AND and OR stand above a table filter, so that TRUE claims nothing.
+                # Only AND and OR are above a table filter, so TRUE claims nothing.
                 return TRUE
             case _:
                 raise UndecodablePart(f"filter {kind} is not understood")
 
 
 def all_of(operands: Iterable[Expr]) -> Expr:
-    """AND of any number of operands, those left out that say nothing."""
+    """AND of any number of operands, without those that are TRUE."""
     return conjunction(tuple(operand for operand in operands if operand != TRUE))
 
 
 def distinct(left: Expr, right: Expr, *, negated: bool) -> Expr:
-    """`left IS [NOT] DISTINCT FROM right`, where `negated` is the NOT, which is never null itself."""
+    """`left IS [NOT] DISTINCT FROM right`, which is never NULL itself; `negated` stands for the NOT."""
     match left, right:
         case _ if is_predicate(left) and is_predicate(right):
             same: Expr = same_truth(left, right)
@@ -376,8 +376,8 @@ def distinct(left: Expr, right: Expr, *, negated: bool) -> Expr:
 
 
 def _flattened(junction: Node) -> list[Node]:
-    """Operands of a conjunction or disjunction in their order, those of nested ones of its kind among them:
-    DuckDB 1.5 nests them two by two, as deep as there are operands.
+    """Operands of a conjunction or disjunction in order, including those of nested ones of the same kind: DuckDB 1.5
+    nests them in pairs, as deep as there are operands.
     """
     flat: list[Node] = []
     pending: list[Node] = [junction]

@@ -1,8 +1,8 @@
 """The predicates of the scans in an optimized plan.
 
-One scan's predicate stands in two places: the `table_filters` of its LOGICAL_GET and the LOGICAL_FILTER
-directly above. Where DuckDB numbers the rows for a join that depends on each of them, it stands above that, too; and a
-join wants no rows but those with one of its keys, where these are known.
+One scan's predicate is in two places: the `table_filters` of its LOGICAL_GET and the LOGICAL_FILTER directly above. If
+DuckDB numbers the rows for a join that depends on each of them, a part of it is above that numbering, too; and a join
+needs only rows with one of its keys, where these are known.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pruner_duckdb.decode.numbered import ConditionPushdown, Conditions, PlanCol
 from pruner_duckdb.sql.queries import is_node
 
 NO_KEYS: Final[KnownKeys] = {}
-"""Before the keys of any scan were read."""
+"""The known keys before those of any scan have been read."""
 
 
 class UnknownPlanFormat(Exception):  # noqa: N818 - never reaches a user
@@ -27,9 +27,9 @@ class UnknownPlanFormat(Exception):  # noqa: N818 - never reaches a user
 
 @dataclass(frozen=True)
 class ScanConditions:
-    """What a plan says of its scans, by the tables' names in the shadow database.
+    """What a plan says about its scans, by the tables' names in the shadow database.
 
-    `predicates` has for each scanned name the rows that its scans want: the OR over the scans of that name. `joined`
+    `predicates` has for each scanned name the rows that its scans need: the OR over the scans of that name. `joined`
     has for each name the columns of other scans whose values, once known, would be a condition on it: one set for each
     comparison.
     """
@@ -39,7 +39,7 @@ class ScanConditions:
 
 
 def scan_conditions(plans: list[Node], text: str = "", keys: KnownKeys = NO_KEYS) -> ScanConditions:
-    """Read what a plan says of its scans.
+    """Read what a plan says about its scans.
 
     Args:
         plans: `plans` of DuckDB's serialized, optimized statement.
@@ -63,27 +63,27 @@ def scan_conditions(plans: list[Node], text: str = "", keys: KnownKeys = NO_KEYS
 
 
 def scan_predicates(plans: list[Node], text: str = "") -> Mapping[str, Expr]:
-    """The predicates of `scan_conditions` alone."""
+    """Only the predicates of `scan_conditions`."""
     return scan_conditions(plans, text).predicates
 
 
 _OF_ONE_SCAN = frozenset(
     ["LOGICAL_GET", "LOGICAL_FILTER", "LOGICAL_PROJECTION", "LOGICAL_AGGREGATE_AND_GROUP_BY"]
 )
-"""Operators that stand above a scan and take no row away but by their conditions."""
+"""Operators above a scan that remove rows only by their conditions."""
 
 
 def whole_predicate(plans: list[Node]) -> Expr | None:
-    """The predicate of the only scan of a statement, where it is the whole condition of the statement.
+    """The predicate of the only scan of a statement, if it is the whole condition of the statement.
 
     `scan_predicates` may leave out a condition that DuckDB turned into a join, or one on a part of a column. That keeps
-    more rows than are wanted, and proves nothing about all of them.
+    more rows than needed, and proves nothing about all of them.
 
     Args:
         plans: of a SELECT of constants over one table with a condition.
 
     Returns:
-        None where the plan has anything besides the scan and its conditions.
+        None if the plan has anything besides the scan and its conditions.
 
     Raises:
         UnknownPlanFormat: the scan is not written as expected.
@@ -114,7 +114,7 @@ def _scans(plans: list[Node], keys: KnownKeys, *, looks_below: bool) -> list[tup
     Args:
         plans: of the statement.
         keys: the values of columns of scans that have been read.
-        looks_below: whether a numbering of rows is surely DuckDB's own.
+        looks_below: whether a numbering of rows is certain to be DuckDB's own.
 
     Raises:
         UnknownPlanFormat: an operator is not written as expected.
@@ -148,7 +148,7 @@ def _scans(plans: list[Node], keys: KnownKeys, *, looks_below: bool) -> list[tup
 def _scan_predicate(
     scan: Node, conditions: list[Conditions]
 ) -> tuple[str, Expr, frozenset[frozenset[PlanColumn]]]:
-    """The table of a scan, what it wants, and which columns of others would tell more."""
+    """The table of a scan, its predicate, and the columns of other scans that would add conditions."""
     unread: set[frozenset[PlanColumn]] = set()
     try:
         data = scan.get("function_data")
@@ -160,7 +160,7 @@ def _scan_predicate(
         for condition in conditions:
             resolve = _resolver(output, condition)
             decoded = [decode_expression(expression, resolve) for expression in condition.expressions]
-            # Without the keys of a join the scan is what it was: nobody need be told that they are not understood.
+            # Without the keys of a join the scan does not change: no need to report that they are not understood.
             if condition.join_columns and not all(map(is_of_known_keys, decoded)):
                 continue
             if condition.unread:
@@ -173,7 +173,7 @@ def _scan_predicate(
 
 
 def _column_at(scan: Node, place: int) -> PlanColumn | None:
-    """The column at a place of a scan of a table; None for parts of structs, row ids, and types with details."""
+    """The column at a position of a table's scan; None for parts of structs, row ids, and types with details."""
     data = scan.get("function_data")
     if not data or "table" not in data:
         return None
@@ -197,8 +197,8 @@ def _named(names: list[str], position: int) -> Column | None:
 
 
 def _scanned_columns(scan: Node) -> list[Column | None]:
-    """The columns that the scan reads, in its own order; None for what is no plain column (row ids, parts
-    of structs).
+    """The columns that the scan reads, in its own order; None for those that are no plain columns (row ids, parts of
+    structs).
     """
     names: list[str] = scan["names"]
     columns: list[Column | None] = []
@@ -210,7 +210,7 @@ def _scanned_columns(scan: Node) -> list[Column | None]:
 
 
 def _output_columns(scan: Node, columns: list[Column | None]) -> list[Column | None]:
-    """The columns that the scan hands to the operator above."""
+    """The columns that the scan passes to the operator above."""
     chosen: list[int] = scan["projection_ids"]
     return [columns[position] for position in chosen] if chosen else columns
 

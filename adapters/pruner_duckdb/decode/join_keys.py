@@ -1,11 +1,11 @@
 """Keys of joins that are known before they run.
 
 DuckDB keeps `FROM t JOIN (VALUES (1), (2)) AS v(x) ON id = x` and `WHERE id IN (SELECT unnest(?))` as joins, and learns
-of their keys when they run. But the keys stand in the plan, and a row of `t` with any other `id` is not in the result:
+their keys when they run. But the keys are in the plan, and a row of `t` with any other `id` is not in the result:
 `id IN (1, 2)` is a condition on the scan like those that DuckDB pushes down.
 
-The keys of another scan are constants as well, once somebody has read them (`rewrite/small_sides.py`). Until then a
-placeholder stands for them, and the condition tells of which scans it would need the keys.
+The keys of another scan are constants, too, once they have been read (`rewrite/small_sides.py`). Until then a
+placeholder represents them, and the condition names the scans whose keys it would need.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from pruner_duckdb.decode.numbered import (
 from pruner_duckdb.sql.queries import Node
 
 MOST_KEYS: Final = 16_384
-"""Most keys of one join; of more, nothing is said."""
+"""Most keys of one join; if there are more, no condition is derived."""
 
 _MOST_SEARCHED: Final = 128
-"""Most keys that are compared with a number made a double: each takes half a millisecond to find the numbers that
-become it. For more, planning would take longer than it saves.
+"""Most keys that are compared with a number cast to double: for each it takes half a millisecond to find the numbers
+that become it. With more, planning would take longer than it saves.
 """
 
 _LEFT_MATCHES: Final = frozenset(["INNER", "SEMI", "RIGHT"])
 _RIGHT_MATCHES: Final = frozenset(["INNER", "SEMI", "ANTI", "LEFT", "SINGLE"])
-"""Joins in which a row of that side matters only where it matches one of the other side."""
+"""Joins in which a row of that side matters only if it matches one of the other side."""
 
 _SAME: Final = "COMPARE_NOT_DISTINCT_FROM"
 _EQUALITIES: Final = frozenset(["COMPARE_EQUAL", _SAME])
@@ -52,18 +52,18 @@ _MIRRORED: Final = {
     "COMPARE_LESSTHAN": "COMPARE_GREATERTHAN",
     "COMPARE_LESSTHANOREQUALTO": "COMPARE_GREATERTHANOREQUALTO",
 }
-"""Comparisons by size: what is greater than one of some keys is greater than the least of them."""
+"""Range comparisons: what is greater than any one of several keys is greater than the least of them."""
 
 _PICKING: Final = {
     **dict.fromkeys(["min", "max", "first", "last", "any_value", "arbitrary", "mode"], 1),
     **dict.fromkeys(["arg_min", "arg_max", "min_by", "max_by"], 2),
 }
-"""Aggregates that are one of the values of their first operand, with their number of operands."""
+"""Aggregates that return one of the values of their first operand, with their number of operands."""
 
 _SIGNS: Final = {"+": 1, "-": -1}
 _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
 _MOST_DAYS: Final = 700_000
-"""Days around 1970 for which Python has dates, too: the years from 54 on."""
+"""Days around 1970 that Python's dates can represent, too: the years from 54 on."""
 
 _EXTREMES: Final = frozenset(["min", "max"])
 
@@ -78,22 +78,22 @@ _PLACEHOLDERS: Final[Mapping[str, Any]] = {
     **dict.fromkeys([*_BITS, *(f"U{name}" for name in _BITS), "DATE", "TIMESTAMP", _INSTANT], 0),
     "VARCHAR": "",
 }
-"""Types of columns whose values can be keys, each with one of its values as plans write it."""
+"""Types of columns whose values can be keys, each with a placeholder value as plans write it."""
 
 _LEFT_MISSES: Final = frozenset(["RIGHT", "OUTER"])
 _RIGHT_MISSES: Final = frozenset(["LEFT", "OUTER", "SINGLE"])
-"""Joins whose rows may have NULLs for the columns of that side."""
+"""Joins whose result may have NULLs in the columns of that side."""
 _BOTH_SIDES: Final = frozenset(["INNER", "LEFT", "RIGHT", "OUTER", "SINGLE"])
 _LEFT_SIDE: Final = frozenset(["SEMI", "ANTI", "MARK"])
-"""Joins by the sides whose columns they have."""
+"""Joins by the sides whose columns their result has."""
 
 
 KnownKeys: TypeAlias = Mapping[PlanColumn, Sequence[Any]]
-"""All different values of columns among the rows that matter, NULL included, as plans write values; None for NULL."""
+"""All distinct values of columns among the rows that matter, including NULL, as plans write values; None for NULL."""
 
 
 class JoinKeys:
-    """Finds the conditions that joins put on their sides where the keys of the other side are known, or may be."""
+    """Finds the conditions that joins impose on a side if the keys of the other side are known, or can be read."""
 
     def __init__(
         self,
@@ -102,17 +102,17 @@ class JoinKeys:
         width: Callable[[Node], int | None],
         keys: KnownKeys,
     ) -> None:
-        """`column_of` tells the column at a place of a scan, `width` how many columns an operator has."""
+        """`column_of` returns the column at a position of a scan, `width` how many columns an operator has."""
         self._plans = plans
         self._column_of = column_of
         self._width = width
         self._keys = keys
         self._known: dict[tuple[int, int], list[Node] | None] = {}
-        """Values by the identity of an operator and the place of a column."""
+        """Values by the identity of an operator and the position of a column."""
 
     @cached_property
     def _withs(self) -> dict[int, Node]:
-        """The queries of WITH by their numbers; most statements have no join that asks for them."""
+        """The queries of WITH by their numbers; most statements have no join that needs them."""
         return {
             node["table_index"]: node["children"][0]
             for node in operators(self._plans)
@@ -164,9 +164,9 @@ class JoinKeys:
         yield side, Conditions([among], join_columns=columns, unread=unread)
 
     def _values(self, node: Node, place: int) -> list[Node] | None:
-        """All values that a column of an operator can have, and perhaps more; None where they are not known.
+        """A superset of the values that a column of an operator can have; None if they are unknown.
 
-        Each is looked for once: a WITH that reads another one twice, and so on, has more paths than operators.
+        Each is computed once: a WITH that reads another one twice, and so on, has more paths than operators.
         """
         key = id(node), place
         if key not in self._known:
@@ -244,10 +244,10 @@ class JoinKeys:
         values = self._of_expressions(node["groups"], child, place)
         if values is None or has_groups_in_each_row(node):
             return values
-        return [*values, _NULL]  # of totals, which are there without any row as well
+        return [*values, _NULL]  # NULL of totals, which exist even without rows
 
     def _of_aggregate(self, node: Node, aggregate: Node, child: Node) -> list[Node] | None:
-        """Of an aggregate that is one of the values, or NULL where there is none."""
+        """The values of an aggregate that returns one of its input values, or NULL if there is none."""
         operands: list[Node] = aggregate["children"]
         name = function_name(aggregate)
         if len(operands) != _PICKING.get(name):
@@ -261,7 +261,7 @@ class JoinKeys:
         return None if values is None else [*values, _NULL]
 
     def _evaluated_column(self, expression: Node, node: Node) -> PlanColumn | None:
-        """The column of a scan that an expression is, where nothing but conditions stands between them."""
+        """The column of a scan to which an expression refers, if there are only conditions between them."""
         place: int | None = expression["index"] if expression["expression_class"] == "BOUND_REF" else None
         while place is not None and node["type"] in ("LOGICAL_FILTER", "LOGICAL_PROJECTION"):
             step = step_below(node)
@@ -270,8 +270,8 @@ class JoinKeys:
         return self._column_of(node, place) if place is not None and node["type"] == "LOGICAL_GET" else None
 
     def _of_checked(self, case: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
-        """Of a scalar subquery, which fails where it has more than one row. Another CASE may stand for a function of
-        the session, whose value is another one here.
+        """The values of a scalar subquery, which fails if it has more than one row. Another CASE may represent a
+        function of the session, whose value differs here.
         """
         checks: list[Node] = case["case_checks"]
         if len(checks) != 1 or function_name(checks[0]["then_expr"]) != "error":
@@ -293,8 +293,8 @@ class JoinKeys:
         return known if len(known) == len(sums) else None
 
     def _evaluated(self, expression: Node, values: Callable[[int], list[Node] | None]) -> list[Node] | None:
-        """An expression for each of the values of the column that it is about: that column itself, a cast of it, a
-        sum, or what a scalar subquery makes of it.
+        """An expression evaluated for each value of the column that it refers to: it is that column itself, a cast of
+        it, a sum, or the check of a scalar subquery.
         """
         match expression["expression_class"], expression["type"]:
             case "BOUND_CONSTANT", _:
@@ -319,7 +319,7 @@ class JoinKeys:
 def is_of_known_keys(expression: Expr) -> bool:
     """Tell whether each key of a decoded condition is a value.
 
-    What DuckDB is yet to compute may be NULL, which a comparison may ask for.
+    A value that DuckDB has yet to compute may be NULL, which a comparison may ask for.
     """
     match expression:
         case In(operand, options):
@@ -339,14 +339,14 @@ def _makes_a_double(node: Expr) -> bool:
 
 
 _SLACK: Final = "pruner_slack"
-"""What is written into a key that is not known exactly: by how many microseconds at most it may be another one."""
+"""The entry in a key that is not known exactly: by how many microseconds at most it may be off."""
 
 _UNREAD: Final = "pruner_unread"
-"""What is written into a placeholder: the column for whose values it stands."""
+"""The entry in a placeholder: the column whose values it represents."""
 
 
 def _unread(key: Node) -> PlanColumn | None:
-    """The column for whose values a key stands, perhaps within casts; None for a constant."""
+    """The column whose values a key, possibly within casts, represents; None for a constant."""
     while "value" not in key:
         key = key["child"] if "child" in key else key["children"][0]
     return key.get(_UNREAD)
@@ -372,16 +372,17 @@ def _is_null(value: Node) -> bool:
 
 
 def _cast(cast: Node, value: Node) -> Node:
-    """A cast, as either version of DuckDB writes it, of one of the values of its operand; that of NULL is NULL."""
+    """A cast, as either version of DuckDB writes it, applied to one value of its operand; NULL stays NULL."""
     if _is_null(value):
         return value
     return {**cast, "child": value} if "child" in cast else {**cast, "children": [value]}
 
 
 def _matter_by_match(join: Node) -> bool:
-    """Tell whether a row of the right side matters only where it matches one of the left.
+    """Tell whether a row of the right side matters only if it matches one of the left.
 
-    In a MARK join it also matters by being there (`x NOT IN (SELECT …)`), except for EXISTS, for which NULL is a value.
+    In a MARK join its mere presence matters, too (`x NOT IN (SELECT …)`), except for EXISTS, which treats NULL as a
+    value.
     """
     if join["join_type"] == "MARK":
         return all(condition.get("comparison") == _SAME for condition in join["conditions"])
@@ -389,7 +390,7 @@ def _matter_by_match(join: Node) -> bool:
 
 
 def _sum(value: Node, constant: Node, sign: int, data_type: Node) -> Node | None:
-    """One of the keys plus or minus a constant; None where it is not known what DuckDB makes of them."""
+    """One of the keys plus or minus a constant; None if DuckDB's result is not known."""
     if _is_null(value) or _is_null(constant):
         return _NULL
     if "value" not in value:
@@ -420,13 +421,13 @@ def _sum(value: Node, constant: Node, sign: int, data_type: Node) -> Node | None
         return None
     moved = {**value, "value": {"type": data_type, "is_null": False, "value": known}}
     if of == _INSTANT and (added["months"] or added["days"]):
-        # The calendar is that of the session's zone: there another day may be the last of a month.
+        # The session's time zone determines the calendar: there another day may be the last of a month.
         moved[_SLACK] = value.get(_SLACK, 0) + (5 if added["months"] else 2) * DAY
     return moved
 
 
 def _last(keys: Sequence[Node], *, least: bool) -> Node | None:
-    """The least or the greatest that one of some keys can be; None where their order is not known."""
+    """The least or the greatest value that any of the keys can have; None if their order is not known."""
     if len(keys) == 1 and _SLACK not in keys[0]:
         return keys[0]
     kinds = {str(key["value"]["type"]["id"]) if "value" in key else "" for key in keys}
@@ -448,7 +449,7 @@ def _constants(expressions: Sequence[Node]) -> list[Node] | None:
 
 
 def _elements(unnested: Sequence[Node], number: int) -> list[Node] | None:
-    """The elements of a list of constants; beside a longer list, NULLs follow."""
+    """The elements of a list of constants; NULLs follow if another list is longer."""
     if not 0 <= number < len(unnested) or unnested[number]["expression_class"] != "BOUND_UNNEST":
         return None
     constant: Node = unnested[number]["child"]
@@ -463,7 +464,7 @@ def _elements(unnested: Sequence[Node], number: int) -> list[Node] | None:
 
 
 def _joined(parts: Sequence[list[Node] | None]) -> list[Node] | None:
-    """The values of several operators, each part once: a UNION of a WITH with itself has no others."""
+    """The values of several operators, each part once: a UNION of a WITH with itself adds none."""
     known = {id(part): part for part in parts if part is not None}
     together = [value for part in known.values() for value in part]
     return together if None not in parts and len(together) <= MOST_KEYS else None

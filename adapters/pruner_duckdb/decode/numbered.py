@@ -1,15 +1,15 @@
-"""Conditions that DuckDB leaves above a numbering of rows, taken down to the scans below it.
+"""Pushes conditions that DuckDB leaves above a numbering of rows down to the scans below it.
 
 `FROM t, unnest(xs) AS u(x) WHERE id = 5` is a join in which the right side depends on each row of the left one. DuckDB
-tells these rows apart by the values that the right side uses, and where these are lists, by a number that it gives to
-each row. It pushes no condition below a window function, so that `id = 5` stays above this one. But the number only
-says which row is which: without the rows for which the condition is not true all others are as they were.
+distinguishes these rows by the values that the right side uses, and if these are lists, by a number that it assigns to
+each row. It pushes no condition below a window function, so `id = 5` stays above this one. But the number only
+identifies rows: removing the rows for which the condition is not true leaves all others unchanged.
 
-DuckDB 2.0 reads the rows of the left side twice, by way of a WITH of its own: for the join, and to know for which
-values the right side is wanted. A condition on the rows of the join goes for both, since no other row of the right side
-finds one to join.
+DuckDB 2.0 reads the rows of the left side twice, through a WITH of its own: for the join, and to find the values for
+which the right side is needed. A condition on the rows of the join applies to both, since no other row of the right
+side finds one to join.
 
-The keys of a join go down in the same way (`join_keys.py`).
+The keys of a join are pushed down in the same way (`join_keys.py`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Position: TypeAlias = "int | None"
 
 _NUMBERS = ("limit_rownum", "delim_index")
 _COPIED = "__duckdb_delim_"
-"""What DuckDB calls the number, by version, and the rows that it numbered, where it reads them more than once."""
+"""DuckDB's names for the number, by version, and for the numbered rows, where it reads them more than once."""
 
 _LEFT = frozenset(["INNER", "LEFT", "SEMI", "ANTI", "MARK", "SINGLE"])
 _RIGHT = frozenset(["INNER", "RIGHT"])
-"""Joins whose rows are gone with the row of that side of which they were made."""
+"""Joins in which removing a row of that side only removes the result rows made from it."""
 
 
 class PlanColumn(NamedTuple):
-    """A column of a scan: the table's name in the plan, the column's, and the name of its type.
+    """A column of a scan: the table's name in the plan, the column's name, and the name of its type.
 
-    With an `aggregate`, it is that of all rows that the scan wants: `min` or `max`.
+    With an `aggregate` (`min` or `max`), it is that aggregate over all rows that the scan needs.
     """
 
     table: str
@@ -45,17 +45,17 @@ class PlanColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class Conditions:
-    """Expressions of a filter, and what their references mean further down."""
+    """Expressions of a filter, and what their references mean further down the plan."""
 
     expressions: Sequence[Node]
     position: Callable[[int], Position] = field(default=lambda index: index)
-    """The place of a column, by the number in a reference, among the columns of the operator that is looked at; None
-    where that operator does not have it.
+    """Maps the number in a reference to the column's position in the current operator; None if that operator does not
+    have it.
     """
     join_columns: tuple[int, ...] = ()
-    """The numbers of all references, where these are a join's keys, which the statement states elsewhere as well."""
+    """The numbers of all references if these are a join's keys, which the statement also states elsewhere."""
     unread: frozenset[PlanColumn] = frozenset()
-    """The columns of other scans for whose values placeholders stand in them."""
+    """The columns of other scans whose values are represented by placeholders in them."""
 
     def below(self, step: Callable[[int], Position]) -> Conditions:
         """The same for the operator below."""
@@ -67,11 +67,11 @@ class Conditions:
         return replace(self, position=position)
 
     def mentions(self, place: int) -> bool:
-        """Tell whether a column stands in them."""
+        """Tell whether they refer to a column."""
         return any(self.position(index) == place for index in references(list(self.expressions)))
 
     def is_about_one(self) -> bool:
-        """Tell whether the operator that is looked at has all columns of a join's condition."""
+        """Tell whether the current operator has all columns of a join's condition."""
         return all(self.position(index) is not None for index in self.join_columns)
 
 
@@ -83,15 +83,16 @@ def references(expression: Node | list[Node]) -> Iterator[int]:
 
 
 def takes_names(text: str) -> bool:
-    """Tell whether a statement may itself use one of the names by which the numbering is known."""
+    """Tell whether a statement may itself use one of the names that identify the numbering."""
     lowered = text.lower()
     return any(name in lowered for name in (*_NUMBERS, _COPIED))
 
 
 def numbers_rows(node: Node) -> bool:
-    """Tell whether an operator gives each row a number that only says which row it is.
+    """Tell whether an operator gives each row a number that only identifies it.
 
-    Of the windows that DuckDB makes itself, it is the one without partitions: for a LIMIT it numbers the rows of each.
+    Of the windows that DuckDB creates itself, it is the one without partitions: for a LIMIT, it numbers the rows of
+    each partition.
     """
     if node.get("type") != "LOGICAL_WINDOW" or len(node["expressions"]) != 1:
         return False
@@ -104,11 +105,11 @@ def numbers_rows(node: Node) -> bool:
 
 
 class ConditionPushdown:
-    """Takes conditions down to scans: never below an operator after which a row more would make others differ."""
+    """Pushes conditions down to scans: never below an operator where an additional row would change others."""
 
     def __init__(self, plans: Sequence[Node], width_of_scan: Callable[[Node], int | None]) -> None:
         self._width_of_scan = width_of_scan
-        self._joined: dict[int, Node] = {}  # by the identity of what reads numbered rows for a join
+        self._joined: dict[int, Node] = {}  # by the identity of the node that reads numbered rows for a join
         for node in operators(plans):
             if _is_of_numbered(node) and (reader := _reader_for_join(node)) is not None:
                 self._joined[id(reader)] = node["children"][0]
@@ -118,9 +119,7 @@ class ConditionPushdown:
         return numbers_rows(node) or _is_of_numbered(node) or id(node) in self._joined
 
     def into(self, node: Node, conditions: Conditions) -> Iterator[tuple[Node, Conditions]]:
-        """Yield the scans below an operator with the conditions above it: what they say of a scan's rows is true for
-        each row that matters.
-        """
+        """Yield the scans below an operator with the conditions above it: each row that matters meets them."""
         children: list[Node] = node.get("children", [])
         step = step_below(node)
         if step is not None:
@@ -150,7 +149,7 @@ class ConditionPushdown:
     def _below_number(self, window: Node, conditions: Conditions) -> Iterator[tuple[Node, Conditions]]:
         child: Node = window["children"][0]
         width = self.width(child)
-        # Whoever asks for the number itself wants all rows to be counted.
+        # A condition on the number itself needs all rows to be counted.
         if width is not None and not conditions.mentions(width):
             yield from self.into(child, conditions.below(lambda index: index if index < width else None))
 
@@ -168,7 +167,7 @@ class ConditionPushdown:
     def _side(
         self, side: Node, conditions: Conditions, first: int, kept: list[int]
     ) -> Iterator[tuple[Node, Conditions]]:
-        """The conditions for an operator below whose columns stand from `first` on, all or those that are kept."""
+        """The conditions for a child operator whose columns begin at position `first`: all columns, or those kept."""
         width = len(kept) or self.width(side)
         if width is not None:
             below = chosen(kept)
@@ -180,7 +179,7 @@ class ConditionPushdown:
             )
 
     def width(self, node: Node) -> int | None:
-        """How many columns an operator has; None where that is not known."""
+        """How many columns an operator has; None if unknown."""
         children: list[Node] = node.get("children", [])
         match node["type"]:
             case "LOGICAL_GET":
@@ -224,7 +223,7 @@ class ConditionPushdown:
 
 
 def operators(plans: Sequence[Node]) -> Iterator[Node]:
-    """Every operator of some plans. Expressions are not looked into: a list of constants has thousands of parts."""
+    """Every operator of some plans. Expressions are not visited: a list of constants has thousands of parts."""
     pending = [*plans]
     while pending:
         node = pending.pop()
@@ -233,9 +232,10 @@ def operators(plans: Sequence[Node]) -> Iterator[Node]:
 
 
 def step_below(node: Node) -> Callable[[int], Position] | None:
-    """From the columns of an operator to those below it, of one that is above each of its rows as good as not there.
+    """Map the columns of an operator to those below it, if a condition on its rows can be checked below it as well;
+    None for other operators.
 
-    A condition on what the rows of a group have in common holds for all of them or for none.
+    A condition on values that the rows of a group share holds for all of them or for none.
     """
     match node["type"]:
         case "LOGICAL_FILTER":
@@ -251,7 +251,7 @@ def step_below(node: Node) -> Callable[[int], Position] | None:
 
 
 def has_groups_in_each_row(node: Node) -> bool:
-    """Tell whether an aggregation has all that it groups by, and that is something, in each of its rows."""
+    """Tell whether each row of an aggregation has all of the columns that it groups by, and there is at least one."""
     every = set(range(len(node["groups"])))
     return bool(every) and all(set(one) == every for one in node["grouping_sets"])
 
@@ -262,8 +262,8 @@ def _is_of_numbered(node: Node) -> bool:
 
 
 def _reader_for_join(with_: Node) -> Node | None:
-    """What reads the rows of such a WITH for the join; None where it is not certain that any other one only wants to
-    know their different values.
+    """The node that reads the rows of such a WITH for the join; None unless all others are certain to read only their
+    distinct values.
     """
     place: Node = with_["children"][1]
     while place["type"] != "LOGICAL_CTE_REF":
@@ -281,7 +281,7 @@ def _reader_for_join(with_: Node) -> Node | None:
 
 
 def _readers(node: Node, index: int) -> Iterator[Node]:
-    """Yield what reads a WITH, unless it only wants to know its different values."""
+    """Yield the nodes that read a WITH, except for those that only need its distinct values."""
     if node["type"] == "LOGICAL_CTE_REF" and node["cte_index"] == index:
         yield node
     elif node["type"] != "LOGICAL_AGGREGATE_AND_GROUP_BY" or node["expressions"]:
@@ -294,7 +294,7 @@ def _sum(left: int | None, right: int | None) -> int | None:
 
 
 def chosen(kept: Sequence[int]) -> Callable[[int], Position]:
-    """From places among the columns that an operator keeps to those of the operator below."""
+    """Map positions among the columns that an operator keeps to those of the operator below."""
 
     def step(index: int) -> Position:
         if not kept:
@@ -305,7 +305,7 @@ def chosen(kept: Sequence[int]) -> Callable[[int], Position]:
 
 
 def _projected(expressions: Sequence[Mapping[str, object]]) -> Callable[[int], Position]:
-    """From the columns of a projection to those of the operator below that it hands on as they are."""
+    """Map the columns of a projection to those columns of the operator below that it passes on unchanged."""
 
     def step(index: int) -> Position:
         if not 0 <= index < len(expressions):

@@ -1,4 +1,4 @@
-"""What the extension is told: the files of tables, and those that are left of them by filters."""
+"""Answers to the extension: the files of tables, and those that filters leave."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from pruner_duckdb.catalog.tables import KnownTable
     from pruner_duckdb.shadow.shadow import Shadow
 
-# From filters as the extension writes them to one predicate.
+# Conversion of filters as the extension writes them to one predicate.
 
 _OWN_CATALOG = "system"
-"""Where DuckDB's own functions are."""
+"""The catalog of DuckDB's own functions."""
 
 
 def static_predicates(columns: Sequence[str | None], filters: Sequence[Any]) -> Iterable[Expr]:
-    """The filters of a scan while it is optimized, all of which hold.
+    """The filters of a scan during optimization, all of which must hold.
 
     Args:
-        columns: names of the scanned columns, None for what is no plain column.
-        filters: expressions over them; one that could not be written is a text.
+        columns: names of the scanned columns, None for those that are no plain columns.
+        filters: expressions over them; one that could not be serialized is a text.
     """
 
     def column_of(node: Node) -> Column | None:
@@ -55,12 +55,12 @@ def static_predicates(columns: Sequence[str | None], filters: Sequence[Any]) -> 
 
 
 def dynamic_predicates(filters: Sequence[Mapping[str, Any]]) -> Iterable[Expr]:
-    """What was learned of a scan until it starts: each over one column."""
+    """The filters that DuckDB learned before a scan starts, each over one column."""
     return map(_learned, filters)
 
 
 def _learned(filter_: Mapping[str, Any]) -> Expr:
-    """An expression, or the keys of a join: each of them, or the ends of ranges that hold them."""
+    """The predicate of an expression, or of the keys of a join: each key, or the bounds of ranges that contain them."""
 
     def column_of(_: Node) -> Column:
         return Column((filter_["column"],))
@@ -95,7 +95,7 @@ def _predicate(filter_: Any, column_of: Callable[[Node], Column | None]) -> Expr
 
 
 def _foreign_function(node: Node) -> str | None:
-    """The name of a function that somebody put in the place of one of DuckDB's; None for anything else."""
+    """The name of a user's function that hides one of DuckDB's; None for anything else."""
     if node.get("expression_class") != "BOUND_FUNCTION":
         return None
     path: list[str] = node.get("qname", {}).get("path") or []
@@ -103,21 +103,21 @@ def _foreign_function(node: Node) -> str | None:
 
 
 _KEPT_BINDS = 4096
-"""References of statements that are remembered until DuckDB asks about their filters."""
+"""Number of table references that are kept until DuckDB asks about their filters."""
 
 _KEPT_LISTS = 64
 
 _SECONDS_SERVED = 600.0
 _SECONDS_WITH_FALLBACKS = 5.0
-"""How long an answer is given again: shorter where an index could not be read that may be readable again."""
+"""How long an answer is reused: shorter if an index could not be read, which may be readable again."""
 
 _NUMBERS = Numbers()
-"""Of binds, lists and plans: all databases of a process share the extension's memory."""
+"""Numbers of binds, lists and plans: all databases of a process share the extension's memory."""
 
 
 @dataclass(frozen=True)
 class _Planned:
-    """A plan with the predicates and the rules by which it was made: what is learned later comes on top."""
+    """A plan with its predicates and semantics: predicates that are learned later are added to them."""
 
     scan: Scan
     parts: tuple[Expr, ...]
@@ -127,9 +127,9 @@ class _Planned:
 
 @dataclass(frozen=True)
 class _Bound:
-    """What a table is bound to for as long as it stays as it is, and the fields of the answer.
+    """What a table is bound to until it changes, and the fields of the answer.
 
-    `told` is the reason, where no single scan serves the snapshot.
+    `told` is the reason if no single scan can read the snapshot.
     """
 
     number: str
@@ -140,7 +140,7 @@ class _Bound:
 
 
 class TableAnswers:
-    """Answers for the tables of one database; the scans that ran go to `last_plans`."""
+    """Answers for the tables of one database; the scans that ran are added to `last_plans`."""
 
     def __init__(self, tables: Sequence[KnownTable], shadow: Shadow, last_plans: Newest[Scan]) -> None:
         self._tables = {table.name: table for table in tables}
@@ -183,7 +183,7 @@ class TableAnswers:
 
     def _bind(self, question: Mapping[str, Any]) -> Sequence[str]:
         known = self._tables[question["table"]]
-        # A file that is gone cannot be met by planning again: nobody knows here that the statement failed.
+        # A removed file cannot be handled by planning again: failures of statements are not visible here.
         known.look_again()
         snapshot = known.snapshot()
         bound = self._newest.get(known.name)
@@ -213,7 +213,7 @@ class TableAnswers:
         return _Bound(number, pinned, told, (listed, str(told.rows), form, str(2 * len(folders))), names)
 
     def _list(self, number: str) -> Sequence[str]:
-        # The extension may have let a list go that is as old as its table.
+        # The extension may have dropped a list that is still current for its table.
         known = (bound.pinned.snapshot for bound in list(self._newest.values()) if number in bound.fields[:1])
         snapshot = self._files.get(number) or next(known, None)
         if snapshot is None:
@@ -231,7 +231,7 @@ class TableAnswers:
         before = self._plans.get(question["plan"])
         pinned = self._bound(question)
         reason = switched_off() or self._other_meaning(question["settings"])
-        # A condition may be met as it was written and again as DuckDB pushes it.
+        # A condition may arrive as it was written, and again as DuckDB pushes it.
         parts = tuple(dict.fromkeys((*(before.parts if before else ()), *learned)))
         if before is not None:
             reason = reason or before.reason
@@ -248,14 +248,14 @@ class TableAnswers:
         pinned = self._binds.get(question["bound"])
         if pinned is not None:
             return pinned
-        # The extension remembers a bind for as long as its table does not change, whatever others do.
+        # The extension keeps a bind for as long as its table does not change, whatever happens to other tables.
         for bound in list(self._newest.values()):
             if bound.number == question["bound"]:
                 return bound.pinned
         raise TableError("the statement was bound too many statements ago")
 
     def _other_meaning(self, settings: Mapping[str, str]) -> str | None:
-        """Why expressions of a session do not mean what they mean here; None where they do."""
+        """Why expressions mean something else in the session than here; None if they mean the same."""
         names = self._shadow.known_settings(MEANING_SETTINGS)
         for name, ours in zip(names, self._shadow.settings(names), strict=True):
             if settings.get(name) != ours:
@@ -280,10 +280,10 @@ class TableAnswers:
 
 def _seconds_served(scan: Scan, parts: Iterable[Expr]) -> float:
     """How long the extension may give the same answer to the same question about the same snapshot."""
-    # DuckDB's binder makes a constant of now(), so that the question is another one each time; nothing promises that.
+    # DuckDB's binder makes a constant of now(), so the question differs each time; but nothing guarantees that.
     if any(is_moment(node) for part in parts for node in nodes_of(part)):
         return 0
-    # What kept a predicate from being used may be gone the next time.
+    # The reason why a predicate could not be used may not recur.
     if scan.reason is not None:
         return 0
     return _SECONDS_WITH_FALLBACKS if scan.fallbacks else _SECONDS_SERVED

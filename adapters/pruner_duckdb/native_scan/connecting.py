@@ -1,4 +1,4 @@
-"""A connection whose tables are views over the native scan, and what else it needs."""
+"""A connection whose tables are views over the native scan, and how it is opened."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ OtherWay: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, Mapping[str, KnownTa
 """Makes a connection that rewrites statements for some tables."""
 
 _REMOVED: Final = "was removed while the statement ran"
-"""In the extension's error about a file that was there when the statement was planned."""
+"""Part of the extension's error about a file that existed when the statement was planned."""
 
 _UNSIGNED: Final = "allow_unsigned_extensions"
 
 
 class _Process:
-    """What all databases of this process share: the threads that answer, and which tables are whose."""
+    """What all databases of this process share: the answering threads, and the tables of each database."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,30 +48,30 @@ class _Process:
         """Answer for one more database.
 
         Raises:
-            NoExtensionError: somebody does already.
+            NoExtensionError: the database is already served.
         """
         with self._lock:
             if database in self._databases:
                 raise NoExtensionError("the database has a native scan of other tables")
             if self._workers is None or self._pid != os.getpid():
-                # Threads do not live on in a child of the process.
+                # Threads do not survive a fork.
                 self._pid = os.getpid()
                 self._workers = Workers(library, self._answer)
             self._databases[database] = answers
 
     def forget(self, database: str) -> None:
-        """No longer answer for a database."""
+        """Stop answering for a database."""
         self._databases.pop(database, None)
 
     def settle(self) -> None:
-        """Wait until every scan that has begun is known."""
+        """Wait until every scan that has begun is recorded."""
         if self._workers is not None and self._pid == os.getpid():
             self._workers.settle()
 
     def _answer(self, question: dict[str, Any]) -> Sequence[str]:
         if question["kind"] == "told":
             for message in question["messages"]:
-                # What one database makes of a message is nothing to the others.
+                # An error with the message of one database must not affect the others.
                 with contextlib.suppress(Exception):
                     self._answer(message)
             return ()
@@ -96,10 +96,10 @@ def _shared() -> _Process:
 
 
 class NativeConnection:
-    """Wraps a DuckDB connection in whose catalog the tables are views; everything that is not here is DuckDB's own.
+    """Wraps a DuckDB connection in whose catalog the tables are views; members not defined here are DuckDB's own.
 
-    `last_plans` holds the newest scans (bounded), oldest first. `unserved` has the tables that are read by rewriting
-    statements, with the reasons: then statements go through a connection of that kind.
+    `last_plans` holds the newest scans (bounded), oldest first. `unserved` maps the tables that are read by rewriting
+    statements to the reasons; if there are any, statements go through a connection of that kind.
     """
 
     def __init__(self, inner: Any, last_plans: Newest[Scan], unserved: Mapping[str, str]) -> None:
@@ -115,7 +115,7 @@ class NativeConnection:
 
     @property
     def native(self) -> duckdb.DuckDBPyConnection:
-        """DuckDB's own connection, which knows the tables that are views."""
+        """DuckDB's own connection, which knows those tables that are views."""
         inner = self._inner
         return inner if isinstance(inner, duckdb.DuckDBPyConnection) else inner.native
 
@@ -134,14 +134,14 @@ class NativeConnection:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        # DuckDB looks for data frames among the variables of whoever calls: no call of ours may stand between.
+        # DuckDB looks for data frames among the caller's variables: there must be no call of ours in between.
         if name == "execute" and self._inner is self.native:
             return self._execute
         return getattr(self._inner, name)
 
     def _execute(self, query: Any, parameters: Any = None) -> duckdb.DuckDBPyConnection:
-        """Run a statement (or several); one that reads alone, and misses a file that was removed, runs once more."""
-        # A frame that holds itself would keep the caller's variables until garbage is collected.
+        """Run one or more statements; a single SELECT that misses a removed file runs again, once."""
+        # A frame that references itself would keep the caller's variables alive until garbage collection.
         caller = _caller(inspect.currentframe())
         run = partial(called_as_by, caller, self._inner.execute, query, {"parameters": parameters})
         try:
@@ -154,7 +154,7 @@ class NativeConnection:
             raise
 
     def _reads_alone(self, query: Any) -> bool:
-        """Whether a text is one statement, which writes nothing."""
+        """Whether a text is a single statement that writes nothing."""
         statements = [query] if isinstance(query, duckdb.Statement) else self._inner.extract_statements(query)
         return [statement.type for statement in statements] == [duckdb.StatementType.SELECT]
 
@@ -164,7 +164,7 @@ def _caller(frame: FrameType | None) -> FrameType | None:
 
 
 def why_not(database: str, config: Mapping[str, Any]) -> str | None:
-    """Return why a connection cannot have a native scan at all; None where it may.
+    """Return why a connection cannot have a native scan at all; None if it may.
 
     Args:
         database: DuckDB's database file.
@@ -181,7 +181,7 @@ def why_not(database: str, config: Mapping[str, Any]) -> str | None:
 
 
 def why_not_attached(con: duckdb.DuckDBPyConnection) -> str | None:
-    """Return why an existing connection cannot have a native scan at all; None where it may."""
+    """Return why an existing connection cannot have a native scan at all; None if it may."""
     if not _value(con, f"SELECT current_setting('{_UNSIGNED}')"):
         return f"the database was opened with {_UNSIGNED} = false"
     if not _value(con, "SELECT current_setting('enable_external_access')"):
@@ -200,19 +200,19 @@ def open_native(
     other_way: OtherWay,
     last_plans: Newest[Scan],
 ) -> NativeConnection:
-    """Open a database in memory with a view for each table that the native scan serves.
+    """Open an in-memory database with a view for each table that the native scan can read.
 
     Args:
         known: the tables.
         config: DuckDB's configuration.
-        read_only: open the database for reading only.
+        read_only: open the database read-only.
         shadow: describes files.
-        other_way: makes a connection of the other kind for tables that the native scan does not serve.
-        last_plans: takes the scans.
+        other_way: makes a connection of the other kind for tables that the native scan cannot read.
+        last_plans: receives the scans.
 
     Raises:
-        NoExtensionError: the extension cannot be loaded, or does not do what it is meant to.
-        PrunerError: a table has a name that is taken.
+        NoExtensionError: the extension cannot be loaded, or does not work as expected.
+        PrunerError: the name of a table is taken.
     """
     con = duckdb.connect(":memory:", read_only=read_only, config={**config, _UNSIGNED: "true"})
     try:
@@ -231,25 +231,25 @@ def attach_native(
     *,
     own: bool = False,
 ) -> NativeConnection:
-    """Make a view in a database in memory for each table that the native scan serves.
+    """Create a view in an in-memory database for each table that the native scan can read.
 
     Args:
         con: a connection to the database, which allows unsigned extensions.
         known: the tables.
         shadow: describes files.
-        other_way: makes a connection of the other kind for tables that the native scan does not serve.
-        last_plans: takes the scans.
-        own: nobody else has the database: no other extension may be loaded afterwards.
+        other_way: makes a connection of the other kind for tables that the native scan cannot read.
+        last_plans: receives the scans.
+        own: whether no one else uses the database: then no other unsigned extension can be loaded afterwards.
 
     Raises:
-        NoExtensionError: the extension cannot be loaded, or does not do what it is meant to.
-        PrunerError: a table has a name that is taken.
+        NoExtensionError: the extension cannot be loaded, or does not work as expected.
+        PrunerError: the name of a table is taken.
     """
     made: list[str] = []
     try:
         library = load(con)
         if own:
-            # Whoever uses the connection cannot load another one: DuckDB lets nobody allow them again while it runs.
+            # Users of the connection cannot load another one: DuckDB does not allow this to be set to true at runtime.
             con.execute(f"SET {_UNSIGNED} = false")
         unserved = _unserved(con, known, shadow)
         served = [table for table in known if table.name not in unserved]
@@ -290,7 +290,7 @@ def _unserved(con: duckdb.DuckDBPyConnection, known: Sequence[KnownTable], shado
             if reason is None:
                 grant_to(ask, table.name, table.table, table.snapshot().data)
         except PrunerError as error:
-            # Told when the table is read, as ever.
+            # Reported when the table is read, as usual.
             reason = str(error)
         if reason is not None:
             reasons[table.name] = reason
@@ -298,7 +298,7 @@ def _unserved(con: duckdb.DuckDBPyConnection, known: Sequence[KnownTable], shado
 
 
 def _make_view(con: duckdb.DuckDBPyConnection, known: KnownTable) -> str:
-    """Make the view of a table; return its name in SQL.
+    """Create the view of a table; return its name in SQL.
 
     Raises:
         TableError: the name is taken.
@@ -315,11 +315,11 @@ def _make_view(con: duckdb.DuckDBPyConnection, known: KnownTable) -> str:
 
 
 def _require_answers(con: duckdb.DuckDBPyConnection, served: Sequence[KnownTable]) -> None:
-    """Make sure that the extension asks and takes answers: a statement that wants no row of a table.
+    """Make sure that the extension asks and accepts answers, by a statement that needs no row of a table.
 
     Raises:
-        NoExtensionError: it does not.
-        duckdb.Error: DuckDB says so.
+        NoExtensionError: it returns rows.
+        duckdb.Error: the statement fails.
     """
     for table in served[:1]:
         path = ".".join(map(quote, table.name.split(".")))
@@ -328,7 +328,7 @@ def _require_answers(con: duckdb.DuckDBPyConnection, served: Sequence[KnownTable
 
 
 def _warm(served: Sequence[KnownTable], shadow: Shadow) -> None:
-    """Let what plans need be imported now: the first statement would wait for it."""
+    """Import what plans need now; otherwise the first statement would wait for it."""
     seen: set[str] = set()
     for table in served:
         if is_remote(table.table.uri):
@@ -342,6 +342,6 @@ def _warm(served: Sequence[KnownTable], shadow: Shadow) -> None:
 
 
 def _value(con: duckdb.DuckDBPyConnection, query: str) -> Any:
-    # A result that is not read to its end would keep the connection busy.
+    # A partially read result would keep the connection busy.
     rows = con.execute(query).fetchall()
     return rows[0][0] if rows else None

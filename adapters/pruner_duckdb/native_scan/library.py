@@ -1,6 +1,5 @@
-"""The compiled extension: where it is, whether it fits, its functions, and the threads that answer it.
-
-The threads that answer what DuckDB asks while it plans.
+"""The compiled extension: where it is, whether it fits, its functions, and the threads that answer its questions while
+DuckDB plans.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ SOURCES = FOLDER / "source"
 NAME = "pruner.duckdb_extension"
 
 SERVED_VERSIONS = frozenset(["2.0.0", "2.0.1"])
-"""Versions of DuckDB for which the sources are made: they use classes that change between versions."""
+"""Versions of DuckDB that the sources support: they use classes that change between versions."""
 
 SWITCHED_OFF = "PRUNER_NATIVE_SCAN"
 """Environment variable that keeps the extension from being loaded if it is `off`."""
@@ -44,7 +43,7 @@ class NoExtensionError(Exception):
 
 
 def fingerprint() -> str:
-    """What the extension was compiled from, as far as it is ours."""
+    """A hash of our own sources from which the extension is compiled."""
     digest = hashlib.sha256()
     for path in sorted(SOURCES.glob("*.[ch]pp")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -52,7 +51,7 @@ def fingerprint() -> str:
 
 
 def place(version: str, platform: str) -> Path:
-    """Where the extension for a version and platform of DuckDB belongs."""
+    """The path of the extension for a version and platform of DuckDB."""
     return FOLDER / "built" / f"{version}-{platform}" / NAME
 
 
@@ -97,7 +96,7 @@ class Library:
 
 
 def reason_against() -> str | None:
-    """Why there is no extension to be loaded; None where there is one."""
+    """Why there is no extension to load; None if there is one."""
     if os.environ.get(SWITCHED_OFF, "").lower() == "off":
         return f"{SWITCHED_OFF} is off"
     if sys.platform != "linux":
@@ -112,7 +111,7 @@ def reason_against() -> str | None:
 
 
 def _built() -> str:
-    """What an installation has instead, or how to have one."""
+    """Which extensions an installation has instead, or how to build one."""
     built = sorted(path.parent.name for path in (FOLDER / "built").glob(f"*/{NAME}"))
     if built:
         return f"it has {', '.join(built)}"
@@ -123,7 +122,7 @@ def load(con: duckdb.DuckDBPyConnection) -> Library:
     """Load the extension into a database that allows unsigned ones.
 
     Raises:
-        NoExtensionError: it cannot be loaded, or is not the one that this package was made for.
+        NoExtensionError: it cannot be loaded, or was not built from this package's sources.
     """
     reason = reason_against()
     if reason is not None:
@@ -143,13 +142,13 @@ def load(con: duckdb.DuckDBPyConnection) -> Library:
 
 
 def forget_answers() -> None:
-    """Let every question of the loaded extension be a new one: for measurements."""
+    """Clear the loaded extension's cache of answers, for measurements."""
     Library(place(duckdb.__version__, platform())).forget()
 
 
 @cache
 def _show_symbols() -> None:
-    """Let the extension find DuckDB's functions, which Python loads for itself alone."""
+    """Make DuckDB's functions visible to the extension: Python loads them with local scope."""
     import _duckdb
 
     path = getattr(_duckdb, "__file__", None)
@@ -158,7 +157,7 @@ def _show_symbols() -> None:
 
 
 Answerer: TypeAlias = "Callable[[dict[str, Any]], Sequence[str]]"
-"""Answers a question by the fields of an answer."""
+"""Returns the fields of the answer to a question."""
 
 MOST_THREADS = 16
 """A question that finds all threads busy waits for one of them."""
@@ -167,11 +166,11 @@ PATIENCE = 30.0
 """Seconds after which DuckDB no longer waits for a plan, and reads all files."""
 
 _SETTLED = 10.0
-"""Seconds after which nobody waits any longer for messages to be processed."""
+"""Most seconds to wait for messages to be processed."""
 
 
 class Workers:
-    """Takes questions and answers them, by as many threads as there are questions at once."""
+    """Answers questions, with as many threads as there are concurrent questions."""
 
     def __init__(self, library: Library, answer: Answerer) -> None:
         self._library = library
@@ -183,7 +182,7 @@ class Workers:
         self._begin()
 
     def settle(self) -> None:
-        """Wait until everything that was told up to now is known."""
+        """Wait until all messages sent so far have been processed."""
         self._library.settle(_SETTLED)
 
     def _begin(self) -> None:
@@ -194,7 +193,7 @@ class Workers:
                 self._threads.append(thread)
 
     def _end(self) -> None:
-        """Let the threads go, which would hold on to what they know while the process ends."""
+        """Stop the threads, which would keep their objects alive while the process ends."""
         self._library.close()
         until = time.monotonic() + 1.0
         for thread in self._threads:
@@ -206,35 +205,35 @@ class Workers:
         take, answer = self._library.take, self._library.answer
         while number := take(*places):
             if idle.value == 0:
-                # A thread that cannot be started (at the end of the process) leaves the work to this one.
+                # If a thread cannot be started (while the process ends), this one does the work.
                 with contextlib.suppress(RuntimeError):
                     self._begin()
             given = self._answered(ctypes.string_at(text.value or 0, length.value))
             answer(number, given, len(given))
 
     def _answered(self, question: bytes) -> bytes:
-        """The fields of the answer; it never raises, since DuckDB waits for it."""
+        """The fields of the answer; never raises an error, since DuckDB waits for it."""
         try:
             fields = ["ok", *self._answer(readable_json(question.decode()))]
-        except BaseException as error:  # panics of libraries in Rust are none of Exception
+        except BaseException as error:  # panics of Rust libraries are not subclasses of Exception
             told = _told(error)
             fields = ["error", told.replace("\0", " ")]
         return "\0".join(fields).encode("utf-8", "surrogateescape")
 
 
 def _told(error: BaseException) -> str:
-    """The reason that users read; a table that cannot be listed has a sentence of its own."""
+    """The reason shown to users; errors of pruner have their own message."""
     if isinstance(error, PrunerError):
         return str(error)
     return failure(error) if isinstance(error, Exception) else f"planning failed ({error!r})"
 
 
 class Numbers:
-    """Numbers that no two callers get."""
+    """Issues unique numbers."""
 
     def __init__(self) -> None:
         self._count = itertools.count(1)
 
     def next(self) -> str:
-        """One more, as text."""
+        """The next number, as text."""
         return str(next(self._count))

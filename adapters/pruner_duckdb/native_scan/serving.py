@@ -1,4 +1,4 @@
-"""Whether one scan by the extension shows a snapshot as plain DuckDB does, and what it has to be told for that."""
+"""Whether one scan by the extension shows a snapshot as plain DuckDB does, and what the extension needs for that."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _NOT_DELETED = "the native scan does not leave out rows that are deleted apart f
 _STRUCT = "STRUCT("
 _MAP = "MAP("
 _BYTES = 4
-"""That a value takes in a file, more or less."""
+"""Rough size of a value in a file."""
 
 
 @dataclass(frozen=True)
 class TableDescription:
-    """What the extension is told of a table: names and types of its columns, none where a scan of its files finds them
-    by itself, and about how many rows a file has.
+    """What the extension is told about a table: names and types of its columns, empty if a scan of its files finds them
+    itself, and the approximate number of rows in a file.
     """
 
     columns: tuple[tuple[str, str], ...] = ()
@@ -51,7 +51,7 @@ def pin(known: KnownTable, snapshot: PinnedSnapshot, shadow: Shadow) -> Pinned:
 
 
 def not_served(known: KnownTable, shadow: Shadow) -> str | None:
-    """Return why a table is not read by the native scan; None where it is.
+    """Return why a table is not read by the native scan; None if it is.
 
     Args:
         known: the table.
@@ -64,7 +64,7 @@ def not_served(known: KnownTable, shadow: Shadow) -> str | None:
         return "the native scan does not serve tables whose listing may be older than the statement"
     pinned = pin(known, known.snapshot(), shadow)
     data = pinned.snapshot.data
-    # A table that could not be read any more after its next commit is none to begin with.
+    # A table that might no longer be readable after its next commit is not served in the first place.
     if data.may_leave_files and not (data.merges and known.read_optimized):
         return _NOT_MERGED if data.merges else _NOT_DELETED
     told = serving(pinned, shadow)
@@ -72,7 +72,7 @@ def not_served(known: KnownTable, shadow: Shadow) -> str | None:
 
 
 def serving(pinned: Pinned, shadow: Shadow) -> TableDescription | str:
-    """What the extension has to be told of a snapshot; a reason where one scan does not show it."""
+    """What the extension must be told about a snapshot; the reason if a single scan cannot show it."""
     known, data, shape = pinned.known, pinned.snapshot.data, pinned.shape
     shape.require_names(known.name, lambda _: True)
     if not len(data):
@@ -89,7 +89,7 @@ def serving(pinned: Pinned, shadow: Shadow) -> TableDescription | str:
         return "the native scan does not read columns that the files call otherwise"
     knows_files = _knows_files(pinned)
     structs = [(name, data_type) for name, data_type, _ in shape.columns if _STRUCT in data_type]
-    # Where the listing has not read the footers, that takes a while.
+    # If the listing has not read the footers, this takes a while.
     kinds = _kinds(pinned, shadow) if structs or knows_files else FileKinds((), np.zeros(0, dtype=np.int32))
     if knows_files and kinds is not None and is_one_scan(data, shape, kinds):
         return TableDescription()
@@ -107,7 +107,7 @@ def serving(pinned: Pinned, shadow: Shadow) -> TableDescription | str:
 
 
 def _knows_files(pinned: Pinned) -> bool:
-    """Whether the listing knows what each file holds: no file of such a table is merged with others."""
+    """Whether the listing knows the schema of each file: no file of such a table is merged with others."""
     return pinned.snapshot.data.file_schemas is not None
 
 
@@ -117,7 +117,7 @@ def _has_int96(pinned: Pinned) -> bool:
 
 
 def _kinds(pinned: Pinned, shadow: Shadow) -> FileKinds | None:
-    """What is known of the files."""
+    """What is known about the files."""
     data, ordinals = pinned.snapshot.data, np.arange(len(pinned.snapshot.data), dtype=np.intp)
     return pinned.known.reader.kinds(data, ordinals, pinned.shape, _describing(shadow))
 
@@ -127,7 +127,7 @@ def _describing(shadow: Shadow) -> Describe:
 
 
 def _unlike(structs: Sequence[tuple[str, str]], kinds: FileKinds | None) -> str | None:
-    """Why files cannot be read by the names of the table's columns; None where they can."""
+    """Why files cannot be read by the names of the table's columns; None if they can."""
     if kinds is None or not (kinds.ordinals >= 0).all():
         return "the schemas of some files are not known"
     known = [column for column in kinds.columns if column is not None]
@@ -145,8 +145,8 @@ def _unlike(structs: Sequence[tuple[str, str]], kinds: FileKinds | None) -> str 
 def _found_by_names(wanted: str, has: str | None) -> bool:
     """Whether DuckDB finds the fields of a struct in a file by their names.
 
-    It takes those in a map by their places. A struct that is missing as a whole makes it fail where the statement wants
-    one of its fields alone, and then nothing in the database can be read any more.
+    It matches those in a map by position. A struct that is missing as a whole makes it fail if the statement reads only
+    one of its fields, and then nothing in the database can be read any more.
     """
     if wanted == has:
         return True
@@ -156,7 +156,7 @@ def _found_by_names(wanted: str, has: str | None) -> bool:
 
 
 def _structs(data_type: DuckDBPyType, path: tuple[str, ...]) -> set[tuple[str, ...]]:
-    """The paths of the structs in a type, which do not go through lists."""
+    """The paths of the structs in a type, except for structs within lists."""
     if data_type.id != "struct":
         return set()
     children: Any = data_type.children
@@ -178,7 +178,7 @@ def _widened(pinned: Pinned) -> str | None:
 
 
 def _rows(pinned: Pinned, shadow: Shadow) -> int:
-    """Rows of the first file, of which DuckDB takes the others to be; a guess where that would be a request."""
+    """Number of rows of the first file, which DuckDB assumes for the others; an estimate if that takes a request."""
     uri: str = pinned.snapshot.data.value("base_file", 0)
     if is_remote(uri):
         size: int = pinned.snapshot.data.value("base_size", 0)
@@ -195,10 +195,10 @@ def _rows(pinned: Pinned, shadow: Shadow) -> int:
 
 
 def whole_sql(pinned: Pinned, shadow: Shadow) -> str:
-    """A query over all files of a table that no single scan serves any more.
+    """A query over all files of a table that a single scan can no longer read.
 
     Raises:
-        TableError: its rows are more than those of files.
+        TableError: the files alone do not yield its rows.
     """
     plan = pinned.snapshot.plan(TRUE, semantics=SEMANTICS)
     sources: Sources = {}

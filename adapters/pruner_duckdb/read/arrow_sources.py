@@ -1,12 +1,12 @@
-"""What DuckDB scans beside files, as data sets of Arrow's: merged slices, and the rows that are deleted of some files.
+"""What DuckDB scans besides files, as Arrow datasets: merged slices, and the deleted rows of some files.
 
-The batches of merged slices are made while they are read. DuckDB hands over the columns that it wants and a filter that
-it will not apply again, so the filter must be exact. Arrow's comparisons are DuckDB's for every type but floats (NaN
-compares false there, and 0.0 is not in a list that holds -0.0), so columns with floats are selected in a way that
+The batches of merged slices are produced while they are read. DuckDB passes the columns that it needs and a filter that
+it will not apply again, so the filter must be exact. Arrow's comparisons match DuckDB's for every type but floats (NaN
+compares false in Arrow, and 0.0 is not in a list that holds -0.0), so columns with floats are selected in a way that
 DuckDB pushes no filter through.
 
-Import this where such a scan is made: `pyarrow.dataset` loads pandas where that is installed, a quarter of the time
-in which the adapter is imported.
+Import this module only where such a scan is created: `pyarrow.dataset` loads pandas if it is installed, a quarter of
+the adapter's import time.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _COLUMN = re.compile(r"pruner_[0-9]+")
 
 
 class MergedRows(ds.InMemoryDataset):
-    """The merged rows of some slices under own names; every scan reads the slices anew, one after the other."""
+    """The merged rows of some slices under names of our own; every scan reads the slices again, one after the other."""
 
     lasts = False
-    """Whether it can be read again for a statement that comes again."""
+    """Whether it can be read again if the same statement runs again."""
     bytes = 0
-    """What it takes of memory."""
+    """Its size in memory."""
 
     def __init__(self, merger: SliceMerger, slices: SliceSequence, schema: pa.Schema) -> None:
         fields = cast("list[pa.Field[Any]]", list(schema))
@@ -52,10 +52,10 @@ class MergedRows(ds.InMemoryDataset):
         self._slices = slices
         self._names = {own_name(position): field.name for position, field in enumerate(fields)}
         self.failure: PrunerError | None = None
-        """Why a scan failed: DuckDB hands on no more than the text of an error."""
+        """Why a scan failed: DuckDB passes on only the text of an error."""
 
     def hidden(self) -> PrunerError:
-        """The error where DuckDB may not look for it in Python."""
+        """The error for sessions in which DuckDB may not look for it among Python's variables."""
         return PrunerError(
             "file groups with log files cannot be read while python_enable_replacements is false: "
             "SET python_enable_replacements = true, or give the table the option read_optimized"
@@ -67,13 +67,13 @@ class MergedRows(ds.InMemoryDataset):
         filter: ds.Expression | None = None,  # noqa: A002 - Arrow's own name for it
         **_: Any,
     ) -> Any:
-        """Return what reads the slices: see `pyarrow.dataset.Dataset.scanner`."""
+        """Return the scanner that reads the slices: see `pyarrow.dataset.Dataset.scanner`."""
         chosen = list(self.schema.names if columns is None else columns)
         return _Scan(self, chosen, filter)
 
     def rows(self, columns: Sequence[str], condition: ds.Expression | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows for which `condition` is true, slice by slice."""
-        # An expression does not tell its columns, but its text does; one too many does no harm.
+        # An expression does not expose its columns, but its text does; one too many does no harm.
         wanted = dict.fromkeys(
             [*columns, *(_COLUMN.findall(str(condition)) if condition is not None else ())]
         )
@@ -113,7 +113,7 @@ class _Scan:
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field[Any], names: Mapping[str, str]) -> Any:
-    """One column of a batch of hudi-rs in the type of the table."""
+    """One column of a batch from hudi-rs, in the type of the table."""
     if field.name == ALWAYS:
         return pa.repeat(True, batch.num_rows)
     position = batch.schema.get_field_index(names[field.name])
@@ -130,10 +130,10 @@ class DeletedRows(ds.InMemoryDataset):
     lasts = True
 
     def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp], *, by_name: bool) -> None:
-        """Read what says which rows are deleted of slices, whose files go by their names or by their numbers.
+        """Read which rows of some slices are deleted; their files are identified by names or by numbers.
 
         Raises:
-            TableError: it cannot be read.
+            TableError: this cannot be read.
         """
         assert snapshot.deletes is not None
         row_positions = snapshot.deletes.positions(ordinals)
@@ -151,7 +151,7 @@ class DeletedRows(ds.InMemoryDataset):
         self.bytes = table.nbytes
 
     def hidden(self) -> PrunerError:
-        """The error where DuckDB may not look for it in Python."""
+        """The error for sessions in which DuckDB may not look for it among Python's variables."""
         return PrunerError(
             "files with deletion vectors cannot be read while python_enable_replacements is false: "
             "SET python_enable_replacements = true"

@@ -1,10 +1,10 @@
-"""Files of which some rows are deleted, and columns that the files call otherwise: what a Delta table's log says.
+"""Files with deleted rows, and columns that have other names in the files: what a Delta table's log says.
 
-Deleted rows are taken out by the file and the row's position in it, in an anti join beside the scan, so that the scan
-stays DuckDB's own. Which file it is says its number in the list that is read, `file_index`, where DuckDB leaves no file
-of the list out by itself: there it numbers the others anew. It does so by what it reads of paths (measured, 1.5.6 and
-2.0; in the source, `MultiFileList` keeps the list as it is unless `hive_partitioning` or `filename` is set). So files
-go by their names where it takes partition values from paths, which is slower.
+Deleted rows are removed by the file and the row's position in it, in an anti join with the scan, so that the scan stays
+DuckDB's own. The file is identified by its number in the list that is read, `file_index`, unless DuckDB may skip files
+of the list itself: then it renumbers the others. It skips files by values that it reads from paths (measured, 1.5.6 and
+2.0; in the source, `MultiFileList` keeps the list unchanged unless `hive_partitioning` or `filename` is set). So if it
+takes partition values from paths, files are identified by their names, which is slower.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
 DeletedOf = Callable[["NDArray[np.intp]", bool], str]
-"""The name under which DuckDB finds the `DeletedRows` of some slices, in the order in which their files are read; True
-for files by their names, False for files by their numbers.
+"""Returns the name under which DuckDB finds the `DeletedRows` of some slices, given in the order in which their files
+are read; True identifies files by their names, False by their numbers.
 """
 
 SCAN, DELETED = "pruner_scan", "pruner_deleted"
@@ -36,12 +36,12 @@ FILE, ROW = "pruner_file", "pruner_row"
 
 
 def anti_join(deleted: DeletedOf | None, ordinals: NDArray[np.intp], *, by_name: bool) -> str:
-    """What stands behind a scan in FROM so that its deleted rows are left out; nothing where there are none.
+    """The text after a scan in FROM that removes its deleted rows; empty if there are none.
 
     Args:
-        deleted: makes the source of the deleted rows, where there are any.
+        deleted: creates the source of the deleted rows, if there are any.
         ordinals: the slices whose files the scan reads, in their order.
-        by_name: whether DuckDB may leave out some of these files by itself.
+        by_name: whether DuckDB may skip some of these files itself.
     """
     if deleted is None:
         return ""
@@ -54,9 +54,9 @@ def anti_join(deleted: DeletedOf | None, ordinals: NDArray[np.intp], *, by_name:
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """A column as files have it: under another name or a field id, or with fields of other names.
+    """A column as files store it: under another name or a field id, or with fields of other names.
 
-    `default` is the text of what files without it stand for, where that is not NULL.
+    `default` is the text of the value in files without the column, unless that is NULL.
     """
 
     name: str
@@ -68,11 +68,11 @@ class StoredColumn:
 
     @property
     def key(self) -> str:
-        """By what a schema that DuckDB is given finds the column in a file."""
+        """The key of the column in the `schema` that DuckDB is given, which finds it in a file."""
         return quote_text(self.name) if self.field_id is None else str(self.field_id)
 
     def as_in_table(self, value: str, held: str | None) -> str:
-        """The value by the names of the table; `held` is the type that a file has, where it is known."""
+        """The value with the names of the table; `held` is its type in a file, if it is known."""
         if self.table_type.equals(self.held_type):
             return value
         whole = value if held == self.type else f"({value})::{self.type}"
@@ -80,10 +80,10 @@ class StoredColumn:
 
 
 def stored_columns(fields: tuple[Field, ...], *, int96: bool = False) -> Mapping[str, StoredColumn]:
-    """The columns that files have otherwise than the table, by their names in the table.
+    """The columns that files store differently from the table, by their names in the table.
 
-    With `int96` they have instants as INT96, of which DuckDB makes a wall clock of UTC: cast from that, an instant
-    would be another one wherever the session is in another zone.
+    With `int96` the files store instants as INT96, which DuckDB reads as local timestamps in UTC: cast from those, an
+    instant would be wrong if the session has another time zone.
     """
     stored: dict[str, StoredColumn] = {}
     for field in fields:
@@ -101,7 +101,7 @@ def text_of(scalar: Any) -> str:
     """A value as a text that DuckDB casts to it."""
     type_ = scalar.type
     if pa.types.is_timestamp(type_) and type_.unit == "ns":
-        return str(scalar.cast(pa.string()).as_py())  # Python has microseconds
+        return str(scalar.cast(pa.string()).as_py())  # Python has only microseconds
     value = scalar.as_py()
     if isinstance(value, bytes):
         return (
@@ -113,7 +113,7 @@ def text_of(scalar: Any) -> str:
 
 
 def without_zones(type_: Any) -> Any:
-    """The type with a wall clock in place of every instant."""
+    """The type with a timestamp without time zone instead of every instant."""
     types = pa.types
     if types.is_timestamp(type_):
         return pa.timestamp(type_.unit)
@@ -135,7 +135,7 @@ def _renamed(value: str, wanted: Any, held: Any, depth: int) -> str:
     types = pa.types
     if types.is_timestamp(wanted):
         return f"system.main.timezone('UTC', {value})"
-    # Not the name of a scan's column (`pruner_0`): DuckDB would take `pruner_0.key` for a field of that.
+    # Not the name of a scan's column (`pruner_0`): DuckDB would read `pruner_0.key` as a field of that.
     each = f"pruner_item_{depth}"
     if types.is_struct(wanted):
         pairs = zip(_fields(wanted), _fields(held), strict=True)

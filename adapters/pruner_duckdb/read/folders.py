@@ -1,8 +1,7 @@
-"""Values in the names of folders (`day=2024-01-01`): what type DuckDB gives them, and whether it may read them itself.
+"""Values in the names of folders (`day=2024-01-01`): which type DuckDB gives them, and whether it may read them itself.
 
-Read by DuckDB, they cost nothing, and it knows their statistics. It parses every folder of a path by rules of its
-own, the table's root included, so it is let do so only where each path is written in such a way that there is one
-reading.
+If DuckDB reads them, they cost nothing, and it knows their statistics. It parses every folder of a path by its own
+rules, including the table's root, so it may do so only if each path can be read in only one way.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _TEXT = "VARCHAR"
 _BYTES = "BLOB"
 _INSTANT = "TIMESTAMP WITH TIME ZONE"
 _CLOCK = r"\d+-\d+-\d+([ T]\d+:\d+(:\d+(\.\d*)?)?)?"
-"""A moment by the clock of a zone that is not named."""
+"""A timestamp without a time zone."""
 
 _EARLIER = f"""system.main.list_transform({{}}, lambda pruner_text: CASE
     WHEN NOT system.main.regexp_full_match(pruner_text, '{_CLOCK}') THEN pruner_text::{_INSTANT}
@@ -42,15 +41,15 @@ _EARLIER = f"""system.main.list_transform({{}}, lambda pruner_text: CASE
 _SET_BACK = f"""WHEN (pruner_text::{_INSTANT} - INTERVAL '{{0}} minutes')::TIMESTAMP = pruner_text::TIMESTAMP
     THEN pruner_text::{_INSTANT} - INTERVAL '{{0}} minutes'"""
 _CLOCKS_GO_BACK = (120, 60, 30)
-"""Minutes by which clocks are set back at the end of a summer."""
+"""Minutes by which clocks are set back at the end of daylight saving time."""
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _NO_PARTITION = r"=[^/]*=|[?\n]"
-"""What stands in a path that holds a folder with `=` which DuckDB takes for no partition."""
+"""Matches a path that may have a folder with `=` that DuckDB does not take for a partition."""
 
 _DAY = r"[12]\d{3}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])"
 _TIME = r"([01]\d|2[0-3])(:|%3A)[0-5]\d(:|%3A)[0-5]\d(\.\d{1,6})?"
 _SURE = re.compile(rf"0|[1-9]\d{{0,17}}|{_DAY}|{_DAY}([ T]|%20){_TIME}", re.ASCII)
-"""Numbers, days and moments that are of one type whatever their digits; DuckDB looks at them with their escapes."""
+"""Numbers, dates and timestamps whose type does not depend on their digits; DuckDB sees them with their escapes."""
 
 _DIGIT = re.compile(r"(?<!%)\d")
 _MOST_EXAMPLES = 1_000
@@ -64,11 +63,11 @@ _FOLDERS = re.compile(
     """,
     re.VERBOSE,
 )
-"""Folders that everybody takes apart in one way: a key without escapes, a value with none beyond ASCII."""
+"""Folders that every reader parses alike: a key without escapes, a value without escapes beyond ASCII."""
 
 
 def folder_types(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[tuple[str, ...], str]:
-    """Return the type that DuckDB gives each partition column; those that it sees in no folder are not there.
+    """Return the type that DuckDB gives each partition column; those that it sees in no folder are left out.
 
     Args:
         snapshot: of a Parquet table.
@@ -81,8 +80,8 @@ def folder_types(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[tup
         for path, values in partitions.values.items()
         if path[0] not in unseen
     }
-    # Of canonical numbers and dates, and of what is surely text, DuckDB makes what everybody makes; it looks at texts
-    # as they are written, escapes included.
+    # DuckDB gives canonical numbers and dates, and what is certain to be text, the usual types; it looks at texts as
+    # written, including escapes.
     escapes = _any_has(partitions.paths, "%")
     open_questions = [
         path
@@ -110,8 +109,8 @@ def folder_values(
         partitions: ordinals of its partitions.
         path: of the partition column.
         data_type: DuckDB's type of the column.
-        as_written: whether DuckDB would read them in the names of folders. There `null`, in whatever case but without
-            escapes, is NULL: 1.5 reads it so for every type, 2.0 for all but text (measured).
+        as_written: whether DuckDB would read them from the names of folders. There `null`, in any case but without
+            escapes, is NULL: in 1.5 for every type, in 2.0 for all but text (measured).
     """
     places = positions(partitions)
     if snapshot.partitions.texts is not None:
@@ -129,27 +128,27 @@ def folder_values(
 
 
 def _escaped(text: str) -> str:
-    """The bytes of a text as DuckDB casts them: it takes no others than those of ASCII as they are."""
+    """The bytes of a text as DuckDB casts them: it accepts only ASCII bytes unescaped."""
     return "".join(f"\\x{byte:02X}" for byte in text.encode())
 
 
 def from_texts(texts: str, values: Sequence[str | None], data_type: str) -> str:
-    """An expression that makes a list of texts one of another type.
+    """An expression that casts a list of texts to a list of another type.
 
     Args:
         texts: the list in SQL.
-        values: what it holds.
+        values: its elements.
         data_type: DuckDB's type of the elements.
     """
     if data_type != _INSTANT or not _has_clocks(values):
         return f"{texts}::VARCHAR[]::{data_type}[]"
-    # What clocks show twice when a summer ends is for Spark the first time, and the second one for DuckDB.
+    # A local time that occurs twice when daylight saving time ends is the first one for Spark, the second for DuckDB.
     cases = " ".join(_SET_BACK.format(minutes) for minutes in _CLOCKS_GO_BACK)
     return _EARLIER.format(f"{texts}::VARCHAR[]", cases)
 
 
 def from_text(bind: Callable[[Any], str], value: str | None, data_type: str) -> str:
-    """The same for one text, which is bound."""
+    """The same for one text, bound as a parameter."""
     if data_type == _INSTANT and _has_clocks([value]):
         return f"({from_texts(bind([value]), [value], data_type)})[1]"
     return f"{bind(value)}::{data_type}"
@@ -160,10 +159,10 @@ def _has_clocks(values: Iterable[str | None]) -> bool:
 
 
 def as_in_folders(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bool:
-    """Tell whether DuckDB would read the values of a log in the names of the folders, too.
+    """Tell whether DuckDB would read the same values from the names of the folders as the log has.
 
     Args:
-        snapshot: whose partitions have `texts`.
+        snapshot: the snapshot; its partitions have `texts`.
         types: of its partition columns.
     """
     texts = snapshot.partitions.texts
@@ -175,7 +174,7 @@ def as_in_folders(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> b
         snapshot.root, below, snapshot.columns.column("file_id"), "/"
     )
     if not compute.all(compute.equal(named, snapshot.columns.column("base_file"))).as_py():
-        return False  # the partitions are called otherwise than the folders
+        return False  # the partitions and the folders have different names
     if any(
         types[path] == _BYTES or (types[path] == _INSTANT and _has_clocks(column.to_pylist()))
         for path, column in texts.items()
@@ -186,7 +185,7 @@ def as_in_folders(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> b
         for folder, text in zip(folders, column.to_pylist(), strict=True):
             parts = [part for part in folder.split("/") if _key(part) == path[0]]
             value = unquote(parts[0].partition("=")[2]) if len(parts) == 1 else ""
-            # For DuckDB these are NULL, also where the log has a text.
+            # For DuckDB these are NULL, even where the log has a text.
             read = None if value == _NULL_FOLDER else value
             if read != text or value.lower() in ("null", ""):
                 return False
@@ -198,7 +197,7 @@ def _says_null(folder: str, key: str) -> bool:
 
 
 def _unseen(snapshot: Snapshot) -> set[str]:
-    """The keys that DuckDB finds in none of the folders that are used: for it `k=x=y` and `k=x?y` are plain folders."""
+    """The keys that DuckDB finds in none of the used folders: to it, `k=x=y` and `k=x?y` are plain folders."""
     if not compute.any(compute.match_substring_regex(snapshot.partitions.paths, _NO_PARTITION)).as_py():
         return set()
     used = np.unique(snapshot.partition_ordinals)
@@ -213,14 +212,14 @@ def _key(part: str) -> str:
 
 
 def _shown(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Types by folded name as DuckDB shows them over one file of each folder: it opens the first one alone."""
+    """Types by folded name as DuckDB shows them over one file of each folder: it opens only the first one."""
     files = _one_of_each(snapshot)
     try:
         if "://" not in snapshot.root:
             return _described(files, run)
         with TemporaryDirectory() as place:
             return _described(_folders_alike(place, files), run)
-    except (duckdb.Error, OSError, ValueError):  # names that no file system has are of the last kind
+    except (duckdb.Error, OSError, ValueError):  # names that no file system accepts raise ValueError
         return {}
 
 
@@ -232,12 +231,13 @@ def _described(files: Sequence[str], run: duckdb.DuckDBPyConnection) -> dict[str
 
 
 def _folders_alike(place: str, objects: Sequence[str]) -> list[str]:
-    """Make local folders that are called like those of objects, which this DuckDB cannot reach, with a file in each.
+    """Create local folders named like those of objects, which this DuckDB cannot reach, with a file in each.
 
-    Values that are surely of one type have one example, and folders of different keys are combined as they come.
+    Values that are certain to have the same type share one example, and folders of different keys are combined in the
+    order in which they occur.
 
     Raises:
-        OSError: they cannot be made, or are too many.
+        OSError: they cannot be created, or are too many.
     """
     kinds: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for uri in objects:
@@ -264,12 +264,12 @@ def _folders_alike(place: str, objects: Sequence[str]) -> list[str]:
 
 
 def _kind_of_step(step: str) -> str:
-    """What two steps of paths have in common if DuckDB finds the same key in them, or none."""
+    """The same text for two path steps if DuckDB finds the same key in both, or none in either."""
     return f"{step.partition('=')[0]}{step.count('=')}{'?' in step}" if "=" in step else ""
 
 
 def _kind_of_value(step: str) -> str:
-    """What two steps with one key have in common if DuckDB surely sees the same type in their values."""
+    """The same text for two steps with one key if DuckDB is certain to see the same type in their values."""
     key, separator, value = step.partition("=")
     if not separator:
         return ""
@@ -277,7 +277,7 @@ def _kind_of_value(step: str) -> str:
 
 
 def _one_of_each(snapshot: Snapshot) -> list[str]:
-    """A base file of each partition that has one, by partition."""
+    """A base file of each partition that has one, in the order of partitions."""
     rows = np.flatnonzero(snapshot.has_base)
     _, first = np.unique(snapshot.partition_ordinals[rows], return_index=True)
     examples: list[Any] = snapshot.base_files.take(positions(rows[first])).to_pylist()
@@ -285,9 +285,10 @@ def _one_of_each(snapshot: Snapshot) -> list[str]:
 
 
 def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bool:
-    """Tell whether DuckDB finds in every path the keys and texts that the snapshot found, and no other column's.
+    """Tell whether DuckDB finds in every path the keys and texts that the snapshot found, and no key named like another
+    column.
 
-    A file may have a column of a key's name: DuckDB gives it the value of the folder.
+    A file may have a column with a key's name: DuckDB gives it the value of the folder.
 
     Args:
         snapshot: of a Parquet table.
@@ -295,7 +296,7 @@ def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bo
     """
     keys = {path[0] for path in types}
     columns = {folded(entry.path[0]) for entry in snapshot.schema.columns}
-    if _any_has(snapshot.columns.column("base_file"), "\\"):  # which parts folders, too
+    if _any_has(snapshot.columns.column("base_file"), "\\"):  # also a path separator
         return False
     used = np.unique(snapshot.partition_ordinals)
     folders: list[Any] = snapshot.partitions.paths.take(positions(used)).to_pylist()
@@ -311,7 +312,7 @@ def _any_has(texts: Any, sign: str) -> bool:
 
 
 def _above(uri: str, folder: str) -> str:
-    """The root of a file that lies in a folder below it."""
+    """The root above a file, given the file's folder below it."""
     place = uri.removeprefix("file://").rpartition("/")[0]
     return place.removesuffix(f"/{folder}") if folder else place
 

@@ -1,8 +1,8 @@
-"""Files that are read under a schema that DuckDB is told, `schema = MAP {…}`: what no native scan serves.
+"""Files that are read with an explicit schema, `schema = MAP {…}`, because no native scan can read them.
 
-These are files whose own schema is not known, and partition values that DuckDB would not read from the paths as the
-snapshot does. DuckDB knows nothing about such a scan (it estimates one row) and reads none of its columns late, so it
-is the last resort.
+These are files whose own schema is unknown, and files with partition values that DuckDB would not read from the paths
+as the snapshot does. DuckDB knows nothing about such a scan (it estimates one row) and reads none of its columns late,
+so it is the last resort.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     Bind = Callable[[Any], str]
 
 _NOT_PUSHED = "CASE WHEN file_index >= {} THEN system.main.error('no such file') ELSE {} END"
-"""An expression that could fail is no filter of a Parquet scan: with one over `file_index`, DuckDB 2.0 fails in
-`ORDER BY … LIMIT` ("Attempted to access index -9223372036854775806 within vector").
+"""An expression that could fail is not pushed to a Parquet scan as a filter: with a filter over `file_index`, DuckDB
+2.0 fails in `ORDER BY … LIMIT` ("Attempted to access index -9223372036854775806 within vector").
 """
 
 _SHORT_LIST = 512
-"""Longest list of partition values that is copied for each vector rather than read beside the scan."""
+"""Longest list of partition values that is copied for each vector rather than joined to the scan."""
 
 _READ_WHOLE = "CASE WHEN file_index >= 0 THEN {} END"
-"""Keeps DuckDB 2.0 from reading one field of a struct alone. In a file whose struct has other fields it takes the field
-by its position there, and in one without the struct it fails and takes the user's database with it. So it does where
+"""Keeps DuckDB 2.0 from reading a single field of a struct. In a file whose struct has other fields it takes the field
+by its position there, and in one without the struct it fails and invalidates the user's database. The same happens if
 such a field is compared with a list that holds NULL.
 """
 
@@ -55,17 +55,17 @@ def listed_sql(
     *,
     reckons_with_nan: bool = False,
 ) -> str:
-    """Return a query over the base files of some slices, whatever is in them.
+    """Return a query over the base files of some slices, whatever their schemas.
 
     Args:
         snapshot: the snapshot.
-        ordinals: slices with base files, one at least.
+        ordinals: slices with base files, at least one.
         shape: how they are read.
-        bind: takes the list of files, and lists of partition values, as parameters.
-        may_read: tells whether the statement may read a column; a wrong answer costs time alone.
-        where: a condition over DuckDB's own columns of a scan, with its WHERE.
-        reckons_with_nan: whether DuckDB is told that statistics in files may leave NaN out.
-        deleted: makes the source of the files' deleted rows, where they have any.
+        bind: adds the list of files, and lists of partition values, as parameters.
+        may_read: tells whether the statement may read a column; a wrong answer only costs time.
+        where: a condition over DuckDB's own columns of a scan, including the word WHERE.
+        reckons_with_nan: whether DuckDB is told that statistics in files may leave out NaN.
+        deleted: creates the source of the files' deleted rows, if there are any.
     """
     uris: list[Any] = snapshot.base_files.take(positions(ordinals)).to_pylist()
     files = [file_name(uri) for uri in uris]
@@ -96,15 +96,15 @@ def listed_sql(
     options = f"hive_partitioning = false, binary_as_string = false{nan}"
     read = f"{READ_PARQUET}({bind(files)}{schema}, {options})"
     beside = f"{anti_join(deleted, ordinals, by_name=False)}{partitions.beside()}"
-    # Where no file has shown a column, what is wrong with the files is for DuckDB to say.
+    # If no file has shown a column, DuckDB will report what is wrong with the files.
     return f"{partitions.before()}SELECT {', '.join(selected) or '*'} FROM {read}{beside}{where}"
 
 
 class _PartitionValues:
     """Partition values by position of the file in the list that is read.
 
-    As an expression over a constant list they cost nothing unless they are read, and then the time to copy
-    the list once for each vector; as a column of a one-row table beside the scan they cost a little, always.
+    As an expression over a constant list they cost nothing unless they are read, and then the time to copy the list
+    once for each vector; as a column of a one-row table joined to the scan they always cost a little.
     """
 
     def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, bind: Bind) -> None:
@@ -115,7 +115,7 @@ class _PartitionValues:
 
     @cached_property
     def _used(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The partitions, and for each file which of them is its own."""
+        """The partitions, and for each file the index of its own."""
         snapshot, ordinals = self._ordinals
         used, positions = np.unique(snapshot.partition_ordinals[ordinals], return_inverse=True)
         return used.astype(np.intp), positions
@@ -128,7 +128,7 @@ class _PartitionValues:
         return self._among(distinct, data_type, own, likely=likely)
 
     def among(self, texts: Sequence[str | None], data_type: str, own: str, *, likely: bool) -> str:
-        """The value of a column that the files lack; `texts` has that of each partition of the snapshot."""
+        """The value of a column that the files lack; `texts` has the value for each partition of the snapshot."""
         used, _ = self._used
         return self._among([texts[used_one] for used_one in used.tolist()], data_type, own, likely=likely)
 
@@ -143,11 +143,11 @@ class _PartitionValues:
         return f"{own}[file_index::BIGINT + 1]"
 
     def before(self) -> str:
-        """What stands before the SELECT."""
+        """The text before the SELECT."""
         if not self._columns:
             return ""
         return f"WITH pruner_values AS MATERIALIZED (SELECT {', '.join(self._columns)}) "
 
     def beside(self) -> str:
-        """What stands behind the files in FROM."""
+        """The text after the files in FROM."""
         return ", pruner_values" if self._columns else ""

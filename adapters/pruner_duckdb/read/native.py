@@ -1,8 +1,8 @@
-"""What DuckDB reads of a Parquet file: the names and types that it shows, not those that Arrow does.
+"""What DuckDB reads from a Parquet file: the names and types that it shows, not those that Arrow shows.
 
-Two files are read by one native scan only where DuckDB reads them alike (rule R11), and only DuckDB says so: UUID
-and FIXED_LEN_BYTE_ARRAY(16), ENUM and BYTE_ARRAY are one type in Arrow each. It is asked once for every distinct
-schema. Files of an object store are the exception: DuckDB reads them through the user's session alone, so their types
+Two files are read by one native scan only if DuckDB reads them alike (rule R11), and only DuckDB can tell: UUID and
+FIXED_LEN_BYTE_ARRAY(16) are one type in Arrow, as are ENUM and BYTE_ARRAY. DuckDB is asked once for every distinct
+schema. Files in an object store are the exception: DuckDB can read them only through the user's session, so their types
 follow from the Parquet types that the listing has read.
 """
 
@@ -37,11 +37,11 @@ _UPPER_TO_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _KEPT_SCHEMAS = 1 << 12
 
 _TRIES = 3
-"""Files of one schema that are tried: one may have been removed since the listing."""
+"""Number of files of one schema that are tried: one may have been removed since the listing."""
 
 
 def folded(name: str) -> str:
-    """Return what DuckDB compares of a name: letters beyond ASCII differ by case there."""
+    """Return a name in the form in which DuckDB compares it: only ASCII letters are case-insensitive."""
     return name.translate(_UPPER_TO_LOWER)
 
 
@@ -49,9 +49,9 @@ def folded(name: str) -> str:
 class FileColumns:
     """The columns that DuckDB shows of every file of one schema.
 
-    The type is None where it is not known. `renamed` tells that DuckDB gives names that are not the file's, because it
-    has one of them twice. With `stored` the columns have the names of the table, and those that it has an entry for
-    have that one in the files.
+    The type is None if it is unknown. `renamed` means that DuckDB shows other names than the file has, because one
+    occurs twice in it. With `stored` the columns have the names of the table, and `stored` maps those to the names in
+    the files.
     """
 
     columns: tuple[tuple[str, str | None], ...]
@@ -59,7 +59,7 @@ class FileColumns:
     stored: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def by_table(self, stored: Mapping[str, str]) -> FileColumns:
-        """The columns by the names of the table, which are all keys of `stored`; others are no columns of it."""
+        """The columns by the names of the table, which are the keys of `stored`; others do not belong to the table."""
         held = dict(self.columns)
         renamed = tuple((name, held[other]) for name, other in stored.items() if other in held)
         return FileColumns(renamed, self.renamed, stored)
@@ -72,8 +72,8 @@ class FileColumns:
 
 @dataclass(frozen=True)
 class FileKinds:
-    """What is known of the files of a snapshot: `ordinals[i]` is the place of slice i's in `columns`, -1 where nothing
-    is known.
+    """What is known about the files of a snapshot: `ordinals[i]` is the position of slice i's columns in `columns`, -1
+    if they are unknown.
     """
 
     columns: tuple[FileColumns | None, ...]
@@ -81,7 +81,7 @@ class FileKinds:
 
 
 Describe = Callable[[str, "pa.Schema"], "FileColumns | None"]
-"""Tells what DuckDB reads of a file of this schema; None where it cannot read it."""
+"""Returns what DuckDB reads from a file with this schema; None if it cannot read it."""
 
 
 class NativeColumns:
@@ -91,7 +91,7 @@ class NativeColumns:
         self._known: dict[int, tuple[pa.Schema, FileColumns]] = {}
 
     def of(self, snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> tuple[FileColumns | None, ...]:
-        """Return the columns for each of the snapshot's distinct schemas; None where they are not known.
+        """Return the columns for each of the snapshot's distinct schemas; None for those that are unknown.
 
         Args:
             snapshot: the snapshot.
@@ -107,7 +107,7 @@ class NativeColumns:
             known = self._known.get(id(schema))
             columns = known[1] if known is not None else _one_described(snapshot, schemas, number, run)
             if columns is not None:
-                # Kept with its schema, whose identity would be another's otherwise.
+                # Kept together with its schema, whose id could be reused otherwise.
                 self._known[id(schema)] = schema, columns
             held_columns.append(columns)
         return tuple(held_columns)
@@ -125,11 +125,11 @@ def _one_described(
 
 
 def described(run: duckdb.DuckDBPyConnection, uri: str, schema: pa.Schema) -> FileColumns | None:
-    """Ask DuckDB for the columns of a file; None where it cannot read it.
+    """Ask DuckDB for the columns of a file; None if it cannot read it.
 
     Args:
         run: a connection that can read local files.
-        uri: the file; of one in an object store it is not asked.
+        uri: the file; for one in an object store, DuckDB is not asked.
         schema: the file's schema, as the listing has read it.
     """
     if is_remote(uri):
@@ -153,8 +153,8 @@ def unasked(run: duckdb.DuckDBPyConnection, schema: pa.Schema) -> FileColumns:
 
     Args:
         run: any connection.
-        schema: the file's schema, as the listing has read it. Where it does not tell the Parquet type of a column, the
-            type follows from the Arrow type; it is None where DuckDB has none.
+        schema: the file's schema, as the listing has read it. If it does not record the Parquet type of a column, the
+            type follows from the Arrow type; it is None if DuckDB has none.
     """
     fields: list[Any] = list(schema)
     types = [_type_read(field.type, iter(leaf_types(field))) for field in fields]
@@ -163,7 +163,7 @@ def unasked(run: duckdb.DuckDBPyConnection, schema: pa.Schema) -> FileColumns:
         f"{_null(type_ or _NULL)} AS {quote(name)}" for name, type_ in zip(names, types, strict=True)
     )
     try:
-        # A query renames what it has twice in the same way as a file's columns are renamed.
+        # A query renames duplicate columns in the same way as those of a file.
         rows = run.execute(f"DESCRIBE FROM (SELECT {shown})").fetchall()
     except duckdb.Error:
         return _shown([(name, None) for name in names], schema)
@@ -172,17 +172,17 @@ def unasked(run: duckdb.DuckDBPyConnection, schema: pa.Schema) -> FileColumns:
 
 
 SEMANTICS = Semantics(engine="duckdb", version=duckdb.__version__)
-"""Those of this DuckDB, whatever the session's settings: for the types alone."""
+"""The semantics of this DuckDB, whatever the session's settings: used only for types."""
 
 _NULL = quote("NULL")
-"""The type of a column of nothing but NULL, which has no other."""
+"""The type of a column that has only NULLs, and no other type."""
 
 _BY_THEIR_NAMES = frozenset({"JSON", "INTERVAL"})
-"""Converted types that are types of DuckDB, but none of Arrow's."""
+"""Converted types that are types of DuckDB, but not of Arrow."""
 
 
 def _type_read(data_type: pa.DataType, leaves: Iterator[ParquetType]) -> str | None:
-    """The type that DuckDB reads a column as, whose values have these Parquet types, in the order of the file."""
+    """The type as which DuckDB reads a column; `leaves` yields its Parquet types in the order of the file."""
     if is_nested(data_type):
         return nested_type(data_type, lambda inner: _type_read(inner, leaves))
     parquet = next(leaves, None)
@@ -213,7 +213,7 @@ def united(
         run: any connection.
 
     Returns:
-        Names and types; a type is None where DuckDB does not know one of the files' or has none for all of them.
+        Names and types; a type is None if the type in one of the files is unknown, or if DuckDB has no common type.
     """
     names: dict[str, str] = {}
     types: dict[str, dict[str | None, None]] = {}
@@ -225,12 +225,12 @@ def united(
 
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-"""Each is read as one behind it without any value changing."""
+"""Each can be read as any later one without changing a value."""
 
 
 def united_plainly(kinds: Sequence[FileColumns | None]) -> FileColumns | None:
-    """The columns of files of several kinds, where `union_by_name` has them as each kind has them by itself: they lack
-    columns, or have narrower integers. None where there is more between them.
+    """The columns of files of several kinds, if `union_by_name` shows them as each kind alone does, except that a kind
+    may lack columns, or have narrower integers. None if they differ in other ways.
     """
     names: dict[str, str] = {}
     types: dict[str, set[str | None]] = {}
@@ -256,7 +256,7 @@ def _widest(types: set[str | None]) -> str | None:
 
 
 def _common(types: list[str | None], run: duckdb.DuckDBPyConnection) -> str | None:
-    """The type that DuckDB gives a column of files of these types: as to the columns of a UNION."""
+    """The type that DuckDB gives a column that has these types in files: that of a UNION of such columns."""
     if len(types) == 1 or None in types:
         return types[0] if len(types) == 1 else None
     typed = " UNION ALL ".join(f"SELECT {_null(cast('str', type_name))} AS c" for type_name in types)

@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import HeldColumns, Snapshot
     from pruner_duckdb.read.arrow_sources import DeletedRows, MergedRows
 
-# When DuckDB is told which rows to read and not only which files.
+# When DuckDB is told which rows to read, and not only which files.
 #
-# It leaves out row groups by `file_row_number`, so a few rows of a big file cost as much as their row groups. With
-# smaller files, or more rows, the list of files alone is as fast or faster.
+# It skips row groups by `file_row_number`, so a few rows of a big file cost as much as their row groups. With smaller
+# files, or more rows, the list of files alone is as fast or faster.
 
 MOST_FILES = 4
-"""Positions are given to all files alike, so each file adds row groups to every other one."""
+"""Positions apply to all files alike, so each file adds row groups to every other one."""
 
 LEAST_BYTES = 8 * 1024**2
-"""Least size of every file: some ten row groups of DuckDB, one of Spark."""
+"""Minimum size of every file: some ten row groups of DuckDB, one of Spark."""
 
 MOST_POSITIONS = 16
-"""Each may stand in a row group of its own."""
+"""Each may be in a different row group."""
 
 
 def positions_to_read(plan: Plan, files: NDArray[np.intp]) -> NDArray[np.uint32] | None:
-    """The positions of the rows that are to be read of each of some base files; None where all of them are.
+    """The positions of the rows to read from each of some base files; None if all rows are read.
 
     Args:
-        plan: whose rows are asked for.
-        files: ascending slices of the plan, of which the base file alone is read.
+        plan: the plan.
+        files: slices of the plan, ascending, of which only the base file is read.
     """
     if not 0 < len(files) <= MOST_FILES:
         return None
@@ -61,7 +61,7 @@ def positions_to_read(plan: Plan, files: NDArray[np.intp]) -> NDArray[np.uint32]
 _KEPT_MERGERS = 4
 
 Sources = dict[str, "MergedRows | DeletedRows"]
-"""What a statement reads besides files, by the names under which it stands in the statement."""
+"""What a statement reads besides files, by the names that the statement uses."""
 
 
 class PlanReader:
@@ -85,15 +85,15 @@ class PlanReader:
         describe: Describe,
         wanted: Wanted,
     ) -> str:
-        """Return what stands in FROM for the slices to read, each row once.
+        """Return the text for FROM that reads the slices, each row once.
 
         Args:
             plan: which slices.
             shape: how their columns are read.
-            bind: takes a value as one more parameter of the statement.
-            sources: takes what the query reads besides files.
-            describe: tells what DuckDB reads of a file.
-            wanted: what the statement wants of the slices.
+            bind: adds a value as one more parameter of the statement.
+            sources: receives what the query reads besides files.
+            describe: returns what DuckDB reads from a file.
+            wanted: what the statement needs from the slices.
 
         Raises:
             SchemaError: DuckDB cannot tell columns of the table apart.
@@ -129,7 +129,7 @@ class PlanReader:
     def _unmerged(
         self, plan: Plan, shape: ScanShape, bind: Bind, sources: Sources, describe: Describe, wanted: Wanted
     ) -> str:
-        """What stands in FROM for slices of base files alone, of which rows may be deleted apart."""
+        """The text for FROM for slices that are only base files, of which some rows may be deleted separately."""
         snapshot, files = plan.snapshot, plan.ordinals
         deleted = snapshot.has_deletes[files]
         parts: list[tuple[NDArray[np.intp], ScanShape, bool]] = []
@@ -158,7 +158,7 @@ class PlanReader:
     def _alike(
         self, snapshot: Snapshot, files: NDArray[np.intp], shape: ScanShape, wanted: Wanted
     ) -> list[tuple[NDArray[np.bool_], ScanShape]]:
-        """Which files hold the columns in one way, and how those are read."""
+        """The files grouped by the way in which they store the columns, with how each group is read."""
         columns = {name for name, _, _ in shape.columns if wanted.may_read(name)}
         if snapshot.contradicted is not None:
             self._file_types().require_ids(snapshot.contradicted, snapshot, files, columns)
@@ -184,15 +184,15 @@ class PlanReader:
     def widened(
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
     ) -> NDArray[np.bool_]:
-        """Tell of each base file whether Hudi makes doubles of floats in it that may be read, in a way of its own."""
-        if snapshot.file_schemas is not None or not snapshot.merges:  # DuckDB is told what each file holds
+        """Tell for each base file whether it has floats that may be read and that Hudi widens in its own way."""
+        if snapshot.file_schemas is not None or not snapshot.merges:  # DuckDB is told what each file contains
             return np.zeros(len(ordinals), dtype=bool)
         return self._file_types().widened(snapshot, ordinals, may_read)
 
     def of_int96(
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
     ) -> NDArray[np.bool_]:
-        """Tell of each base file whether instants that may be read are INT96 in it, where the table says what it is."""
+        """Tell for each base file whether instants that may be read are stored as INT96, if the table has a schema."""
         if snapshot.file_schemas is not None or snapshot.merges:
             return np.zeros(len(ordinals), dtype=bool)
         return self._file_types().of_int96(snapshot, ordinals, may_read)
@@ -200,20 +200,20 @@ class PlanReader:
     def kinds(
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, describe: Describe
     ) -> FileKinds | None:
-        """What is known of the base files to read.
+        """What is known about the base files to read.
 
         Args:
             snapshot: the snapshot.
             ordinals: the slices to read.
             shape: how their columns are read.
-            describe: tells what DuckDB reads of a file.
+            describe: returns what DuckDB reads from a file.
         """
         if snapshot.file_schemas is not None:
             return FileKinds(shape.files, snapshot.file_schemas.ordinals)
         if snapshot.nested is not None:
             return None
         if is_remote(self._root):
-            return None  # a request for each file, which DuckDB makes again
+            return None  # it would take a request for each file, which DuckDB would repeat
         kinds = self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
         columns = (None if column is None else shape.by_table(column) for column in kinds.columns)
         return FileKinds(tuple(columns), kinds.ordinals)

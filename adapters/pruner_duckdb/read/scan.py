@@ -1,8 +1,8 @@
-"""The SQL that reads the files of a plan and nothing else, always with the columns of the whole table.
+"""The SQL that reads only the files of a plan, always with the columns of the whole table.
 
 Files that DuckDB reads alike are read by one native scan, so that DuckDB knows about it what it knows about its own
-(rule R12): how many rows there are, which columns can be read late, what a join or a top-k learned while running. Each
-scan's columns are cast to the table's types and completed by typed NULLs, and the scans stand under UNION ALL.
+scans (rule R12): how many rows there are, which columns can be read late, what a join or a top-k learned while running.
+Each scan's columns are cast to the table's types and completed by typed NULLs, and UNION ALL combines the scans.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ ALWAYS = "pruner_row"
 
 
 def own_name(position: int) -> str:
-    """Name of the table's column at a position: no two names differ only in case, and none hides another."""
+    """Name for the table's column at a position: no two of these differ only in case, and none hides another column."""
     return f"pruner_{position}"
 
 
 # Casts of a file's column to the table's type that may fail.
 #
-# `read_parquet` casts while it reads: `x IS NULL` is answered of the file's own values, and an error names the file. A
-# cast above a native scan fails before that, so such files are better read under the table's types (rule R12).
+# `read_parquet` casts while it reads: `x IS NULL` is evaluated on the file's own values, and an error names the file. A
+# cast above a native scan fails before that, so such files are better read with the table's types (rule R12).
 
 _DIGITS = {
     "BOOLEAN": 1,
@@ -66,10 +66,10 @@ _DECIMAL = re.compile(r"DECIMAL\(([0-9]+),([0-9]+)\)")
 
 @cache
 def may_fail(held: str, wanted: str) -> bool:
-    """Tell whether a value of the one type may have no image in the other, as DuckDB writes them.
+    """Tell whether a value of one type may not be representable in the other; both are written as DuckDB does.
 
-    Nested types of one kind, and dates and times, count as safe: what fails there lies far beyond what is written, and
-    a native scan is worth more.
+    Nested types of one kind, and dates and times, count as safe: values that fail there are far outside the range that
+    is written in practice, and a native scan is worth more.
     """
     if wanted in (held, "VARCHAR"):
         return False
@@ -80,7 +80,7 @@ def may_fail(held: str, wanted: str) -> bool:
 
 
 def _integer_digits(data_type: str) -> int | None:
-    """Digits before the point that a type of numbers holds; None for other types."""
+    """Digits before the decimal point that a numeric type can hold; None for other types."""
     decimal = _DECIMAL.fullmatch(data_type)
     if decimal is not None:
         return int(decimal.group(1)) - int(decimal.group(2))
@@ -88,7 +88,7 @@ def _integer_digits(data_type: str) -> int | None:
 
 
 def _family(data_type: str) -> str:
-    """What types have in common whose values are each other's images, as far as is known."""
+    """The family of a type: values of types in one family can be converted to each other, as far as is known."""
     if data_type.endswith("]"):
         return "list"
     if data_type.startswith(("DATE", "TIMESTAMP")):
@@ -97,36 +97,35 @@ def _family(data_type: str) -> str:
 
 
 MOST_SCANS = 32
-"""Native scans of one table in a statement. Each opens a file while the statement is planned."""
+"""Most native scans of one table in a statement. Each opens a file while the statement is planned."""
 
 _POSITION, _FILE = "file_row_number", "filename"
 
 _ADDED = re.compile(r"file(?:name|_)", re.IGNORECASE)
-"""How the names of those columns begin that DuckDB adds to a scan for whoever asks by name: `filename`, `file_index`,
+"""Prefixes of the columns that DuckDB adds to a scan if they are requested by name: `filename`, `file_index`,
 `file_row_number`, `file_row_group_number`.
 """
 
 _READ_WHOLE = f"CASE WHEN {_POSITION} >= 0 THEN {{}} END"
-"""Keeps DuckDB 2.0 from reading one field of a struct alone: where such a field is compared with a list that holds NULL
-it fails and takes the user's database with it.
+"""Keeps DuckDB 2.0 from reading a single field of a struct: if such a field is compared with a list that holds NULL, it
+fails and invalidates the user's database.
 """
 
 Bind = Callable[[Any], str]
-"""Takes a value as one more parameter of the statement and returns its marker."""
+"""Adds a value as one more parameter of the statement and returns its marker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a statement wants of a table.
+    """What a statement needs from a table.
 
-    `may_read` tells of a column whether it may be read; a wrong answer costs time alone, unless `narrow` tells that it
-    can be relied on: then other columns need not be shown, and DuckDB takes a while to read the text of each. `every`
-    tells that all columns may be shown, so that their order matters. `bare`
-    tells that no name in the statement means one of the columns that DuckDB adds to a scan. `whole_structs` tells
-    whether structs must not be read field by field. `ranges` tells that DuckDB does better where it knows the least and
-    greatest values of columns and how many are NULL, which it does of several files by `union_by_name` alone.
-    `by_name` tells that it is to know them in any case. `by_pattern` tells that DuckDB may list the files of the whole
-    table by `Snapshot.glob`.
+    `may_read` tells whether a column may be read; a wrong answer only costs time, unless `narrow` says that it can be
+    relied on: then other columns can be omitted, since DuckDB takes a while to parse the text of each. `every` means
+    that all columns may be returned, so that their order matters; `bare`, that no name in the statement refers to one
+    of the columns that DuckDB adds to a scan; `whole_structs`, that structs must not be read field by field. `ranges`
+    means that DuckDB plans better if it knows the lower and upper bounds of columns and how many values are NULL, which
+    for several files it does only with `union_by_name`; `by_name`, that it must know them in any case; `by_pattern`,
+    that DuckDB may list the files of the whole table by `Snapshot.glob`.
     """
 
     may_read: Callable[[str], bool]
@@ -139,16 +138,16 @@ class Wanted:
     by_pattern: bool = False
 
     def leaves_out(self, column: str) -> bool:
-        """Tell whether a column is surely not read."""
+        """Tell whether a column is certain not to be read."""
         return self.narrow and not self.may_read(column)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a statement wants of the files, and what is known of them.
+    """What a statement needs from the files, and what is known about them.
 
-    `kinds` is None where nothing is known. `positions` are those of the rows to read of each file, None for all.
-    `deleted` makes the source of the files' deleted rows, where they have any.
+    `kinds` is None if nothing is known. `positions` are those of the rows to read from each file, None for all.
+    `deleted` creates the source of the files' deleted rows, if there are any.
     """
 
     wanted: Wanted
@@ -159,25 +158,26 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Slices whose files one native scan serves, with what DuckDB reads of the files of each kind among them."""
+    """Slices whose files one native scan can read, with what DuckDB reads from each kind of file among them."""
 
     kinds: tuple[FileColumns, ...]
     ordinals: NDArray[np.intp]
     by_name: bool = False
-    """Whether DuckDB is to look at all footers first, as plain DuckDB must where files differ."""
+    """Whether DuckDB reads all footers first, as plain DuckDB must if files differ."""
 
     def takes_folders(self, shape: ScanShape) -> bool:
         """Tell whether DuckDB may read the partition values from the paths.
 
-        Over one file that has a column of the key's name, too, DuckDB takes the statistics of that column for those of
-        the folder's value: `max(day)` is the file's own (measured, 1.5.6 and 2.0). Over several files it does not.
+        For a single file that also has a column with the key's name, DuckDB takes the statistics of that column for
+        those of the folder's value: `max(day)` is the file's own (measured, 1.5.6 and 2.0). With several files it does
+        not.
         """
         return shape.native_folders and not (len(self.ordinals) == 1 and _holds_keys(self.kinds, shape))
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Slices by the native scan that serves them, and those that none does."""
+    """Slices by the native scan that reads them, and those that none can read."""
 
     groups: list[_Group]
     others: NDArray[np.intp]
@@ -186,10 +186,10 @@ class _Parts:
 def source_sql(
     snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, bind: Bind, reading: Reading
 ) -> str:
-    """Return what stands in FROM for the base files of some slices: a scan itself where that shows what a query over it
-    would, else the query of `scan_sql`.
+    """Return the text for FROM that reads the base files of some slices: a bare scan if that returns the same as a
+    query over it, else the query of `scan_sql`.
 
-    DuckDB 2.0 takes no condition that may fail (`x % 7 = 1`, a cast) from above a query into the scan below.
+    DuckDB 2.0 pushes no condition that may fail (`x % 7 = 1`, a cast) through a query into the scan below.
     """
     ordinals = ordinals[snapshot.has_base[ordinals]]
     wanted = reading.wanted
@@ -204,12 +204,12 @@ def source_sql(
 
 
 def is_one_scan(snapshot: Snapshot, shape: ScanShape, kinds: FileKinds) -> bool:
-    """Tell whether one native scan of all files, and of any of them, shows the whole table as it is.
+    """Tell whether one native scan of all files, or of any subset of them, shows the table unchanged.
 
     Args:
         snapshot: the snapshot.
         shape: how its columns are read.
-        kinds: what is known of its files.
+        kinds: what is known about its files.
     """
     ordinals = np.arange(len(snapshot), dtype=np.intp)
     reading = Reading(Wanted(lambda _: True, bare=True), kinds)
@@ -224,7 +224,7 @@ def _known(kinds: FileKinds) -> list[FileColumns]:
 
 
 def _alone(snapshot: Snapshot, parts: _Parts, shape: ScanShape, reading: Reading) -> _Group | None:
-    """The files of all slices, where a scan of them by itself is what stands for the table in a statement."""
+    """The group with the files of all slices, if a bare scan of them can replace the table in a statement."""
     if (
         not reading.wanted.bare
         or reading.positions is not None
@@ -250,8 +250,8 @@ def scan_sql(
         snapshot: the snapshot.
         ordinals: its slices to read; those without a base file are left out.
         shape: how they are read.
-        bind: takes lists of files, and partition values, as parameters.
-        reading: what the statement wants of them.
+        bind: adds lists of files, and partition values, as parameters.
+        reading: what the statement needs from them.
     """
     ordinals = ordinals[snapshot.has_base[ordinals]]
     if not len(ordinals):
@@ -276,7 +276,7 @@ def _query(snapshot: Snapshot, parts: _Parts, shape: ScanShape, bind: Bind, read
 
 
 def has_further_keys(snapshot: Snapshot, shape: ScanShape) -> bool:
-    """Tell whether DuckDB takes a folder above the table for a partition, too: it is the same for all files."""
+    """Tell whether DuckDB also takes a folder above the table for a partition: it is the same for all files."""
     keys = [path for _, _, path in shape.columns if path is not None]
     if not keys or not shape.native_folders:
         return False
@@ -285,7 +285,7 @@ def has_further_keys(snapshot: Snapshot, shape: ScanShape) -> bool:
 
 
 def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, reading: Reading) -> _Parts:
-    """Part slices into those that one native scan serves, and those that none does."""
+    """Group slices by the native scan that can read them, apart from those that none can."""
     kinds = reading.kinds
     by_position = reading.positions is not None or reading.deleted is not None
     none = np.zeros(0, dtype=np.intp)
@@ -293,7 +293,7 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
         return _Parts([], ordinals)
     numbers = kinds.ordinals[ordinals]
     alike: dict[object, dict[int, FileColumns]] = {}
-    # In the order of the files, in which `union_by_name` has their columns.
+    # In the order of the files, which determines the order of columns in `union_by_name`.
     distinct, first = np.unique(numbers, return_index=True)
     different: list[int] = distinct[np.argsort(first)].tolist()
     together = reading.wanted.by_name or (len(different) > 1 and reading.wanted.ranges)
@@ -301,12 +301,12 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
     whole = whole and not (reading.wanted.by_name and NUMBERS_ROWS_BY_NAME)
     if together and not by_position and not whole:
         one = united_plainly([kinds.columns[number] if number >= 0 else None for number in different])
-        # With the statistics of all files DuckDB 1.5 takes those of a column that a folder has, too, for the folder's.
+        # With the statistics of all files, DuckDB 1.5 takes those of a column in the files for those of a folder's key.
         if one is not None and not _may_fail(one, shape, reading) and not _holds_keys((one,), shape):
             return _Parts([_Group((one,), ordinals, by_name=True)], none)
     for number in different:
         columns = kinds.columns[number] if number >= 0 else None
-        # A column of that name hides DuckDB's own.
+        # A column with such a name hides DuckDB's own.
         if (
             columns is not None
             and not (by_position and (_POSITION in columns.by_name or _FILE in columns.by_name))
@@ -333,19 +333,19 @@ def _signature(columns: FileColumns, shape: ScanShape, reading: Reading, number:
 
 
 def _may_fail(columns: FileColumns, shape: ScanShape, reading: Reading) -> bool:
-    """Tell whether a column of the files that is read may have values without an image in the table's type."""
+    """Tell whether a column that is read from the files may have values that the table's type cannot represent."""
     wanted = {folded(name): data_type for name, data_type, path in shape.columns if path is None}
     held = [columns.by_name.get(folded(name)) for name in _read_of_files(shape, reading)]
     return any(column and column[1] and may_fail(column[1], wanted[folded(column[0])]) for column in held)
 
 
 def _read_of_files(shape: ScanShape, reading: Reading) -> list[str]:
-    """Names of the files' own columns that may be read, as far as it is known which ones are not."""
+    """Names of the files' own columns, except for those that are certain not to be read."""
     return [name for name, _, path in shape.columns if path is None and not reading.wanted.leaves_out(name)]
 
 
 def _shows(group: _Group, shape: ScanShape, wanted: Wanted) -> bool:
-    """Tell whether a scan itself shows the columns that a statement may read as the table has them."""
+    """Tell whether a bare scan shows the columns that a statement may read as the table has them."""
     own = tuple((name, data_type) for name, data_type, path in shape.columns if path is None)
     keys = [(name, path[0]) for name, _, path in shape.columns if path is not None]
     if any(kind.stored for kind in group.kinds):
@@ -372,13 +372,13 @@ def _has_structs(shape: ScanShape) -> bool:
 def _shown_by(
     first: FileColumns, shape: ScanShape
 ) -> tuple[tuple[str, str | None, tuple[str, ...] | None], ...]:
-    """The columns of a scan of files of which this is the first, with the paths of those that are partition values."""
+    """The columns of a scan whose first file is `first`, with the paths of those that are partition values."""
     keys = {folded(path[0]): (path[0], kind, path) for _, kind, path in shape.columns if path is not None}
     shown: list[tuple[str, str | None, tuple[str, ...] | None]] = []
     for name, held in first.columns:
         _, kind, path = keys.pop(folded(name), (name, held, None))
         shown.append((name, kind, path))
-    # DuckDB sorts by name what it adds.
+    # DuckDB sorts the columns that it adds by name.
     return (*shown, *sorted(keys.values()))
 
 
@@ -388,7 +388,7 @@ def _without_keys(kind: FileColumns, shape: ScanShape) -> tuple[tuple[str, str |
 
 
 def _holds_keys(kinds: Sequence[FileColumns], shape: ScanShape) -> bool:
-    """Tell whether some of the files have a column of the name of a key that the statement may read."""
+    """Tell whether some of the files have a column with the name of a partition key in the shape."""
     return any(key in kind.by_name for key in _keys(shape) for kind in kinds)
 
 
@@ -422,16 +422,16 @@ def _native_sql(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind,
             (value,) = folder_values(snapshot, partition, path, data_type, as_written=shape.by_folders)
             selected.append(f"{from_text(bind, value, data_type)} AS {quote(name)}")
     scan = _read_parquet(snapshot, group, shape, bind, reading)
-    # DuckDB leaves out files only by what it reads of their paths.
+    # DuckDB skips files only by values that it reads from their paths.
     without = anti_join(reading.deleted, group.ordinals, by_name=bool(_keys(shape)) and from_folders)
     return f"SELECT {', '.join(selected)} FROM {scan}{without}{_stands_at(reading.positions)}"
 
 
 def _answers_by_nan(snapshot: Snapshot, group: _Group, shape: ScanShape) -> bool:
-    """Tell whether DuckDB has to reckon with NaN in a scan of one statistic for all of its rows.
+    """Tell whether DuckDB must account for NaN in a scan with one statistic for all of its rows.
 
-    It would answer `max(x)` with NaN from that statistic then, whether there is any or not (measured, 2.0). Told of a
-    schema it does not.
+    It would then answer `max(x)` with NaN from that statistic, whether there is any or not (measured, 2.0). With an
+    explicit schema it does not.
     """
     narrowed = len(group.ordinals) < len(snapshot) or snapshot.hides_nan
     return narrowed and (len(group.ordinals) == 1 or group.by_name) and bool(nan_option(shape.columns))
@@ -445,7 +445,7 @@ def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bin
         uris: list[Any] = snapshot.columns.column("base_file").take(positions(group.ordinals)).to_pylist()
         files = bind([file_name(uri) for uri in uris])
     keys = [
-        # DuckDB parses neither a type of several words here nor one with arguments.
+        # Here DuckDB parses neither types of several words nor those with arguments.
         f"{quote_text(path[0])}: {quote_text(data_type.replace('TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ'))}"
         for _, data_type, path in shape.columns
         if path is not None and group.takes_folders(shape)
@@ -461,7 +461,7 @@ def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bin
 def _column(
     held: tuple[str, str | None] | None, name: str, data_type: str, shape: ScanShape, *, whole: bool
 ) -> str:
-    """One column of files as the table has it."""
+    """One column of the files, converted to the table's name and type."""
     if held is None:
         return f"NULL::{data_type} AS {quote(name)}"
     stored = shape.stored.get(name)
@@ -476,7 +476,7 @@ def _column(
 
 
 def _stands_at(positions: NDArray[np.uint32] | None) -> str:
-    """Only a list of constants lets DuckDB leave out row groups."""
+    """A WHERE for these rows. Only a list of constants lets DuckDB skip row groups."""
     if positions is None:
         return ""
     return (

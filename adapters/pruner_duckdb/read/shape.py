@@ -1,7 +1,7 @@
-"""How the columns of one snapshot are read: decided once for a snapshot, whatever files a plan leaves.
+"""How the columns of one snapshot are read: decided once per snapshot, whatever files a plan keeps.
 
-A list of files that was pruned must not change what a statement means. So names and types are those of the whole
-table: for Parquet tables what DuckDB itself shows over all files by `union_by_name` (rule R12), for Hudi tables those
+Pruning the list of files must not change the meaning of a statement. So names and types are those of the whole table:
+for Parquet tables those that DuckDB itself shows over all files with `union_by_name` (rule R12), for Hudi tables those
 of the table's own schema.
 """
 
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
 class ScanShape:
     """The columns of a table as every scan of one snapshot shows them.
 
-    `columns` has name, DuckDB type, and for a partition value its path in the snapshot, None for a column of files.
-    `files` has for each distinct schema of the snapshot what DuckDB reads of its files, None where it is not known.
-    `native_folders` tells whether DuckDB may read partition values from the paths, and `by_folders`, that plain DuckDB
-    would read them there. `hidden` are columns of which the
-    snapshot does not know the values as DuckDB reads them: no predicate over them prunes. `stored` has the columns that
-    files call otherwise, or fields of them. `constants` are columns that the files lack, with the text of each
-    partition's value.
+    `columns` has name, DuckDB type, and the path in the snapshot for a partition value, None for a column of files.
+    `files` has what DuckDB reads from the files of each distinct schema of the snapshot, None if that is unknown.
+    `native_folders` means that DuckDB may read partition values from the paths, and `by_folders`, that plain DuckDB
+    would read them there. `hidden` are columns whose values the snapshot does not know as DuckDB reads them: no
+    predicate over them prunes. `stored` has the columns that have other names, or fields with other names, in files.
+    `constants` are columns that the files lack, with the text of each partition's value.
     """
 
     columns: tuple[tuple[str, str, tuple[str, ...] | None], ...]
@@ -53,11 +52,11 @@ class ScanShape:
 
     @property
     def by_ids(self) -> bool:
-        """Whether columns are found in files by field ids, so that nothing follows from the names in a file."""
+        """Whether columns are matched in files by field ids, so that the names in a file do not matter."""
         return any(column.field_id is not None for column in self.stored.values())
 
     def by_table(self, files: FileColumns) -> FileColumns:
-        """What DuckDB reads of files, by the names of the table."""
+        """What DuckDB reads from files, by the names of the table."""
         if not self.stored:
             return files
         own = [name for name, _, path in self.columns if path is None]
@@ -65,11 +64,11 @@ class ScanShape:
         return files.by_table(names)
 
     def of_int96(self, snapshot: Snapshot) -> ScanShape:
-        """The same for files that have instants as INT96."""
+        """The same for files that store instants as INT96."""
         return replace(self, stored=stored_columns(snapshot.schema.columns, int96=True))
 
     def of_files(self, held: HeldColumns, snapshot: Snapshot) -> ScanShape:
-        """The same for files that hold the columns in one way."""
+        """The same for files that store the columns in this way."""
         stored = stored_columns(snapshot.schema.columns, int96=True) if held.int96 else self.stored
         if held.names is not None:
             called = dict(held.names)
@@ -79,14 +78,14 @@ class ScanShape:
         return replace(self, stored=stored, constants=_constants(held.constants, snapshot))
 
     def reads_paths_of(self, shared: Collection[tuple[str, ...]]) -> bool:
-        """Tell whether scans show the value of the path of columns that stand in the files as well."""
+        """Tell whether scans take columns that are also in the files from the path."""
         from_path = {path for _, _, path in self.columns if path is not None}
         return all(path in from_path for path in shared)
 
     def narrowed(self, may_read: Callable[[str], bool]) -> ScanShape:
-        """The same with the columns alone that a statement may read.
+        """The same with only the columns that a statement may read.
 
-        Never without one of the files' own: where DuckDB is told of none it takes those of the first file, which
+        At least one of the files' own columns is kept: if DuckDB is given none, it uses those of the first file, which
         may hide `file_index`.
         """
         kept = tuple(column for column in self.columns if may_read(column[0]))
@@ -95,7 +94,7 @@ class ScanShape:
         return replace(self, columns=columns)
 
     def require_names(self, table: str, may_read: Callable[[str], bool]) -> None:
-        """Make sure that DuckDB can tell the columns apart.
+        """Make sure that DuckDB can distinguish the columns.
 
         Args:
             table: the table's name, for errors.
@@ -135,7 +134,7 @@ def scan_shape(
         snapshot: the snapshot.
         run: a connection that reads the files' own types.
         name: the table's name, for errors.
-        native: what is known of the files' types.
+        native: what is known about the files' types.
 
     Raises:
         SchemaError: DuckDB has no type for a column.
@@ -163,7 +162,7 @@ def _parquet_shape(
     for shown, data_type in united(known, run):
         path, given = from_path.pop(folded(shown), (None, data_type))
         columns.append((shown, given or _type_of_table(snapshot, shown, run, name), path))
-    # DuckDB sorts by name what it adds.
+    # DuckDB sorts the columns that it adds by name.
     columns += [(path[0], data_type, path) for path, data_type in sorted(from_path.values())]
     renamed = any(columns.renamed for columns in known)
     hidden = frozenset(column[0] for column in columns) if renamed else _hidden(snapshot, columns, run)
@@ -172,7 +171,7 @@ def _parquet_shape(
 
 
 def _type_of_table(snapshot: Snapshot, column: str, run: duckdb.DuckDBPyConnection, table: str) -> str:
-    """The type of a column for which the files give none: that of the table's schema, as DuckDB spells it."""
+    """The type of a column that has none in the files: that of the table's schema, as DuckDB spells it."""
     held = snapshot.schema.find((column,), case_sensitive=True).type
     data_type = sql_type(held)
     if data_type is None:
@@ -185,7 +184,7 @@ def _hidden(
     columns: Collection[tuple[str, str, tuple[str, ...] | None]],
     run: duckdb.DuckDBPyConnection,
 ) -> frozenset[str]:
-    """The columns of which the snapshot's type says nothing of the values that DuckDB reads."""
+    """The columns whose type in the snapshot is unknown, or differs from the one that DuckDB reads."""
     expected: dict[str, str] = {}
     shown: dict[str, str] = {}
     for name, data_type, _ in columns:
@@ -204,7 +203,7 @@ def _hidden(
 
 
 def _own_type(snapshot: Snapshot, column: str) -> str | None:
-    """DuckDB's type for what predicates over a column are bound to; None where there is none."""
+    """DuckDB's type for the type to which predicates over a column are bound; None if there is none."""
     try:
         return sql_type(as_read(snapshot.schema.find((column,)), SEMANTICS).type)
     except SchemaError:
@@ -214,10 +213,10 @@ def _own_type(snapshot: Snapshot, column: str) -> str | None:
 def _table_columns(
     snapshot: Snapshot, run: duckdb.DuckDBPyConnection, name: str
 ) -> tuple[tuple[str, str, tuple[str, ...] | None], ...]:
-    """The columns of the table's own schema; only what Arrow leaves open is looked up in a file.
+    """The columns of the table's own schema; only types that Arrow leaves ambiguous are looked up in a file.
 
     A file written before a field was added to a struct does not have it, so structs are never looked up. Hudi keeps
-    partition columns in its files, where they are read.
+    partition columns in its files, and they are read from there.
     """
     native: Mapping[str, str] | None = None
     columns: list[tuple[str, str, tuple[str, ...] | None]] = []
@@ -238,7 +237,7 @@ def _table_columns(
 def _as_shown(
     columns: tuple[tuple[str, str, tuple[str, ...] | None], ...], run: duckdb.DuckDBPyConnection
 ) -> tuple[tuple[str, str, tuple[str, ...] | None], ...]:
-    """The same with types as DuckDB writes them, to be compared with those of files."""
+    """The same with types as DuckDB writes them, for comparison with those of files."""
     spelled = _spelled([data_type for _, data_type, _ in columns], run)
     return tuple((name, shown, path) for (name, _, path), shown in zip(columns, spelled, strict=True))
 
@@ -259,7 +258,7 @@ def _types_of_a_file(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> Mapp
                 "DESCRIBE FROM read_parquet(?, hive_partitioning = false)", [[file_name(uri)]]
             )
             types = {str(row[0]).lower(): str(row[1]) for row in described.fetchall()}
-            # A column of nothing but NULL has no type that a table could have.
+            # The type of a column that has only NULLs is none that a table could have.
             return {name: data_type for name, data_type in types.items() if quote("NULL") not in data_type}
         except duckdb.Error:
             continue

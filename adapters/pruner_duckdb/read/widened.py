@@ -1,8 +1,8 @@
-"""What the base files of a Hudi table hold, from their footers: which of them one native scan serves, and which hold
-`float` where the table says `double`.
+"""The schemas of a Hudi table's base files, from their footers: which of them one native scan can read, and which have
+`float` where the table has `double`.
 
-Hudi reads a widened 0.1 as 0.1, by way of its text; DuckDB reads 0.10000000149011612 (trap S19). Such files
-are read through hudi-rs, which does as Hudi does.
+Hudi reads a widened 0.1 as 0.1, converting it through text; DuckDB reads 0.10000000149011612 (trap S19). Such files are
+read through hudi-rs, which follows Hudi.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class FileTypes:
     def widened(
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
     ) -> NDArray[np.bool_]:
-        """Tell for each of the slices whether a column that may be read holds floats where the table has doubles.
+        """Tell for each slice whether a column that may be read holds floats where the table has doubles.
 
         Args:
             snapshot: the snapshot.
@@ -68,7 +68,7 @@ class FileTypes:
     def of_int96(
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
     ) -> NDArray[np.bool_]:
-        """Tell for each of the slices whether a column that may be read holds instants as INT96.
+        """Tell for each slice whether a column that may be read holds instants as INT96.
 
         Args:
             snapshot: the snapshot.
@@ -93,10 +93,10 @@ class FileTypes:
         ordinals: NDArray[np.intp],
         columns: Collection[str],
     ) -> None:
-        """Make sure that field ids and names in the base files tell of the same columns, where engines go by ids.
+        """Make sure that field ids and names in the base files identify the same columns, since some engines use ids.
 
         Args:
-            contradicted: finds a column of which they do not.
+            contradicted: finds a column for which they do not.
             snapshot: the snapshot.
             ordinals: slices that have a base file.
             columns: those that may be read.
@@ -119,12 +119,12 @@ class FileTypes:
                 )
 
     def kinds(self, snapshot: Snapshot, ordinals: NDArray[np.intp], describe: Describe) -> FileKinds:
-        """Return what is known of some base files, for as many as can be read.
+        """Return what is known about some base files, for as many as can be read.
 
         Args:
             snapshot: the snapshot.
             ordinals: slices that have a base file.
-            describe: tells what DuckDB reads of a file; asked once for each schema.
+            describe: returns what DuckDB reads from a file; called once for each schema.
         """
         schemas = self._of(snapshot, ordinals)
         places: dict[int, int] = {}
@@ -143,12 +143,12 @@ class FileTypes:
         known = self._columns.get(id(schema))
         if known is None:
             uri: str = snapshot.value("base_file", ordinal)
-            # Kept with its schema, whose identity would be another's otherwise.
+            # Kept together with its schema, whose id could be reused otherwise.
             known = self._columns[id(schema)] = schema, describe(uri, schema)
         return known[1]
 
     def _of(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> list[pa.Schema | None]:
-        """The schema of each base file; None for what cannot be read."""
+        """The schema of each base file; None for files that cannot be read."""
         chosen = snapshot.rows(positions(ordinals), ("base_file", "base_size"))
         uris: list[Any] = chosen.column("base_file").to_pylist()
         sizes: list[Any] = chosen.column("base_size").to_pylist()
@@ -156,7 +156,7 @@ class FileTypes:
         return [schemas.get(uri) for uri in uris]
 
     def _alone(self, snapshot: Snapshot, ordinal: int) -> pa.Schema:
-        """The schema of a file whose footer is not where the size in the log says, or whose store is another one."""
+        """The schema of a file whose footer is not where the size in the log says, or that is in another store."""
         uri: str = snapshot.value("base_file", ordinal)
         try:
             return pq.ParquetFile(open_for_arrow(uri, None, self._options)).schema_arrow
@@ -164,7 +164,7 @@ class FileTypes:
             raise TableError(f"cannot read {uri}: {cause(error)}") from None
 
     def _read(self, files: Mapping[str, int]) -> dict[str, pa.Schema]:
-        """Schemas by URI; what cannot be read is missing, and DuckDB meets the same file."""
+        """Schemas by URI; files that cannot be read are missing, and DuckDB will report the same file."""
         with self._lock:
             missing = [uri for uri in files if uri not in self._schemas]
             if len(self._schemas) + len(missing) > _KEPT_FILES:
@@ -189,7 +189,7 @@ def _has_int96(instants: list[Field], file: Any) -> bool:
 
 
 def _is_of_int96(data_type: Any) -> bool:
-    """What Arrow makes of INT96, and of nothing else that Delta's writers write."""
+    """Tell whether a type is the one that Arrow gives INT96, and nothing else that Delta's writers write."""
     return pa.types.is_timestamp(data_type) and data_type.tz is None and data_type.unit == "ns"
 
 
@@ -217,7 +217,7 @@ def _was_float(table: pa.DataType, file: pa.DataType) -> bool:
 
 
 def _inner(data_type: pa.DataType) -> dict[str, pa.DataType]:
-    """The types inside of a nested type, by name."""
+    """The types inside a nested type, by name."""
     any_type: Any = data_type
     if pa.types.is_struct(data_type):
         return {field.name: field.type for field in struct_fields(data_type)}

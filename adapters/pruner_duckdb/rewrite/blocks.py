@@ -1,6 +1,6 @@
-"""Parts of a statement that metadata may answer: a SELECT over one table that aggregates it or wants its first rows.
+"""Parts of a statement that metadata may answer: a SELECT over one table that aggregates it or needs its first rows.
 
-Whatever is written in a way that is not known here is no such part, and runs as any other statement does.
+Anything written in a form that is not recognized here is no such part, and runs like any other statement.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BEHIND_FROM = frozenset(
         *("union", "intersect", "except", "using", "for"),
     ]
 )
-"""What may follow the table, or the condition, of a SELECT."""
+"""Words that may follow the table, or the condition, of a SELECT."""
 
 _EXPRESSIONS = frozenset(
     [
@@ -31,7 +31,7 @@ _EXPRESSIONS = frozenset(
         *("BETWEEN", "CASE", "COLLATE", "TYPE"),
     ]
 )
-"""Classes of expressions that are about the row, or the group, in which they stand, and nothing else."""
+"""Classes of expressions that depend only on the row, or the group, for which they are evaluated."""
 
 _COUNT = re.compile(rb"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 _EXTREMES = frozenset(["min", "max"])
@@ -39,20 +39,20 @@ _AT_EXTREMES = {
     **dict.fromkeys(["arg_max", "argmax", "max_by"], "max"),
     **dict.fromkeys(["arg_min", "argmin", "min_by"], "min"),
 }
-"""Aggregates of the value in the row in which another column is least or greatest."""
+"""Aggregates that return the value in the row in which another column is least or greatest."""
 _OF_TRUTH = {"bool_and": "min", "bool_or": "max"}
-"""Aggregates of booleans, which are their least or greatest value."""
+"""Aggregates of booleans that return their least or greatest value."""
 _RANKS = frozenset(["row_number", "rank", "dense_rank"])
 _RANKED = {"COMPARE_LESSTHANOREQUALTO": 0, "COMPARE_LESSTHAN": 1, "COMPARE_EQUAL": 0}
-"""Comparisons of a rank with a number that hold for the first rows alone: how many fewer than the number."""
+"""Comparisons of a rank with a number that hold only among the first rows, with how many fewer than the number."""
 _READS_BY_NAME = frozenset(["TABLE_FUNCTION", "SHOW_REF", "PIVOT"])
-"""References that may read tables by names that are no references themselves."""
+"""References that may read tables by names that are not references themselves."""
 _PLAIN_STAR = ("replace_list", "rename_list", "columns", "expr", "relation_name")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on the rows of the table: where it stands, and what it is."""
+    """A condition on the rows of the table: its span and its parse tree."""
 
     span: Span
     node: Node
@@ -60,9 +60,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """A call of count, min or max: `kind` is count, distinct, min or max; `column` is None for `count(*)`. Where it
-    wants a column's value in the row of an extreme, `by` is the column that is least or greatest there. With
-    `of_truth` it is DuckDB's function of that name, of a column of booleans. `only` says of which rows alone it is.
+    """A call of count, min or max: `kind` is count, distinct, min or max; `column` is None for `count(*)`. If it
+    returns a column's value in the row of an extreme, `by` is the column that is least or greatest there. With
+    `of_truth` it is DuckDB's function of that name, over a boolean column. `only` is the condition of its FILTER.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class AggregateCall:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """Aggregates of a table, of all of its rows or by columns; there are none where their values alone are wanted."""
+    """Aggregates over all rows of a table or by columns; `aggregates` is empty if only the groups are needed."""
 
     aggregates: tuple[AggregateCall, ...]
     groups: tuple[str, ...] = ()
@@ -83,11 +83,11 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class TopN:
-    """So many rows of a table, those that are skipped included, in the order of a column or in any.
+    """The first `rows` rows of a table, including those that OFFSET skips, in the order of a column or in any order.
 
-    `descending` and `nulls_first` are None where a setting decides. They are those of each combination of values of
-    the columns `within`, if there are any. With `of_values` they are the rows of so many values. With `of_any` rows
-    may be any.
+    `descending` and `nulls_first` are None if a setting decides. With columns in `within`, it means the first rows for
+    each combination of their values. With `of_values`, it means the rows with the first `rows` values. With `of_any`,
+    any rows will do.
     """
 
     rows: int
@@ -101,7 +101,7 @@ class TopN:
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """Values in the rows in which a column is least or greatest, of all rows or by columns; some may be that least or
+    """Values in the rows in which a column is least or greatest, over all rows or by columns; some may be that least or
     greatest value itself.
     """
 
@@ -111,7 +111,7 @@ class Extremes:
 
 @dataclass(frozen=True, slots=True)
 class SelectBlock:
-    """A SELECT over one table: `clause` is the table with its condition, `where` the condition alone."""
+    """A SELECT over one table: `clause` is the table with its condition, `where` only the condition."""
 
     reference: TableReference
     clause: Span
@@ -127,7 +127,7 @@ Columns = Mapping[TableReference, Sequence[str]]
 
 
 def may_have_blocks(text: bytes) -> bool:
-    """Tell cheaply whether a statement may have some."""
+    """Tell cheaply whether a statement may have such parts."""
     lower = text.lower()
     return any(word in lower for word in _WORDS)
 
@@ -140,7 +140,7 @@ def blocks(
     Args:
         select: the statement.
         root: its parse tree.
-        columns: names of the columns of the tables that may be answered for.
+        columns: names of the columns of the tables that may be answered from metadata.
         aggregates: names of aggregate functions.
         numbers: the values of its parameters by identifier.
     """
@@ -185,9 +185,9 @@ class _Reading:
         self._aliases = {folded(item["alias"]): item for item in self._items if item.get("alias")}
 
     def block(self, bounds: Sequence[Node], *, only_whether: bool) -> SelectBlock | None:
-        """The SELECT, if it is such a part; `bounds` are comparisons that a SELECT around it demands of its rows.
+        """The SELECT, if it is such a part; `bounds` are comparisons that a SELECT around it requires of its rows.
 
-        With `only_whether` nothing matters but whether it has a row.
+        With `only_whether` it only matters whether it has a row.
         """
         node = self._node
         if node.get("sample") or node["from_table"].get("sample"):
@@ -208,7 +208,7 @@ class _Reading:
         return SelectBlock(self._reference, clause, where, condition, asks)
 
     def _is_about_rows(self, part: Any) -> bool:
-        """Tell whether an expression is about the columns of the table, of one row at a time."""
+        """Tell whether an expression depends only on columns of the table, one row at a time."""
         for node in nodes_below(part):
             kind = node.get("class")
             if kind == "COLUMN_REF" and self._column(node) is None:
@@ -220,7 +220,7 @@ class _Reading:
         return True
 
     def _column(self, node: Node) -> str | None:
-        """The column of the table that a name means; None where it is not one for sure."""
+        """The column of the table that a name means; None unless it is certain to be one."""
         names: list[str] = node["column_names"]
         if len(names) == 2 and names[0].lower() != self._reference.shown_as.lower():
             return None
@@ -261,7 +261,7 @@ class _Reading:
             return None
         if not aggregates and not groups:
             return None
-        # A group is there even where none of its rows is one that a FILTER leaves.
+        # A group exists even if a FILTER leaves none of its rows.
         if groups and any(
             aggregate.kind == "distinct" or aggregate.only is not None for aggregate in aggregates
         ):
@@ -272,14 +272,14 @@ class _Reading:
         return Aggregation(aggregates, groups)
 
     def _only_columns(self) -> list[str | None]:
-        """The columns that the items are about: one that all are about, or several that are items themselves."""
+        """The columns in the items: one that all items depend on, or several that are items themselves."""
         named = [node for node in nodes_below(self._items) if node.get("class") == "COLUMN_REF"]
         columns = list(dict.fromkeys(self._column(node) for node in named))
         plain = all(item.get("class") == "COLUMN_REF" for item in self._items)
         return columns if len(columns) == 1 or plain else []
 
     def _group(self, key: Node) -> str | None:
-        """The column by which rows are grouped; None where it is no column."""
+        """The column by which rows are grouped; None if it is no column."""
         if key.get("class") == "CONSTANT":
             number = _integer(key)
             if number is None or not 1 <= number <= len(self._items):
@@ -296,7 +296,7 @@ class _Reading:
     def _take(
         self, part: Any, groups: tuple[str, ...], aggregates: dict[tuple[int, int], AggregateCall]
     ) -> bool:
-        """Gather the aggregates of a part; False where something else in it needs rows."""
+        """Collect the aggregates of a part; False if something else in it needs rows."""
         if isinstance(part, list):
             return all(self._take(child, groups, aggregates) for child in cast("list[Any]", part))
         if not isinstance(part, dict):
@@ -317,7 +317,7 @@ class _Reading:
         return all(self._take(child, groups, aggregates) for child in node.values())
 
     def _is_known(self, node: Node, groups: tuple[str, ...]) -> bool:
-        """Tell whether a name outside of aggregates is that of a group, or of an item of the list."""
+        """Tell whether a name outside of aggregates is that of a grouping column, or of an item of the list."""
         column = self._column(node)
         if column is not None:
             return column in groups
@@ -335,7 +335,7 @@ class _Reading:
         if node.get("filter") and only is None:
             return None
         if name == "count_star" and not arguments and not distinct:
-            # DuckDB 1.5 does not know its length. `count()` has nothing in it that an alias could be put behind.
+            # DuckDB 1.5 does not know its length. `count()` contains nothing after which an alias could be placed.
             written = _COUNT.match(self._text, start)
             stop = start + length if only is not None else 0 if written is None else written.end()
             return None if written is None else AggregateCall("count", None, Span(start, stop), only=only)
@@ -363,7 +363,7 @@ class _Reading:
         return AggregateCall(name, of, span, only=only) if name in _EXTREMES else None
 
     def _only(self, node: Node, span: Span) -> Condition | None:
-        """The condition of the FILTER of a call; None where it cannot be told where it stands."""
+        """The condition of the FILTER of a call; None if its position cannot be determined."""
         if span.start == span.stop or not self._is_about_rows(node["filter"]):
             return None
         inside = [token for token in tokens(self._text) if span.start <= token.start < span.stop]
@@ -400,7 +400,7 @@ class _Reading:
         return self._ordered(order["orders"], rows + skipped)
 
     def _any_row(self) -> TopN | None:
-        """One row, if all that is asked is whether there are any."""
+        """Any one row, if the query only asks whether there are rows."""
         node = self._node
         if node.get("group_expressions") or node.get("having") or node.get("group_sets"):
             return None
@@ -408,7 +408,7 @@ class _Reading:
         return TopN(1, of_any=True) if plain and self._shows_rows() else None
 
     def _ranked(self, bounds: Sequence[Node]) -> TopN | None:
-        """The first rows by row_number, rank or dense_rank, one of `bounds` comparing it with a number."""
+        """The first rows by row_number, rank or dense_rank, if one of `bounds` compares that with a number."""
         node = self._node
         if node.get("group_expressions") or node.get("having") or node.get("group_sets"):
             return None
@@ -424,7 +424,7 @@ class _Reading:
         return None
 
     def _window(self, compared: Node) -> Node | None:
-        """The call of a function of ranks that is compared, itself or by its alias."""
+        """The call of a ranking function that is compared, directly or by its alias."""
         if compared.get("class") == "COLUMN_REF":
             names: list[str] = compared["column_names"]
             named = [item for item in self._items if folded(item.get("alias") or "") == folded(names[-1])]
@@ -439,7 +439,7 @@ class _Reading:
         return None if framed or any(compared.get(key) for key in keys) or _arguments(compared) else compared
 
     def _first_of(self, window: Node, rows: int) -> TopN | None:
-        """The first rows of a window. Its names mean columns; none of them may be that of an item besides."""
+        """The first rows of a window. Its names mean columns; none of them may also be the alias of an item."""
         partitions: list[Node] = window.get("partitions") or []
         parts: list[Node] = [*(order["expression"] for order in window["orders"]), *partitions]
         named = (node for node in nodes_below(parts) if node.get("class") == "COLUMN_REF")
@@ -463,7 +463,7 @@ class _Reading:
     def _shows_rows(self, window: Node | None = None) -> bool:
         """Tell whether each row of the table that meets the condition is one row of the result.
 
-        A `window` that is an item itself says the same of the first rows whatever rows follow them.
+        A `window` that is an item itself has the same values in the first rows whatever rows follow them.
         """
         wanted = None if window is None else _as_written(window)
         for item in self._items:
@@ -505,7 +505,7 @@ class _Reading:
         )
 
     def _order_column(self, expression: Node) -> str | None:
-        """The column in whose order rows come; a name means an item of the list before it means a column."""
+        """The column by which rows are ordered; an alias of an item takes precedence over a column's name."""
         if expression.get("class") == "CONSTANT":
             number = _integer(expression)
             starless = not any(item.get("class") == "STAR" for item in self._items)
@@ -518,10 +518,10 @@ class _Reading:
 
 
 def _bounded_ranks(root: Node) -> Iterator[tuple[int, list[Node]]]:
-    """SELECTs in brackets, or in a WITH, by their ids, with the comparisons that the only SELECT from each demands of
-    its rows.
+    """SELECTs in parentheses, or in a WITH, by their ids, with the comparisons that the only SELECT from each requires
+    of its rows.
 
-    Nothing else may come between: the rows of one are those of the other.
+    There may be nothing else between them: the rows of one are those of the other.
     """
     named = _used_once(root)
     for node in nodes_below(root):
@@ -548,10 +548,10 @@ def _bounded_ranks(root: Node) -> Iterator[tuple[int, list[Node]]]:
 
 
 def _used_once(root: Node) -> dict[int, Node]:
-    """The queries of WITH whose names stand in one place of a statement, by that place's id.
+    """The queries of WITH whose names occur once in a statement, by the id of the node where they occur.
 
-    Functions of tables read by names that do not stand there, so that there is none beside them. So do macros of the
-    session, with which a statement is not planned, and never comes here.
+    Table functions can read by names that do not occur in the text, so a statement with one has no such queries. So can
+    macros of the session, but a statement with those is not planned, and never gets here.
     """
     queries: list[tuple[str, Node]] = []
     tables: list[tuple[str, Node]] = []
@@ -577,7 +577,7 @@ def _used_once(root: Node) -> dict[int, Node]:
 
 
 def _names(bound: Node, alias: str) -> bool:
-    """Tell whether a comparison is of a column of the SELECT in brackets that has this alias."""
+    """Tell whether a comparison is about a column of the SELECT in parentheses that has this alias."""
     left: Node = bound["left"]
     if left.get("class") != "COLUMN_REF":
         return False
@@ -586,12 +586,12 @@ def _names(bound: Node, alias: str) -> bool:
 
 
 def _as_written(node: Node) -> Node:
-    """An expression without its place and its alias."""
+    """An expression without its position and its alias."""
     return {**without_places(node), "alias": ""}
 
 
 def _end(behind: Sequence[Token]) -> int:
-    """Where a condition ends that begins with the first of some tokens."""
+    """Where the condition that begins with the first of the tokens ends."""
     depth, last = 0, behind[0].start
     for token in behind:
         sign = token.text.encode()[0] if token.kind == "sign" else 0
@@ -603,9 +603,9 @@ def _end(behind: Sequence[Token]) -> int:
 
 
 def _order_and_limit(node: Node) -> tuple[Node | None, Node | None]:
-    """What orders the rows of a SELECT, and what limits them then; no limit where they are changed otherwise.
+    """The order of a SELECT's rows, and the limit applied after it; no limit if there are other modifiers.
 
-    In brackets, they can be limited first and ordered then: `(FROM t LIMIT 5) ORDER BY x`.
+    With parentheses, rows can be limited first and then ordered: `(FROM t LIMIT 5) ORDER BY x`.
     """
     modifiers: list[Node] = node.get("modifiers") or []
     kinds = [str(modifier["type"]) for modifier in modifiers]
@@ -617,7 +617,7 @@ def _order_and_limit(node: Node) -> tuple[Node | None, Node | None]:
 
 
 def _is_distinct(node: Node) -> bool:
-    """Tell whether each row of a SELECT is shown once, all of its items together."""
+    """Tell whether a SELECT returns distinct rows, comparing all of its items."""
     found: list[Node] = node.get("modifiers") or []
     return any(node["type"] == "DISTINCT_MODIFIER" and not node.get("distinct_on_targets") for node in found)
 
@@ -625,7 +625,7 @@ def _is_distinct(node: Node) -> bool:
 def _is_scalar(node: Node) -> bool:
     """Tell whether a call is of a scalar function of DuckDB's own.
 
-    Any other can be an aggregate or make rows, whatever its name says: macros can, also those that come with DuckDB.
+    Any other can be an aggregate or produce rows, whatever its name: macros can, including those built into DuckDB.
     """
     return not node.get("schema") and not node.get("catalog") and _name(node) in ROWWISE_FUNCTIONS
 
@@ -635,14 +635,14 @@ def _name(node: Node) -> str:
 
 
 def _arguments(node: Node) -> list[Node]:
-    """The arguments of a call, in the form of any version of DuckDB."""
+    """The arguments of a call, whichever version of DuckDB wrote it."""
     if "arguments" in node:
         return [argument["expression"] for argument in node["arguments"]]
     return node.get("children") or []
 
 
 def _integer(node: Node) -> int | None:
-    """The value of an integer literal that is not negative."""
+    """The value of a non-negative integer literal; None for anything else."""
     literal = node.get("literal")
     if literal is not None:
         text = str(literal.get("text"))

@@ -1,6 +1,5 @@
-"""What is wrong with a statement: why it cannot use a table, and DuckDB's errors in terms of its text.
-
-What is wrong with a statement that cannot use a table of pruner, and what to do instead.
+"""Errors of statements: why one cannot use a table of pruner and what to do instead, and DuckDB's errors restated for
+the text as written.
 """
 
 from __future__ import annotations
@@ -19,14 +18,13 @@ from pruner_duckdb.sql.tokens import Token
 _PLACE = re.compile(r"\n\nLINE \d+: (?P<line>[^\n]*)\n(?P<gap> *)(?P<mark>\^+)\s*$")
 _CUT = "..."
 _NUMBERED = re.compile(r"\$\d+(?!\w)")
-"""What stands in the statement as it ran for a question mark."""
+"""The marker that replaces a question mark in the statement as it ran."""
 _WIDEST = 59
-"""Characters of a line that DuckDB shows before and behind a place; it moves both ends a little, to where a word ends.
-"""
+"""Characters of a line that DuckDB shows before and after a position; it moves both ends a little, to word ends."""
 _MOVED = 4
 _IN_WORD = re.compile("[0-9A-Za-z_]")
 _LONGEST = 1 << 16
-"""Characters of a statement in which a place is looked for."""
+"""Length of the longest statement in which a position is searched for."""
 _MISSING_TABLE = re.compile(
     r"(?P<said>Table with name \"?(?P<name>[^\"\n]+?)\"? does not exist(?:!| because [^\n]*))"
     r"(?:\nDid you mean [^\n]*)?"
@@ -36,13 +34,13 @@ _MISSING_TABLE = re.compile(
 def restated(
     error: duckdb.Error, written: str, tables: Iterable[str], *, with_place: bool = True
 ) -> duckdb.Error:
-    """Return an error of DuckDB about a statement as it was written.
+    """Return an error of DuckDB restated for the statement as written.
 
     Args:
-        error: DuckDB's, about the statement with other text in the place of some tables.
+        error: DuckDB's error about the statement in which some tables were replaced by other text.
         written: the statement.
-        tables: names of tables that DuckDB does not know, to be suggested for a name that is misspelt.
-        with_place: whether DuckDB shows the place in such a statement.
+        tables: names of tables that DuckDB does not know, as suggestions for a misspelled name.
+        with_place: whether DuckDB shows the position of an error in such a statement.
     """
     message = _with_suggestion(str(error), tables)
     match = _PLACE.search(message)
@@ -66,7 +64,7 @@ def _with_suggestion(message: str, tables: Iterable[str]) -> str:
 
 
 def _place(match: re.Match[str], written: str) -> str:
-    """Where the error is in the statement as written; nothing where it is in what was put into it."""
+    """The position of the error in the statement as written; empty if it is in a replacement."""
     line = match["line"]
     caret = len(match["gap"]) - len(match[0].lstrip("\n").split(":", 1)[0]) - 2
     sides, width = (line[:caret].removeprefix(_CUT), line[caret:].removesuffix(_CUT)), len(match["mark"])
@@ -81,7 +79,7 @@ def _place(match: re.Match[str], written: str) -> str:
 
 
 def _most_alike(lines: Sequence[str], left: str, right: str, width: int) -> tuple[int, int, int, int]:
-    """Where these two meet: how much is alike there, number of the line and place in it, both below 0, and width."""
+    """Where the two sides meet: number of matching characters, negated line number and position in it, and width."""
     best = (0, 0, 0, width)
     for number, text in enumerate(lines):
         for place in range(len(text)):
@@ -93,14 +91,14 @@ def _most_alike(lines: Sequence[str], left: str, right: str, width: int) -> tupl
 
 
 def _alike(one: str, other: str) -> int:
-    """Length of the beginning that two texts share."""
+    """Length of the common prefix of two texts."""
     return next(
         (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
 
 
 def _shown(lines: list[str], number: int, place: int, mark: str) -> str:
-    """A place of a text as DuckDB shows it."""
+    """A position in a text as DuckDB shows it."""
     line, head = lines[number], f"LINE {number + 1}: "
     first = _end_of_word(line, place - _WIDEST) if place > _WIDEST else 0
     last = _end_of_word(line, place + _WIDEST) if place + _WIDEST < len(line) else len(line)
@@ -110,7 +108,7 @@ def _shown(lines: list[str], number: int, place: int, mark: str) -> str:
 
 
 def _end_of_word(line: str, wanted: int) -> int:
-    """The first place near the one that is wanted at which no word goes on; that one where there is none."""
+    """The first position near the wanted one that is not within a word; the wanted one if there is none."""
     near = range(max(wanted - _MOVED, 0), min(wanted + _MOVED, len(line)))
     return next((place for place in near if not _IN_WORD.match(line, place)), wanted)
 
@@ -122,12 +120,12 @@ _BY_TEXT: Final = re.compile(r"\bquery(?:_table)?\s*\(", re.IGNORECASE)
 
 
 def read_only(name: str) -> PrunerError:
-    """The refusal of a statement that would change a table."""
+    """The error for a statement that would change a table."""
     return PrunerError(f"table {name} is read-only here: change its files with the engine that writes them")
 
 
 def refusal(name: str, text: str, all_tokens: Sequence[Token]) -> PrunerError:
-    """The refusal of a statement that DuckDB left to its catalog, where no table of pruner stands.
+    """The error for a statement that DuckDB resolved in its own catalog, which has no table of pruner.
 
     Args:
         name: the table.
@@ -167,7 +165,7 @@ def refusal(name: str, text: str, all_tokens: Sequence[Token]) -> PrunerError:
 
 
 def _target(words: Sequence[Token]) -> list[str]:
-    """The parts of the first name behind the verb: the table that a statement changes."""
+    """The parts of the first name after the verb: the table that a statement changes."""
     rest = list(dropwhile(lambda token: token.text.lower() in _BEFORE_TARGET, words[1:]))
     parts: list[str] = []
     for name, sign in zip_longest(rest[::2], rest[1::2]):

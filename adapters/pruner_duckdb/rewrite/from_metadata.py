@@ -1,8 +1,8 @@
-"""Statements, or parts of them, that metadata answers: less is read, and what is proved stands there as constants.
+"""Statements, or parts of them, that metadata answers: less is read, and proved results become constants.
 
 An aggregate over a table becomes the aggregate of two parts, the proved one as constants and the other over what is
-left to read, under the same names and types. A SELECT of first rows reads the files that hold them. Both rest on the
-whole condition of the SELECT being known, which is more than pruning asks for: see `Predicates.whole`.
+left to read, with the same names and types. A SELECT of first rows reads the files that hold them. Both require that
+the whole condition of the SELECT is known, which is more than pruning needs: see `Predicates.whole`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Edits = list[tuple[Span, str]]
 
 MOST_GROUPS = 10_000
-"""Most groups that stand in a statement as constants."""
+"""Most groups that are written into a statement as constants."""
 
 DEFAULT_ORDER = (
     "SELECT system.main.current_setting('default_order'), system.main.current_setting('default_null_order')"
@@ -54,7 +54,7 @@ _SHOWN = frozenset(
         "TIMESTAMP WITH TIME ZONE",
     ]
 )
-"""Types of columns whose values are written as constants of the very same type."""
+"""Types of columns whose values can be written as constants of exactly the same type."""
 
 _MERGED = {
     "count": "coalesce(system.main.sum({}), 0)::BIGINT",
@@ -62,7 +62,7 @@ _MERGED = {
     "min": "system.main.min({})",
     "max": "system.main.max({})",
 }
-"""How two parts of an aggregate are put together; a number of distinct values, from the values."""
+"""How two parts of an aggregate are combined; a number of distinct values, from the values."""
 
 _ONE = "system.main.max({})"
 """The value of a constant."""
@@ -70,8 +70,9 @@ _ONE = "system.main.max({})"
 
 @dataclass(frozen=True, slots=True)
 class ProvedValues:
-    """What is proved of an aggregation: `values` has one value for each aggregate, or one for each group besides those
-    of the `groups`, column by column. `kinds` says how each is put together with the rest.
+    """What is proved about an aggregation: `values` has one value for each aggregate, or, with `groups`, an array with
+    one value for each group; without groups, that of a distinct count is an array of the distinct values. `groups` has
+    the values of the grouping columns. `kinds` says how each aggregate is combined with the rest.
     """
 
     values: Sequence[Any]
@@ -81,7 +82,7 @@ class ProvedValues:
 
 @dataclass(frozen=True, slots=True)
 class BlockShortcut:
-    """A part of a statement that reads less: the plan of what is left, and what is proved besides."""
+    """A part of a statement that reads less: the plan of what is left to read, and what is already proved."""
 
     block: SelectBlock
     plan: Plan
@@ -95,14 +96,15 @@ def shortcut(
     shape: ScanShape,
     order: Callable[[], Sequence[Any]],
 ) -> BlockShortcut | None:
-    """What metadata says of a part of a statement; None where nothing is gained.
+    """What metadata answers about a part of a statement; None if nothing is gained.
 
     Args:
         block: the part.
-        plan: of its whole condition.
-        only: for each of its aggregates, the plan of that and the condition of its FILTER; none where none has one.
+        plan: the plan for its whole condition.
+        only: for each of its aggregates, the plan for that condition and the one of its FILTER; empty if no aggregate
+            has a FILTER.
         shape: how the columns are read.
-        order: asks the session for `DEFAULT_ORDER`.
+        order: queries the session with `DEFAULT_ORDER`.
     """
     if not plan.kept:
         return None
@@ -157,9 +159,9 @@ def _first_rows(asks: TopN, plan: Plan, shape: ScanShape, order: Callable[[], Se
     if descending is None or nulls_first is None:
         by_default, nulls = (str(key).upper() for key in order())
         descending = by_default.startswith("DESC") if descending is None else descending
-        # Some settings depend on the direction: what may come first is taken to do so.
+        # Some settings depend on the direction: NULLs that may come first are assumed to.
         nulls_first = nulls != "NULLS_LAST" if nulls_first is None else nulls_first
-        # The plan of a statement, which is looked at for this fault, does not show what is the session's default.
+        # The plan of a statement, which is checked for this fault, does not show the session's defaults.
         if nulls_first and MISREADS_BEHIND_NULLS_FIRST and not asks.within:
             return plan
     if not shape.hidden.isdisjoint(asks.within):
@@ -173,7 +175,7 @@ def _first_rows(asks: TopN, plan: Plan, shape: ScanShape, order: Callable[[], Se
 
 
 def _of_extremes(asks: Aggregation | Extremes, plan: Plan, shape: ScanShape) -> Plan:
-    """The files with the rows of extremes. Rows without the value that is asked for are passed over."""
+    """The files with the rows of extremes. Rows without the requested value are skipped."""
     within = tuple(map(quote, asks.groups)) or None
     orders: list[tuple[str, int, bool, bool, str | None, str | tuple[str, ...] | None]] = []
     for aggregate in asks.aggregates:
@@ -188,7 +190,7 @@ def _of_extremes(asks: Aggregation | Extremes, plan: Plan, shape: ScanShape) -> 
 
 
 def _whole(asks: Aggregation, plan: Plan) -> tuple[ProvedValues, Plan] | None:
-    """The aggregates of all rows."""
+    """The aggregates over all rows."""
     wanted = [
         (
             "by" if aggregate.kind == "distinct" else aggregate.kind,
@@ -217,7 +219,7 @@ def _whole(asks: Aggregation, plan: Plan) -> tuple[ProvedValues, Plan] | None:
 
 
 def _counted(asks: Aggregation, plan: Plan, only: Sequence[Plan]) -> tuple[ProvedValues, Plan] | None:
-    """Numbers of rows of which each has a condition of its own. What one of them leaves is read for all of them."""
+    """Row counts, each with its own condition. Files that one of them leaves unanswered are read for all of them."""
     if any(aggregate.kind != "count" for aggregate in asks.aggregates):
         return None
     wanted = [
@@ -239,7 +241,7 @@ def _counted(asks: Aggregation, plan: Plan, only: Sequence[Plan]) -> tuple[Prove
 
 
 def _grouped(asks: Aggregation, plan: Plan) -> tuple[ProvedValues, Plan] | None:
-    """Aggregates by columns; numbers of rows alone are known by bitmaps, too."""
+    """Aggregates by columns; row counts alone can also come from bitmaps."""
     kinds = [aggregate.kind for aggregate in asks.aggregates]
     if len(asks.groups) > 1 or any(aggregate.column is not None for aggregate in asks.aggregates):
         calls = [
@@ -261,14 +263,14 @@ def _grouped(asks: Aggregation, plan: Plan) -> tuple[ProvedValues, Plan] | None:
 def edits(
     shortcut: BlockShortcut, select: Select, shape: ScanShape, bind: Bind, source: str | None, marks: Edits
 ) -> Edits:
-    """What stands in a statement in the place of an aggregation.
+    """Edits that replace an aggregation in a statement.
 
     Args:
-        shortcut: with constants.
+        shortcut: a shortcut with constants.
         select: the statement.
         shape: how the columns are read.
-        bind: takes a value as one more parameter.
-        source: what is left to be read; None for nothing.
+        bind: adds a value as one more parameter.
+        source: what is left to read; None for nothing.
         marks: edits of the statement's own parameters.
     """
     block, constants = shortcut.block, shortcut.constants
@@ -291,7 +293,7 @@ def edits(
 
 
 def extreme_of(shortcut: BlockShortcut, column: ReferenceColumn) -> Any:
-    """The value that metadata knows of an aggregate, as plans write it; None where it is not known, or NULL."""
+    """The value of an aggregate known from metadata, as plans write it; None if it is unknown, or NULL."""
     asks, constants = shortcut.block.asks, shortcut.constants
     if not isinstance(asks, Aggregation) or asks.groups or constants is None or shortcut.plan.kept:
         return None
@@ -313,7 +315,7 @@ def _as_in_plans(value: Any, data_type: str) -> Any:
 
 
 def calls_of(shortcuts: Iterable[BlockShortcut]) -> list[int]:
-    """Where the aggregates begin that others stand for."""
+    """Where the replaced aggregates begin."""
     asked = (block.block.asks for block in shortcuts if block.constants is not None)
     return [
         aggregate.span.start
@@ -328,7 +330,7 @@ def _own(number: int) -> str:
 
 
 def _proved(asks: Aggregation, constants: ProvedValues, types: Mapping[str, str], bind: Bind) -> str:
-    """A query of the proved part: one row, or one for each group, or one for each distinct value."""
+    """A query for the proved part: one row, or one for each group, or one for each distinct value."""
     shown: list[str] = []
     for group, values in zip(asks.groups, constants.groups, strict=True):
         shown.append(f"{_listed(values, types[group], bind)} AS {quote(group)}")
@@ -353,7 +355,7 @@ def _listed(values: pa.Array[Any], data_type: str, bind: Bind) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as a parameter: moments as text, which every type of them reads."""
+    """A value as a parameter: dates and timestamps as text, which casts to all of their types."""
     if not hasattr(value, "as_py"):
         return value
     if value.is_valid and pa.types.is_temporal(value.type):
@@ -364,7 +366,7 @@ def _plain(value: Any) -> Any:
 def _rest(
     block: SelectBlock, constants: ProvedValues, source: str, where: str | None, calls: Sequence[str]
 ) -> str:
-    """A query of the same aggregates over what is left to be read."""
+    """A query for the same aggregates over what is left to read."""
     asks = block.asks
     assert isinstance(asks, Aggregation)
     named_groups = [quote(group) for group in asks.groups]
@@ -391,7 +393,7 @@ def _only_text(aggregate: AggregateCall, select: Select, marks: Edits) -> str | 
 
 
 def _text(text: bytes, span: Span | None, inside: Edits) -> str | None:
-    """A part of a statement with edits in it."""
+    """A part of a statement with edits applied."""
     if span is None:
         return None
     moved = [(Span(each.start - span.start, each.stop - span.start), new) for each, new in inside]
@@ -403,9 +405,9 @@ def _within(span: Span, made: Edits) -> Edits:
 
 
 def loses_nan(block: SelectBlock, shape: ScanShape) -> bool:
-    """Tell whether DuckDB may leave out rows with NaN that meet the condition, by statistics of files without them.
+    """Tell whether DuckDB may skip rows with NaN that meet the condition, because statistics of files leave out NaN.
 
-    Such rows are not counted either, by what is proved or for a threshold: the answer is that of plain DuckDB.
+    Then neither proved counts nor thresholds may include such rows: the answer must be that of plain DuckDB.
     """
     floats = {folded(name) for name, data_type, _ in shape.columns if data_type in ("FLOAT", "DOUBLE")}
     conditions = [block.condition, *(each.node for each in conditions_of(block))]
@@ -414,13 +416,13 @@ def loses_nan(block: SelectBlock, shape: ScanShape) -> bool:
 
 
 def conditions_of(block: SelectBlock) -> list[Condition]:
-    """Those of its aggregates."""
+    """The conditions of its aggregates' FILTERs."""
     asked: Sequence[AggregateCall] = () if isinstance(block.asks, TopN) else block.asks.aggregates
     return [each.only for each in asked if each.only is not None]
 
 
 def loses_parameters(shortcut: BlockShortcut, select: Select) -> bool:
-    """Tell whether parameters go with the conditions: DuckDB refuses values for which a statement has no place."""
+    """Tell whether removing the conditions removes parameters: DuckDB rejects values without a parameter."""
     if shortcut.constants is None or shortcut.plan.kept:
         return False
     spans = [each.span for each in conditions_of(shortcut.block)]
@@ -431,7 +433,7 @@ def loses_parameters(shortcut: BlockShortcut, select: Select) -> bool:
 
 
 def condition_of(select: Select, block: SelectBlock, where: Span | None) -> str:
-    """A SELECT of constants with the table and a condition of a part, its parameters by their numbers."""
+    """A SELECT of constants from the table with a condition of a part; its parameters are numbered."""
     assert block.reference.whole is not None
     marks = [(parameter.span, f"${parameter.identifier}") for parameter in select.parameters]
     inside = [] if where is None else _within(where, marks)
@@ -441,11 +443,11 @@ def condition_of(select: Select, block: SelectBlock, where: Span | None) -> str:
 
 
 def names_columns(shape: ScanShape) -> bool:
-    """Tell whether names mean one column each, and none of ours."""
+    """Tell whether each name means one column, and none is a name of ours."""
     names = [folded(name) for name, _, _ in shape.columns]
     return len(set(names)) == len(names) and not any(name.startswith("pruner_") for name in names)
 
 
 def without_covered(made: Edits, covered: Edits) -> Edits:
-    """The edits that none of some others takes the place of."""
+    """The edits that are not within the span of another one in `covered`."""
     return [edit for edit in made if not any(span.start <= edit[0].start < span.stop for span, _ in covered)]

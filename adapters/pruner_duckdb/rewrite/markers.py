@@ -1,4 +1,4 @@
-"""Parameters of the statement as it is run: the user's own and the lists of files, in one style."""
+"""Parameters of the statement as it runs: the user's own and the lists of files, in one style."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pruner_duckdb.types import quote_text
 _OWN = re.compile(r"\$(pruner_\d+)\b")
 
 _numbers = count()
-"""Never twice in a process: DuckDB refuses to join two relations with a parameter of one name."""
+"""Unique within a process: DuckDB rejects a join of two relations with parameters of the same name."""
 
 
 class Markers:
-    """Adds parameters to those of the user; DuckDB refuses a mix of styles: question marks get numbers.
+    """Adds parameters to those of the user; since DuckDB rejects a mix of styles, question marks get numbers.
 
     With `literal`, values are written out instead, for statements that take no parameters.
     """
@@ -43,7 +43,7 @@ class Markers:
         else:
             self._named = {}
         self._last = max([*numbers, *self._numbered], default=0)
-        """Highest number of the user's: one without a value stays free, so that DuckDB misses it."""
+        """The user's highest number: one without a value stays free, so that DuckDB reports it as missing."""
 
     def bind(self, value: Any) -> str:
         """Add a parameter and return its marker.
@@ -90,10 +90,10 @@ def named_values(parameters: Parameters) -> Mapping[str, object]:
 
 
 def renamed(sql: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Give each parameter of ours another name that nothing else in the process has.
+    """Give each of our parameters another name that is unique within the process.
 
     Returns:
-        None where it is not sure which parts of the text are our markers.
+        None if it is not certain which parts of the text are our markers.
     """
     numbers = _OWN.findall(sql)
     own = {name for name in parameters if _OWN.fullmatch(f"${name}")}
@@ -107,7 +107,7 @@ def renamed(sql: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any
 def _written_out(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_written_out(each) for each in cast('list[Any]', value))}]"
-    # Metadata answers with these, too (`max(x)` of infinite numbers), and they are constants of no predicate.
+    # Metadata can answer with these, too (`max(x)` of infinite numbers); no predicate has them as constants.
     if isinstance(value, float) and not math.isfinite(value):
         return f"('{value}'::DOUBLE)"
     if isinstance(value, str) and "\0" in value:
@@ -121,12 +121,12 @@ def _written_out(value: Any) -> str:
 
 
 def without_gone(text: str, before: str, parameters: Parameters) -> tuple[str, Parameters]:
-    """A text that was put in the place of another one, and the values of those parameters of it that are left: DuckDB
-    refuses more values than a statement has parameters. Numbers close up.
+    """A text that replaces another one, with the values of the parameters that are left: DuckDB rejects more values
+    than a statement has parameters. The remaining numbers are made consecutive.
 
     Args:
         text: the new text, without question marks where `before` has other parameters than it.
-        before: the statement as it was asked for.
+        before: the statement as requested.
         parameters: its values.
     """
     if not parameters:

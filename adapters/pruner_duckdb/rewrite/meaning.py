@@ -1,4 +1,4 @@
-"""Does the session give a statement the meaning that it has for the databases that plan for it?"""
+"""Checks whether a statement means the same to the session as to the databases that plan for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SessionAgreement:
-    """Compares statements of the sessions of one database, and knows their macros."""
+    """Compares how the sessions of one database and the shadow understand statements, and knows the macros."""
 
     def __init__(self, shadow: Shadow, predicates: Predicates) -> None:
         self._shadow = shadow
@@ -26,8 +26,8 @@ class SessionAgreement:
         self.macros = OwnMacros(shadow)
 
     def is_shipped(self, select: Select) -> bool:
-        """Tell whether a statement means one thing in all new databases: it calls functions of DuckDB's own that look
-        at nothing but their arguments, and has no arrow, which is a lambda or a path into JSON.
+        """Tell whether a statement means the same in all new databases: it calls only functions of DuckDB that depend
+        on nothing but their arguments, and has no arrow, which is a lambda or a JSON path.
         """
         known = self._shadow.repeatable | MOMENTS
         return (
@@ -38,19 +38,19 @@ class SessionAgreement:
         )
 
     def is_known(self, select: Select) -> bool:
-        """Tell whether nothing that a statement calls depends on more than its arguments and what is compared, or
-        changes anything.
+        """Tell whether the functions that a statement calls depend only on their arguments and on what is compared, and
+        change nothing.
         """
         known = self._shadow.repeatable | MOMENTS | self.macros.of(self._own(select)).names
         return all(use.name in known for use in select.functions)
 
     def with_macros(self, draft: Draft) -> Draft:
-        """The same with those of the user's macros that are known."""
+        """The same with the known macros of the user."""
         return replace(draft, macros=self.macros.of(self._own(draft.select)))
 
     def comparisons(self, draft: Draft) -> Sequence[str]:
-        """Texts that read no table: a session that plans one of them as the shadow does, understands the statement
-        as the shadow does. None where nothing in the statement could be redefined.
+        """Texts that read no table: a session that plans one of them as the shadow does understands the statement as
+        the shadow does. Empty where nothing in the statement could be redefined.
 
         Raises:
             Unpruned: there is no such text.
@@ -60,7 +60,7 @@ class SessionAgreement:
         return comparison_texts(draft.select, self._predicates.comparison_text(draft))
 
     def of(self, draft: Draft, state: DuckDBSessionState, seen: Observations) -> Draft:
-        """Return the draft with those macros with which the session understands it as the shadow does.
+        """Return the draft with macros with which the session understands it as the shadow does.
 
         Args:
             draft: the statement.

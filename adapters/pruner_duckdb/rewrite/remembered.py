@@ -1,10 +1,10 @@
-"""Rewritings that serve again: of a statement seen before, over tables that did not change, in a session that
-answers as it did.
+"""Cached rewritings, reused for a statement seen before, over tables that did not change, in a session that gives the
+same answers.
 
-A rewriting is made from a text, from parameters, from what the session answered to our questions, from the shapes of
-what else the statement reads, and from the snapshots of tables with the state of their indexes. All of that is
-observed while it is made. It serves again only if every question gets the same answer as then and every table is as
-it was: whatever may change the meaning of a statement is an answer, or keeps the rewriting from being remembered.
+A rewriting depends on a text, on parameters, on the session's answers to our queries, on the shapes of what else the
+statement reads, and on the snapshots of tables with the state of their indexes. All of that is observed while it is
+made. It is reused only if every query gets the same answer as before and every table is unchanged: whatever may change
+the meaning of a statement is an answer, or keeps the rewriting from being cached.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 REMEMBERED_REWRITINGS = 128
 MOST_FILES = 1 << 17
 LONGEST_TEXT = 1 << 15
-"""What is remembered is bounded: so many rewritings, with so many files in all, and texts of so many characters."""
+"""Bounds of the cache: the number of rewritings, their files in total, and the characters of a text."""
 
 BYTES_OF_A_FILE = 150
-"""What a file takes of memory, the more the longer its path. Deleted rows, of 16 bytes each, count like files."""
+"""Memory for a file, which grows with its path. Deleted rows, of 16 bytes each, count like files."""
 
 SECONDS_WITH_FALLBACKS = 5.0
-"""How long a plan serves that could not use something: an index that could not be read may be readable again."""
+"""How long a plan with fallbacks is reused: an index that could not be read may be readable again."""
 
 SECONDS_UNPRUNED = 60.0
-"""How long a rewriting serves that reads every file: a macro that it names may be better understood by then."""
+"""How long a rewriting that reads every file is reused: a macro that it names may be better understood by then."""
 
 SECONDS_OF_A_MOMENT = 60.0
-"""How long a plan serves that says `now()`: it is bounded below by its own moment, so that it keeps ever more."""
+"""How long a plan for `now()` is reused: its own moment is the lower bound, so it keeps ever more files."""
 
 RelationOf = Callable[[str], duckdb.DuckDBPyRelation]
 
@@ -77,11 +77,11 @@ _Taken: TypeAlias = "tuple[KnownTable, PinnedSnapshot]"
 
 @dataclass
 class Observations:
-    """Asks a session, describes relations and pins snapshots, and knows afterwards what it was told."""
+    """Queries a session, describes relations and pins snapshots, and records the results."""
 
     ask_session: Ask
     ask_now: Ask
-    """The same, where the answer is another one each time."""
+    """The same for queries whose answer differs each time."""
     relation_of: RelationOf
     answers: list[_Answer] = field(default_factory=list["_Answer"])
     shapes: list[tuple[str, Relation]] = field(default_factory=list[tuple[str, Relation]])
@@ -89,11 +89,11 @@ class Observations:
     zone: str = "UTC"
     """The session's time zone, one of its answers."""
     passing: bool = False
-    """Whether something was learned on the way that makes the next rewriting ask for less."""
+    """Whether something was learned in the process that lets the next rewriting ask less."""
     is_pristine: bool = False
-    """Whether the meaning of the statement was not compared, because nobody had defined anything."""
+    """Whether the meaning of the statement was not compared, because nothing had been defined."""
     began: int | None = None
-    """When the session's transaction began, where that matters: for a later one the same is bounded below."""
+    """When the session's transaction began, if that matters: the lower bound also holds for later ones."""
 
     def ask(self, sql: str | duckdb.Statement, values: list[object]) -> tuple[Any, ...]:
         """The only row of a query in the session."""
@@ -102,10 +102,10 @@ class Observations:
         return row
 
     def describe(self, text: str) -> Relation:
-        """The shape of something else that a statement reads.
+        """The shape of something that a statement reads besides tables of pruner.
 
         Raises:
-            Unpruned: it is not known.
+            Unpruned: it is unknown.
         """
         relation = describe_relation(self.relation_of, text)
         self.shapes.append((text, relation))
@@ -127,7 +127,7 @@ class Observations:
         return self.began
 
     def hold(self, method: Method, relation_of: RelationOf) -> bool:
-        """Tell whether everything is answered now as it was then."""
+        """Tell whether every query has the same answer now as before."""
         return (
             (method.answers.changes.is_pristine or not self.is_pristine)
             and all(method.answer(sql, values) == row for sql, values, row in self.answers)
@@ -144,11 +144,11 @@ class _Entry:
     until: float
     files: int
     parsed: Rewritten | None = None
-    """The same as DuckDB's parser leaves it, which takes a third of the time of a short query."""
+    """The rewriting parsed by DuckDB, which takes a third of the time of a short query."""
 
 
 class RememberedRewritings:
-    """A bounded memory of rewritings, the least recently used forgotten first. Threads may share it."""
+    """A bounded LRU cache of rewritings. Threads may share it."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
@@ -158,7 +158,7 @@ class RememberedRewritings:
     def get(
         self, key: Hashable, method: Method, relation_of: RelationOf
     ) -> tuple[Rewritten, Observations] | None:
-        """The rewriting under a key if it would be made again, with what it was made from."""
+        """The rewriting under a key, with its observations, if a new one would be the same."""
         with self._lock:
             entry = self._entries.get(key)
         if entry is None or entry.until < time.monotonic() or not _holds(entry.seen, method, relation_of):
@@ -170,12 +170,12 @@ class RememberedRewritings:
             rewritten = entry.rewritten.with_other_markers()
             return None if rewritten is None else (rewritten, entry.seen)
         if entry.parsed is None:
-            # The session answers as any other one that comes here, also about its parser.
+            # The session's answers, also about its parser, are the same as those of any other that gets here.
             entry.parsed = entry.rewritten.parsed_by(method.native)
         return entry.parsed, entry.seen
 
     def put(self, key: Hashable, rewritten: Rewritten, seen: Observations) -> None:
-        """Remember a rewriting, unless it is large, and forget those of tables that have changed since."""
+        """Cache a rewriting, unless it is large, and drop those of tables that have changed since."""
         files = sum(scan.kept for scan in rewritten.scans)
         files += sum(source.bytes for source in rewritten.sources.values()) // BYTES_OF_A_FILE
         if files > MOST_FILES or len(rewritten.sql) > LONGEST_TEXT:
@@ -195,7 +195,7 @@ class RememberedRewritings:
                 total -= oldest.files
 
     def _forget_older(self, seen: Observations) -> None:
-        """Forget what was made for tables as they are no more: it holds on to their old snapshots."""
+        """Drop rewritings for previous states of the tables: they keep old snapshots in memory."""
         for known, snapshot in seen.snapshots:
             before = self._newest.get(known.path)
             self._newest[known.path] = snapshot
@@ -210,14 +210,14 @@ class RememberedRewritings:
 def _holds(seen: Observations, method: Method, relation_of: RelationOf) -> bool:
     try:
         return seen.hold(method, relation_of)
-    except Exception:  # what is the matter is met again, and reported, where the rewriting is made anew
+    except Exception:  # the problem recurs, and is reported, when the statement is rewritten again
         return False
 
 
 def parameters_key(parameters: Parameters) -> Hashable:
-    """What tells parameters apart by type, value and the way they are written; None where that is not known.
+    """A key that distinguishes parameters by type, value and the way they are written; None if there is none.
 
-    Not by `==` alone: 1, 1.0 and True are equal, and so are two decimals of different scale.
+    `==` is not enough: 1, 1.0 and True are equal, and so are two decimals of different scale.
     """
     if parameters is None:
         return ()

@@ -1,4 +1,4 @@
-"""From a statement over pruned tables to the statement that DuckDB runs, with a plan for each scan."""
+"""Rewrites a statement over pruned tables to the statement that DuckDB runs, with a plan for each scan."""
 
 from __future__ import annotations
 
@@ -65,25 +65,25 @@ if TYPE_CHECKING:
     from pruner_duckdb.rewrite.statement import Statement
 
 _PLACES = re.compile(r"\b(by|distinct|tablesample|sample)\b", re.IGNORECASE)
-"""Words behind which an integer can be a mistake by its value."""
+"""Words after which the value of an integer can be an error."""
 
 _NAMED_BY_VALUE = re.compile(r"(?<!\w)\d")
-"""What the name of a column has in it that DuckDB made of an expression with an integer."""
+"""Matches in the name of a column that DuckDB derived from an expression with an integer."""
 
 
 @dataclass(frozen=True)
 class Understood:
-    """A statement and what its scans want, or the reason why nothing is known of it."""
+    """A statement and the conditions of its scans, or the reason why nothing is known about it."""
 
     draft: Draft | None = None
     conditions: StatementConditions | None = None
     as_written: bool = True
-    """Whether predicates were looked for in the form in which they were written."""
+    """Whether predicates were also derived in the form in which they were written."""
     reason: str | None = None
 
     @property
     def expressions(self) -> dict[TableReference, Expr | None]:
-        """The predicate of each reference, None where DuckDB scans nothing for it."""
+        """The predicate of each reference, None if DuckDB scans nothing for it."""
         if self.draft is None or self.conditions is None:
             return {}
         return dict(zip(self.draft.pruned, self.conditions.expressions, strict=True))
@@ -95,8 +95,8 @@ class Understood:
 
 
 BEGINS_WITHIN: Final = 600 * 10**9
-"""Nanoseconds after planning within which a statement that asks for the time must begin to run. One that begins later
-runs again over all files.
+"""Nanoseconds after planning within which a statement that uses the current time must begin to run. One that begins
+later runs again over all files.
 """
 
 
@@ -125,7 +125,7 @@ class Rewriter:
 
         Args:
             statement: the statement.
-            relation_of: makes a relation of a query, seeing the variables that the user sees.
+            relation_of: makes a relation of a query that sees the user's variables.
             full_scan: how each table is read, and why nothing is pruned.
         """
         form = statement.form
@@ -135,21 +135,21 @@ class Rewriter:
         return self._rewritten(form, statement, seen, full_scan)
 
     def rewrite(self, statement: Statement, relation_of: RelationOf) -> Rewritten | None:
-        """Plan each scan and put the files to read in the place of the tables.
+        """Plan each scan and replace the tables by the files to read.
 
         Args:
             statement: the statement.
-            relation_of: makes a relation of a query, seeing the variables that the user sees.
+            relation_of: makes a relation of a query that sees the user's variables.
 
         Returns:
-            The statement to run, or None when it reads none of the tables.
+            The statement to run, or None if it reads none of the tables.
 
         Raises:
             PrunerError: a table cannot be listed completely, or cannot be read in this way.
         """
         key = _key(statement)
         remembered = None if key is None else self._remembered.get(key, statement.method, relation_of)
-        # A relation runs whenever somebody likes.
+        # A relation may run at any later time.
         if remembered is not None and not (statement.method.lazy and remembered[0].begins_by is not None):
             again, seen = remembered
             self._zone = seen.zone
@@ -161,7 +161,7 @@ class Rewriter:
         if form is None:
             return None
         seen = Observations(statement.answer, statement.first_row, relation_of)
-        # Before a table's shape is known, more is asked than needs to be asked again.
+        # Before a table's shape is known, the session is asked more than later rewritings need.
         settled = all(
             known is None or known.last_relation for known in map(self.tables.of, form.select.references)
         )
@@ -211,7 +211,7 @@ class Rewriter:
         )
         reason = understood.reason
         now = seen.transaction_start() if any(use.name in MOMENTS for use in select.functions) else None
-        # Only of what runs now, and can run again, is it seen to that it begins in time.
+        # Only a statement that runs now, and can run again, is checked to begin in time.
         bounded = now is not None and form.asks and not statement.method.lazy and full_scan is None
         latest = max(now or 0, time.time_ns()) + BEGINS_WITHIN if bounded else None
         markers = Markers(form.select, parameters, literal=form.literal or _stays_lazy(statement))
@@ -225,14 +225,14 @@ class Rewriter:
             )
         if BUILDS_JOINS_SOUNDLY and understood.joined and full_scan is None:
             scans.update(self._with_keys(understood, pinned, scans, shortcuts, semantics, seen))
-        # A condition from outside, or keys, may have left less than there is for the part's own.
+        # A condition from outside the part, or keys, may already leave fewer files than its shortcut does.
         shortcuts = {
             reference: shorter
             for reference, shorter in shortcuts.items()
             if shorter.constants is not None or shorter.plan.kept < scans[reference].kept
         }
-        # A pattern shows what is there when DuckDB lists the files: no other scan, answer or key may depend on it, no
-        # file may be left out, and nobody may have been promised what was there before (R8).
+        # A pattern yields the files that exist when DuckDB lists them: no other scan, answer or key may depend on the
+        # snapshot, no file may be skipped, and no older listing may have been allowed (R8).
         by_pattern = (
             len(of_references(pinned)) == 1
             and not shortcuts
@@ -250,14 +250,14 @@ class Rewriter:
         is_known = all(scan.reason in (None, LEFT_OUT) for scan in rewritten.scans) and self.meaning.is_known(
             select
         )
-        # A statement that reads every file means the same whatever it calls.
+        # Whatever it calls, the rewriting of a statement that reads every file stays the same.
         lasting = is_known or _unpruned_for_good(rewritten)
         lasting = lasting and all(source.lasts for source in rewritten.sources.values())
         harmless = named and form.asks and lasting and is_known
         return replace(rewritten, harmless=harmless, lasting=lasting, begins_by=latest)
 
     def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
-        """Tell whether a statement surely makes sense, judged by the tables' shapes as last read."""
+        """Tell whether a statement is certain to bind, given the shapes of the tables as last read."""
         try:
             draft = self._as_last_read(
                 select, parameters, lambda each: describe_relation(relation_of, _text_of(select, each))
@@ -273,25 +273,25 @@ class Rewriter:
         return True
 
     def _likely_comparison(self, select: Select, parameters: Parameters) -> str | None:
-        """The comparison text that `_expressions` will want unless a shape changed; None where it will not."""
+        """The comparison text that `_understood` will need unless a shape changed; None if it needs none."""
         try:
             draft = self._as_last_read(select, parameters, lambda _: None)
             if draft is None:
                 return None
             return next(iter(self.meaning.comparisons(self.meaning.with_macros(draft))), None)
-        except Exception:  # `_expressions` meets it again and reports it
+        except Exception:  # it recurs in `_understood`, which reports it
             return None
 
     def _as_last_read(
         self, select: Select, parameters: Parameters, describe: Callable[[TableReference], Relation | None]
     ) -> Draft | None:
-        """The statement with the shapes of pruned tables as last read and of others by `describe`.
+        """The statement with the shapes of pruned tables as last read, and of others from `describe`.
 
         Returns:
-            None where a shape is not known.
+            None if a shape is unknown.
 
         Raises:
-            Unpruned: a shape cannot be had.
+            Unpruned: a shape cannot be determined.
         """
         relations: dict[TableReference, Relation] = {}
         ours: list[TableReference] = []
@@ -341,7 +341,7 @@ class Rewriter:
         state: DuckDBSessionState,
         seen: Observations,
     ) -> Understood:
-        """What the scans of a statement want."""
+        """The conditions of a statement's scans."""
         problem = switched_off() or plan_format_problem(self._shadow)
         if problem is not None:
             return Understood(reason=problem)
@@ -365,7 +365,7 @@ class Rewriter:
         semantics: Semantics,
         seen: Observations,
     ) -> dict[TableReference, Scan]:
-        """The scans of which the keys of others leave out files."""
+        """The scans for which the keys of others skip files."""
         draft, conditions = understood.draft, understood.conditions
         assert draft is not None
         assert conditions is not None
@@ -434,7 +434,7 @@ class Rewriter:
         answered: list[tuple[Span, str]] = []
         scans: list[Scan] = []
         sources: Sources = {}
-        # Only of a SELECT whose every function is known is it known which columns it reads.
+        # Only for a SELECT with no unknown function is it known which columns it reads.
         surely = reason is None and form.is_select
         for reference in chosen:
             table, shorter = by_reference[reference], shortcuts.get(reference)
@@ -468,7 +468,7 @@ class Rewriter:
         *,
         surely: bool,
     ) -> Wanted:
-        """What a statement wants of a table; `surely` tells that it is known which columns it reads."""
+        """What a statement needs from a table; `surely` means that it is known which columns it reads."""
         select = form.select
         bare = surely and form.names_nothing_added and not _repeats(reference, shape)
         ranges = select.uses_ranges or (READS_ROWS_LATE_OF_ONE_SCAN and select.shows_first_rows)
@@ -484,7 +484,7 @@ class Rewriter:
         )
 
     def _described(self, uri: str, schema: pa.Schema) -> FileColumns | None:
-        """What DuckDB reads of a file."""
+        """What DuckDB reads from a file."""
         return self._shadow.with_connection(lambda run: described(run, uri, schema))
 
 
@@ -495,7 +495,7 @@ def _planned(
     semantics: Semantics,
     full_scan: FullScan | None,
 ) -> dict[TableReference, Scan]:
-    """The scans of a statement, in the order in which they stand in it."""
+    """The scans of a statement, in the order of its text."""
     by_reference = of_references(pinned)
     return {
         reference: by_reference[reference].plan(expressions.get(reference, TRUE), reason, semantics)
@@ -506,7 +506,7 @@ def _planned(
 
 
 def _name_span(reference: TableReference) -> Span:
-    """Where the table's name stands, to put a query in its place.
+    """The span of the table's name, which a query replaces.
 
     Raises:
         PrunerError: it cannot be replaced in this statement.
@@ -526,13 +526,13 @@ def _name_start(reference: TableReference) -> int:
 
 
 def _stays(reference: TableReference) -> bool:
-    """Tell whether a reference can stand in the shadow's copy as it is."""
+    """Tell whether a reference can be kept in the shadow's copy unchanged."""
     return reference.function and reference.path[-1].lower() in KEPT_TABLE_FUNCTIONS
 
 
 def _repeats(reference: TableReference, shape: ScanShape) -> bool:
-    """Tell whether names given to columns are those of further columns: DuckDB numbers them in a table or a query, and
-    refuses them in a table function.
+    """Tell whether names given to columns repeat those of further columns: DuckDB numbers these in a table or a query,
+    and rejects them in a table function.
     """
     if not reference.columns:
         return False
@@ -548,17 +548,17 @@ def _text_of(select: Select, reference: TableReference) -> str:
 
 
 def _unpruned_for_good(rewritten: Rewritten) -> bool:
-    """Tell whether a statement reads every file, for reasons that do not pass."""
+    """Tell whether a statement reads every file, for permanent reasons."""
     reasons = [scan.reason for scan in rewritten.scans]
     return all(reason not in (None, LEFT_OUT) and not is_failure(reason) for reason in reasons)
 
 
 def _stays_lazy(statement: Statement) -> bool:
-    """Tell whether a relation of it is lazy only as long as it takes no parameters."""
+    """Tell whether a relation of it stays lazy only if it takes no parameters."""
     return RUNS_RELATIONS_WITH_PARAMETERS and statement.method.lazy and not statement.parameters
 
 
 def _key(statement: Statement) -> Hashable:
-    """What tells a statement apart from all others; None where that is not known."""
+    """The cache key of a statement, different from those of all others; None if there is none."""
     values = parameters_key(statement.parameters)
     return None if values is None else (statement.text, values, _stays_lazy(statement), switched_off())

@@ -1,4 +1,4 @@
-"""Finds what metadata answers of a statement."""
+"""Finds the parts of a statement that metadata can answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Shortcuts:
-    """Finds the parts of statements that metadata answers; one serves a connection and all of its cursors."""
+    """Finds the parts of statements that metadata can answer; one serves a connection and all of its cursors."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Shortcuts:
             [Select, Mapping[TableReference, Relation], Sequence[TableReference], Parameters], Draft
         ],
     ) -> None:
-        """`drafted` makes a draft of a statement, of the shapes of what it reads, the pruned ones of it and values."""
+        """`drafted` makes a draft of a statement, the shapes of what it reads, its pruned references and values."""
         self._shadow = shadow
         self._predicates = predicates
         self._meaning = meaning
@@ -62,10 +62,10 @@ class Shortcuts:
         semantics: Semantics,
         seen: Observations,
     ) -> dict[TableReference, BlockShortcut]:
-        """What metadata answers of a statement, by the table that it is about.
+        """What metadata answers about a statement, by table reference.
 
-        `scans` have been planned by `expressions`. Where a part of these is left to DuckDB nothing is gained, and the
-        statement is not looked at any closer.
+        `scans` were planned with `expressions`. If a part of a predicate is not understood and left to DuckDB, there is
+        nothing to gain for that reference, and it is not examined further.
         """
         shortcuts: dict[TableReference, BlockShortcut] = {}
         by_reference = {
@@ -94,7 +94,7 @@ class Shortcuts:
                 if each is None or loses_parameters(each, select):
                     continue
                 shortcuts[block.reference] = each
-        except Exception as error:  # nothing is lost but time
+        except Exception as error:  # it only costs time
             LOGGER.debug("not answered from metadata: %s", failure(error))
             return {}
         return shortcuts
@@ -137,7 +137,7 @@ class Shortcuts:
         span: Span | None,
         condition: Node,
     ) -> Expr | None:
-        """The whole of a condition of a part of a statement; None where it is not known for sure."""
+        """The whole condition of a part of a statement; None if it is not known with certainty."""
         text = condition_of(select, block, span)
         alone = self._shadow.parse(text)
         root = self._shadow.located_tree(alone.text)
@@ -149,7 +149,7 @@ class Shortcuts:
 
 
 def _may_gain(scan: Scan) -> bool:
-    """Tell whether metadata may answer for the rows of a scan: not where nothing is read, nor by a condition that is
-    not understood.
+    """Tell whether metadata may answer for the rows of a scan: not if nothing is read, nor if its condition is not
+    understood.
     """
     return scan.plan.kept > 0 and scan.plan.is_understood

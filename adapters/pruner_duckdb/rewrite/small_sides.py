@@ -1,9 +1,9 @@
-"""Joins with a small side of pruned tables: its keys are read first, and leave out files of the other sides.
+"""Joins with a small side of pruned tables: its keys are read first, to skip files of the other sides.
 
 `FROM flights JOIN airports ON origin = code WHERE country = 'IS'` needs the flights of few airports, but which these
-are stands in the files of `airports`. If few bytes of them are left by the condition, reading them takes less than the
-files that the keys leave out. Keys and statement read the same files, which belong to one snapshot of the table: what
-somebody commits in between changes neither. Tables of the session itself have no such snapshot, and are not asked.
+are is stored in the files of `airports`. If the condition leaves few bytes of them, reading them takes less time than
+the files that the keys skip. Keys and statement read the same files, which belong to one snapshot of the table: commits
+in between change neither. Tables of the session itself have no such snapshot, and are not read for keys.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 2 << 20
 MOST_FILES: Final = 16
-"""A small side has so many bytes and files at most."""
+"""Most bytes and files of a small side."""
 
 BYTES_OF_A_FILE: Final = 1 << 16
-"""To open a file takes as long as to read so many bytes."""
+"""Opening a file takes as long as reading this many bytes."""
 
 TIMES_LARGER: Final = 8
-"""How many times larger than a side the other one must be, for its keys to be worth reading."""
+"""How many times larger than a small side the other side must be for its keys to be worth reading."""
 
 LEAST_BYTES: Final = 4 << 20
-"""Less than so much is read in the time that asking takes."""
+"""Fewer bytes than this are read in the time that the query for keys takes."""
 
 FEW_KEYS: Final = 128
 KEYS_OF_A_FILE: Final = 4
-"""So many keys are looked for in any case, and so many for each file that may be left out: a key takes as long as a
-tenth of a small file.
+"""The number of keys that are looked up in any case, and the number for each file that may be skipped: a key takes as
+long as a tenth of a small file.
 """
 
 MOST_SIDES: Final = 4
-"""The keys of so many small sides are read for one scan."""
+"""Most small sides whose keys are read for one scan."""
 
 _KEPT_LISTS: Final = 32
-"""So many lists of keys are remembered: thirty megabytes at most."""
+"""Most lists of keys that are cached: thirty megabytes at most."""
 _LONGEST_PAUSE: Final = 64
-"""So many statements at most go by before keys are tried again that left out too little."""
+"""Most statements to wait before keys that skipped too few files are tried again."""
 
 _WORTHWHILE: Final = 0.9
-"""Keys are worth reading that leave at most this part of the files."""
+"""Keys are worth reading if they leave at most this fraction of the files."""
 
 _SHOWN: Final = {
-    # As plans write them: days and microseconds since 1970. An infinite one is none of these.
+    # As plans write them: days and microseconds since 1970. Infinite values have no such number.
     "DATE": "system.main.date_diff('day', DATE '1970-01-01', {})",
     **dict.fromkeys(["TIMESTAMP", "TIMESTAMP WITH TIME ZONE"], "system.main.epoch_us({})"),
 }
@@ -75,7 +75,7 @@ _PairOfTables: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], str]
 
 
 class Side(NamedTuple):
-    """One scan of a statement: its table, its plan by conditions alone, and these; None for one that is not scanned."""
+    """One scan of a statement: its table, its plan without keys, and its condition; None if it is not scanned."""
 
     table: Pinned
     scan: Scan
@@ -83,7 +83,7 @@ class Side(NamedTuple):
 
     @property
     def effort(self) -> int:
-        """What it takes to read, in bytes."""
+        """The cost of reading it, in bytes."""
         return self.scan.plan.bytes_kept + self.scan.kept * BYTES_OF_A_FILE
 
     @property
@@ -99,7 +99,7 @@ class Side(NamedTuple):
 
 @dataclass
 class _Experience:
-    """How often in a row the keys of one table left out too little of another, and the statements that still pass."""
+    """How many times in a row the keys of one table skipped too little of another, and the statements left to wait."""
 
     misses: int = 0
     pausing: int = 0
@@ -109,7 +109,7 @@ class SmallSides:
     """Reads the keys of small sides; one serves a connection and all of its cursors."""
 
     def __init__(self, describe: Describe) -> None:
-        """`describe` tells what DuckDB reads of a file."""
+        """`describe` returns what DuckDB reads from a file."""
         self._describe = describe
         self._known: NewestValues[tuple[str, str, str], _Values] = NewestValues(_KEPT_LISTS)
         self._experiences: dict[_PairOfTables, _Experience] = {}
@@ -124,18 +124,18 @@ class SmallSides:
         plan: Callable[[int, Expr | None], Scan],
         ask: Ask,
     ) -> dict[int, Scan]:
-        """The scans of which keys leave out files, by their places among the sides.
+        """The scans for which keys skip files, by their positions among the sides.
 
         Args:
             conditions: of the statement.
             sides: its scans of pruned tables.
-            answered: keys that metadata knows.
-            with_keys: makes conditions of the scans where keys are known.
-            plan: plans a scan by another condition.
-            ask: the session.
+            answered: keys known from metadata.
+            with_keys: returns the conditions of the scans, given known keys.
+            plan: plans a scan with another condition.
+            ask: runs a query in the session.
 
         Raises:
-            duckdb.Error: the question was interrupted, or failed in a transaction, which is over then.
+            duckdb.Error: the query for keys was interrupted, or failed in a transaction, which is then over.
         """
         wanted = self._wanted(conditions, sides, answered)
         try:
@@ -144,7 +144,7 @@ class SmallSides:
             if isinstance(error, duckdb.InterruptException) or _is_aborted(ask):
                 raise
             expressions = _without_keys(conditions, error)
-        except Exception as error:  # nothing is lost but time
+        except Exception as error:  # it only costs time
             expressions = _without_keys(conditions, error)
         narrowed: dict[int, Scan] = {}
         for place, columns in wanted.items():
@@ -164,7 +164,7 @@ class SmallSides:
         with_keys: Callable[[ReferenceKeys], Sequence[Expr | None]],
         ask: Ask,
     ) -> Sequence[Expr | None]:
-        """What scans want, the keys being known: first those of the small sides of small sides, then these."""
+        """The conditions of scans, given the keys: those that restrict small sides are read first, then their own."""
         columns = {column for columns in wanted.values() for column in columns} - answered.keys()
         most = max((_most_keys(sides[place].scan) for place in wanted), default=0)
         keys = self._keys(_of_their_own(conditions, sides, columns), sides, most, ask)
@@ -178,7 +178,7 @@ class SmallSides:
     def _keys(
         self, columns: Iterable[ReferenceColumn], sides: Sequence[Side], most: int, ask: Ask
     ) -> dict[ReferenceColumn, _Values]:
-        """The values of the columns that have no more than `most`; an aggregate is one of them, or NULL."""
+        """The values of those columns that have at most `most`; an aggregate is one of its values, or NULL."""
         read = {
             column: self._values(sides[column.reference], column, most, ask) for column in sorted(columns)
         }
@@ -191,7 +191,7 @@ class SmallSides:
     def _wanted(
         self, conditions: StatementConditions, sides: Sequence[Side], answered: ReferenceKeys
     ) -> Mapping[int, set[ReferenceColumn]]:
-        """The columns whose values are to be known, by the scans that they are wanted for."""
+        """The columns whose values are needed, by the scans that need them."""
         wanted: dict[int, set[ReferenceColumn]] = {}
         for place, alternatives in conditions.joined.items():
             large = sides[place]
@@ -212,13 +212,13 @@ class SmallSides:
         return wanted
 
     def _values(self, side: Side, column: ReferenceColumn, most: int, ask: Ask) -> _Values | None:
-        """The different values of a column among the rows that matter, as plans write them; None where they are too
-        many, cannot be read by one query, or one of them is infinite.
+        """The distinct values of a column among the rows that matter, as plans write them; None if there are too many,
+        they cannot be read by one query, or one of them is infinite.
         """
         question = self._question(side, column, most)
         if question is None:
             return None
-        # What is read depends on more than the condition in it: on the files that the whole of it leaves, for one.
+        # The result depends on more than the written condition, such as the files that the whole condition keeps.
         key = (side.table.snapshot.id, question[0], repr(question[1]))
         values = self._known.get(key)
         if values is None:
@@ -229,7 +229,7 @@ class SmallSides:
         return values if len(values) <= most else None
 
     def _question(self, side: Side, column: ReferenceColumn, most: int) -> tuple[str, list[object]] | None:
-        """A query of the values, one more than are wanted, and whether they are finite; with its parameters."""
+        """A query for the values, up to `most` + 1, and for whether they are finite, with its parameters."""
         assert side.condition is not None
         condition, names = written_condition(side.condition)
         parameters: list[object] = []
@@ -243,7 +243,7 @@ class SmallSides:
         source = side.table.known.reader.sql(
             side.scan.plan, side.table.shape, bind, sources, self._describe, wanted
         )
-        if sources:  # deleted rows and merged ones are data of the statement's own
+        if sources:  # deleted rows and merged ones are Arrow datasets of the statement itself
             return None
         shown = _SHOWN.get(column.data_type)
         finite = "true" if shown is None else "system.main.bool_and(key IS NULL OR system.main.isfinite(key))"
@@ -257,7 +257,7 @@ class SmallSides:
         return sql, parameters
 
     def _is_worth_a_try(self, sides: Sequence[Side], place: int, columns: frozenset[ReferenceColumn]) -> bool:
-        """Tell whether keys of these tables left out enough lately; where they did not, ever more statements pass."""
+        """Tell whether keys of these tables recently skipped enough; if not, the wait before a retry grows."""
         with self._lock:
             for pair in _pairs(sides, place, columns):
                 experience = self._experiences.setdefault(pair, _Experience())
@@ -279,7 +279,7 @@ class SmallSides:
 def _of_their_own(
     conditions: StatementConditions, sides: Sequence[Side], columns: Iterable[ReferenceColumn]
 ) -> set[ReferenceColumn]:
-    """The keys by which small sides know which of their own rows matter: those of small sides with a condition."""
+    """The keys that restrict the rows of small sides themselves: those of other small sides with a condition."""
     return {
         key
         for place in {column.reference for column in columns}
@@ -293,7 +293,7 @@ def _of_their_own(
 
 
 def _most_keys(scan: Scan) -> int:
-    """How many keys are looked for where they may leave out files of a scan."""
+    """How many keys are looked up to skip files of a scan."""
     return min(MOST_KEYS, max(FEW_KEYS, KEYS_OF_A_FILE * scan.kept))
 
 
@@ -303,7 +303,7 @@ def _without_keys(conditions: StatementConditions, error: Exception) -> Sequence
 
 
 def _is_aborted(ask: Ask) -> bool:
-    """Tell whether a question that failed has ended the user's transaction: its error is that of the statement."""
+    """Tell whether a failed query has aborted the user's transaction: then its error is that of the statement."""
     try:
         ask("SELECT 1", [])
     except duckdb.TransactionException:
@@ -312,7 +312,7 @@ def _is_aborted(ask: Ask) -> bool:
 
 
 def _of_one_file(scan: Scan) -> Scan:
-    """A scan that reads one file although no key is in any: without a scan there is no join, and no error of it."""
+    """A scan that reads one file although no file has a key: without a scan there is no join, and no error of it."""
     listed = np.zeros(scan.total, np.bool_)
     listed[scan.plan.ordinals[0]] = True
     return replace(scan, plan=scan.plan.among(listed))
@@ -321,6 +321,6 @@ def _of_one_file(scan: Scan) -> Scan:
 def _pairs(
     sides: Sequence[Side], place: int, columns: set[ReferenceColumn] | frozenset[ReferenceColumn]
 ) -> Iterator[_PairOfTables]:
-    """What is learned of columns is learned of each of them."""
+    """The pairs of tables for which to record experience: one for each column."""
     for column in columns:
         yield sides[place].table.known.path, sides[column.reference].table.known.path, column.column

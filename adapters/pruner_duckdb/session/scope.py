@@ -1,5 +1,5 @@
-"""Calling DuckDB as from the caller's place: it reads data frames from variables, so what it sees decides what a
-name means.
+"""Calls DuckDB as if from the caller's frame: it reads data frames from variables, so the variables that it sees decide
+what a name means.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Method:
 
     native: duckdb.DuckDBPyConnection
     lazy: bool
-    """Whether it is `sql`, which makes relations, and not `execute`."""
+    """Whether it is `sql`, which returns relations, and not `execute`."""
     answers: AnswerCache
     alias: str = ""
 
@@ -36,28 +36,28 @@ class Method:
         return self.native.sql if self.lazy else self.native.execute
 
     def named(self, parameters: Any) -> dict[str, Any]:
-        """The arguments by name of a call with these parameters."""
+        """The keyword arguments of a call with these parameters."""
         named: dict[str, Any] = {"alias": self.alias} if self.alias else {}
         if parameters is not None:
             named["params" if self.lazy else "parameters"] = parameters
         return named
 
     def first_row(self, sql: str | duckdb.Statement, parameters: list[object]) -> tuple[Any, ...]:
-        """The only row of a query of ours, which sees no variable of anybody: a scalar function that binds a
-        statement runs, and looks for tables, only when rows are fetched.
+        """The only row of a query of ours, which sees no variables: a scalar function that binds a statement runs, and
+        resolves tables, only when rows are fetched.
         """
         named = replace(self, alias="").named(parameters or None)
         return tuple(_evaluate(_CALL_AND_FETCH, self.call, sql, named, {})[0])
 
     def answer(self, sql: str | duckdb.Statement, parameters: list[object]) -> tuple[Any, ...]:
-        """The same for a question whose answer changes only with the session or the catalog: it may be known."""
+        """The same for a query whose answer changes only with the session or the catalog: it may be cached."""
         return self.answers.to(sql, parameters, self.first_row)
 
 
 class Scope:
     """The variables that the caller of `sql` or `execute` sees: DuckDB reads data frames from them.
 
-    A relation that was registered under a name stands before a variable of that name.
+    A relation that was registered under a name takes precedence over a variable of that name.
     """
 
     def __init__(self, frame: FrameType | None, registered: Mapping[str, LazyRelation] | None = None) -> None:
@@ -66,12 +66,12 @@ class Scope:
         self._globals: Mapping[str, Any] = frame.f_globals if frame is not None else {}
 
     def keep(self, names: set[str]) -> None:
-        """Hold on to these variables alone, for later."""
+        """Keep only these variables, for later use."""
         self._locals = {name: self._locals[name] for name in names if name in self._locals}
         self._globals = {name: self._globals[name] for name in names if name in self._globals}
 
     def has_any(self, names: Iterable[str]) -> bool:
-        """Tell whether one of its variables has one of some names, in any case."""
+        """Tell whether a variable has one of the names, ignoring case."""
         variables = {name.lower() for name in (*self._globals, *self._locals)}
         return any(name.lower() in variables for name in names)
 
@@ -88,8 +88,8 @@ class Scope:
         tables: Container[str] = (),
         sources: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a method of DuckDB as from the caller's frame, with `sources` beside the caller's variables; no
-        variable stands in for one of `tables`.
+        """Call a method of DuckDB as if from the caller's frame, with `sources` in addition to the caller's variables;
+        variables named like one of `tables` are hidden.
         """
         every = {**self._globals, **self._locals, **self._registered}
         lowered = (sql.query if isinstance(sql, duckdb.Statement) else str(sql)).lower()
@@ -106,14 +106,14 @@ class Scope:
 def _evaluate(
     code: Any, function: Callable[..., Any], sql: Any, named: dict[str, Any], variables: Mapping[str, Any]
 ) -> Any:
-    """Run code in a frame of its own: DuckDB sees these variables and none of this module's."""
+    """Run code in its own frame: DuckDB sees these variables and none of this module's."""
     return eval(code, {"__builtins__": builtins}, {**variables, **_internal(function, sql, named)})
 
 
 def called_as_by(
     frame: FrameType | None, function: Callable[..., Any], sql: Any, named: dict[str, Any]
 ) -> Any:
-    """Run a statement so that DuckDB sees the variables of a frame as they are, and nothing of this module's."""
+    """Run a statement so that DuckDB sees the variables of a frame unchanged, and none of this module's."""
     if frame is None:
         return function(sql, **named)
     return eval(_CALL, frame.f_globals, {**frame.f_locals, **_internal(function, sql, named)})
@@ -124,7 +124,7 @@ def _internal(function: Callable[..., Any], sql: Any, named: dict[str, Any]) -> 
 
 
 def _names(text: str, variable: str) -> bool:
-    """Tell whether a text may name a variable, both in lower case: a relation that it does not name is not to run."""
+    """Tell whether a text may name a variable, both in lower case: a relation that it does not name must not run."""
     return re.search(rf"(?<!\w){re.escape(variable)}(?!\w)", text) is not None
 
 

@@ -1,5 +1,5 @@
-"""What the user's session knows and the shadow does not: asked for each statement, because other handles
-may change it.
+"""What the user's session knows and the shadow does not: queried for each statement, because other handles may change
+it.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ MEANING_SETTINGS = (
     "integer_division",
     "old_implicit_casting",
 )
-"""Settings, the time zone aside, that change what a comparison, a cast or an arithmetic operation means."""
+"""Settings, besides the time zone, that change the meaning of a comparison, a cast or an arithmetic operation."""
 
 PARSER_SETTINGS = (
     "preserve_identifier_case",
     "max_expression_depth",
     "allow_parser_override_extension",
 )
-"""Settings that change what a text is parsed to: asked for, so that a session with others answers otherwise."""
+"""Settings that change how a text is parsed: queried, so that the answer of a session with other values differs."""
 
 _NO_CATALOG = re.compile(r'Catalog ".*" does not exist!', re.DOTALL)
 
 _NO_PLAN = '{"error":true'
 
 _PLACE = re.compile(r'"query_location(?:_length)?":\d+,?')
-"""Where a part of a plan stands: for what a macro stands for, in the statement that created it."""
+"""The position of a part of a plan; for parts of a macro's body, it refers to the statement that created the macro."""
 
 _FEW_PROBES = 8
-"""Up to so many probes a question of its own form is kept."""
+"""Number of probes up to which the query is kept in parsed form."""
 
 _SETTING = "system.main.current_setting('{}')"
 
 
 @dataclass(frozen=True, slots=True)
 class DuckDBSessionState:
-    """The session's zone, its settings, which of the names its catalog has, and its plans of some texts.
+    """The session's time zone, its settings, which of the names its catalog has, and its plans of some texts.
 
-    `is_pristine` tells that every function and type in it is one of a new database.
+    `is_pristine` means that all of its functions and types are those of a new database.
     """
 
     zone: str
@@ -76,22 +76,22 @@ def session_state(
     *,
     is_pristine: bool = False,
 ) -> DuckDBSessionState:
-    """Ask the session for its zone, its settings, and which of `names` its catalog has as tables or views.
+    """Query the session's time zone, its settings, and which of `names` its catalog has as tables or views.
 
     Args:
         ask: runs a query in the session.
         shadow: knows which settings there are.
         names: looked up in the session's catalog.
-        comparison: a text whose plan will most likely be wanted next; asked for with the rest, because each
-            question takes about a millisecond.
-        is_pristine: whether nobody has defined anything there, so that no other extensions are all that it takes.
+        comparison: a text whose plan will most likely be needed next; queried with the rest, because each query takes
+            about a millisecond.
+        is_pristine: whether nothing has been defined there: then the session is pristine if it has no other extensions.
     """
     texts = [] if comparison is None or is_pristine else [comparison]
     if texts or is_pristine:
         try:
             return _session_state(ask, shadow, names, texts, is_pristine=is_pristine)
         except duckdb.Error:
-            pass  # whatever is the matter with this, it must not keep the statement from running
+            pass  # whatever is wrong here must not keep the statement from running
     return _session_state(ask, shadow, names, [], is_pristine=False)
 
 
@@ -104,7 +104,7 @@ def _session_state(
     probes = ", system.main.json_serialize_plan(?)" * (len(names) + len(texts))
     selects = [f"SELECT 1 FROM {'.'.join(quote(part) for part in name)}" for name in names]
     question = f"SELECT {settings}{probes}"
-    # Views and schemas of many tables are asked for once.
+    # Views and schemas with many tables are queried only once.
     asked = shadow.question(question) if len(selects) + len(texts) <= _FEW_PROBES else question
     row = ask(asked, [*selects, *texts])
     values, (extensions,), answers, plans = _parts(row, len(asked_for), 1, len(names))
@@ -120,15 +120,15 @@ def _session_state(
 
 
 def transaction_start(ask: Ask) -> int:
-    """When the session's transaction began, or this question's own where none is open: nanoseconds since 1970.
+    """When the session's transaction began, or this query's own if none is open: nanoseconds since 1970.
 
-    What `now()` will be in a statement that runs afterwards is that or later.
+    In a statement that runs afterwards, `now()` is that time or later.
     """
     return int(ask("SELECT system.main.epoch_us(system.main.now())", [])[0]) * 1000
 
 
 def _parts(row: tuple[Any, ...], *lengths: int) -> list[tuple[Any, ...]]:
-    """A row cut after so many values each."""
+    """A row split into parts of these lengths, and the rest."""
     parts: list[tuple[Any, ...]] = []
     for length in lengths:
         parts.append(row[:length])
@@ -137,14 +137,14 @@ def _parts(row: tuple[Any, ...], *lengths: int) -> list[tuple[Any, ...]]:
 
 
 def _exists(answer: str) -> bool:
-    """Tell whether a probe found its table; only an error of the catalog means that it did not."""
+    """Tell whether a probe found its table; only a catalog error means that it did not."""
     try:
         told = json.loads(answer)
     except (ValueError, RecursionError):
         return True
     if not told.get("error"):
         return True
-    # DuckDB 1.5 tells of a catalog that is not there while it binds.
+    # DuckDB 1.5 reports a missing catalog as a binder error.
     missing = told.get("error_type") == "binder" and _NO_CATALOG.fullmatch(str(told.get("error_message")))
     return not (told.get("error_type") == "catalog" or missing)
 
@@ -156,11 +156,11 @@ def require_same_meaning(
 
     Args:
         state: the session's settings.
-        shadow: what it is compared with.
+        shadow: the database that it is compared with.
         ask: runs a query in the session.
-        comparisons: texts that read no table; that one of them means the same is enough. None where nothing
-            in the statement could be redefined.
-        macros: those of the session that the shadow is to know.
+        comparisons: texts that read no table; it is enough if one of them means the same. Empty where nothing in the
+            statement could be redefined.
+        macros: the session's macros that the shadow must have.
 
     Raises:
         Unpruned: it does not, with the reason.
@@ -178,7 +178,7 @@ def require_same_meaning(
         ours = shadow.bound_plan(text, state.zone, macros)
         if macros:
             theirs, ours = (_PLACE.sub("", plan) for plan in (theirs, ours))
-        # Two equal errors say nothing about what stands behind the place of the error.
+        # Two equal errors say nothing about the text after the position of the error.
         if theirs == ours and not ours.startswith(_NO_PLAN):
             return
         difference = theirs, ours
@@ -187,7 +187,7 @@ def require_same_meaning(
 
 
 def _difference(theirs: str, ours: str) -> str:
-    """Why two plans of one text differ, or are none."""
+    """Why two plans of one text differ, or why one of them is no plan."""
     for whose, plan in (("the session", theirs), ("the DuckDB that plans for it", ours)):
         try:
             readable_plans(plan)
@@ -197,14 +197,14 @@ def _difference(theirs: str, ours: str) -> str:
 
 
 def describe_relation(run: Callable[[str], duckdb.DuckDBPyRelation], text: str) -> Relation:
-    """Return the shape of something else that a statement reads.
+    """Return the shape of something that a statement reads besides tables of pruner.
 
     Args:
-        run: makes a relation of a query in the user's session, seeing the variables that the user sees.
+        run: makes a relation of a query in the user's session, where it sees the variables that the user sees.
         text: the reference as written.
 
     Raises:
-        Unpruned: it cannot be told apart from its statement.
+        Unpruned: the shape cannot be determined outside of its statement.
     """
     try:
         relation = run(f"SELECT * FROM {text}")
@@ -219,7 +219,7 @@ def describe_relation(run: Callable[[str], duckdb.DuckDBPyRelation], text: str) 
 
 
 def _may_be_collated(data_type: Any) -> bool:
-    """Tell whether values of a type may compare by a collation, which the type's name does not show."""
+    """Tell whether values of a type may be compared by a collation, which the type's name does not show."""
     if "VARCHAR" not in str(data_type):
         return False
     try:
@@ -245,8 +245,8 @@ def _plans_without_collation(run: Callable[[str], duckdb.DuckDBPyRelation], text
 def _compare_as_text(
     run: Callable[[str], duckdb.DuckDBPyRelation], text: str, columns: Sequence[tuple[str, str]]
 ) -> bool:
-    """Tell whether columns are text that is compared as it is, where a plan cannot be serialized (a data frame, CSV):
-    EXPLAIN shows the functions that a collation puts around both sides of a comparison.
+    """Tell whether columns are text compared without a collation, where a plan cannot be serialized (a data frame,
+    CSV): EXPLAIN shows the functions that a collation puts around both sides of a comparison.
     """
     if any(data_type != "VARCHAR" for _, data_type in columns):
         return False

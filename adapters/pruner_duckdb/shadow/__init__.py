@@ -1,1 +1,1 @@
-"""The private database that DuckDB's optimizer is asked in, and what it has to know of the user's session."""
+"""The private database whose optimizer is asked for predicates, and what it must know about the user's session."""

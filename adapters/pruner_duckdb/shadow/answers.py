@@ -1,13 +1,12 @@
-"""What a session answered, for as long as nothing can have changed it, and which statements change what.
+"""A cache of a session's answers, valid until something may have changed them, and which statements change what.
 
-DuckDB shows no number of its catalog's version, so that a session is asked for each statement whether it still means
-the same. That takes a millisecond. Where the adapter opened a database in memory itself and has given nobody a handle
-of it, every change comes by here: until one does, each question has the answer that it had.
+DuckDB exposes no version number of its catalog, so a session is asked for each statement whether names still mean the
+same. That takes a millisecond. If the adapter opened an in-memory database itself and has handed out no handle of it,
+it sees every change: until one happens, each query has the same answer as before.
 
-After which statements every function, type and setting of a session still means what it does in a new DuckDB.
-
-A session in which nothing else ran understands a statement as the databases do that plan for it, so that it need not
-be asked. Only statements that are known to define nothing are taken for such.
+This module also knows after which statements every function, type and setting of a session still means what it does in
+a new DuckDB. A session in which only such statements ran understands a statement as the databases do that plan for it,
+so that it need not be asked. Only statements that are known to define nothing count as such.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _SETTINGS: Final = (
     r"preserve_insertion_order|enable_progress_bar|enable_progress_bar_print|progress_bar_time|enable_object_cache|"
     r"parquet_metadata_cache|enable_external_file_cache|enable_http_metadata_cache|http_(?:timeout|retries|keep_alive)"
 )
-"""Settings that give no statement another meaning; of the zone a plan takes account."""
+"""Settings that do not change the meaning of a statement; plans account for the time zone."""
 
 _DEFINES_NOTHING: Final = re.compile(
     rf"""\s*(?:
@@ -44,20 +43,20 @@ _DEFINES_NOTHING: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _TAKES_DEFINITIONS: Final = re.compile(r"\s*(?:copy\s+from\s+database|update\s+extensions)\b", re.IGNORECASE)
-"""Another database has macros and types as well."""
+"""Statements that may bring in macros and types: from another database, or by updating extensions."""
 
 
 def defines_nothing(text: str) -> bool:
-    """Tell whether a statement surely leaves all functions, types and settings with a meaning as they are.
+    """Tell whether a statement is certain to change no function, no type and no setting that matters.
 
     Args:
-        text: SQL, or the name of a method of DuckDB's connection; empty where a data frame gets a name.
+        text: SQL, or the name of a method of DuckDB's connection; empty where a data frame is registered.
     """
     return not text or (_DEFINES_NOTHING.match(text) is not None and not _TAKES_DEFINITIONS.match(text))
 
 
 def are_harmless(settings: Iterable[str]) -> bool:
-    """Tell whether a database may be opened with these settings without any statement meaning another thing."""
+    """Tell whether a database may be opened with these settings without changing the meaning of any statement."""
     return all(re.fullmatch(_SETTINGS, name, re.IGNORECASE) for name in settings)
 
 
@@ -65,10 +64,10 @@ Ask = Callable[["str | duckdb.Statement", "list[object]"], "tuple[Any, ...]"]
 """Runs a query with parameters in the user's session and returns its only row."""
 
 MOST_ANSWERS = 256
-"""So many answers of one connection are kept; a plan of a long statement has a hundred kilobytes."""
+"""Most answers kept for one connection; a plan of a long statement has a hundred kilobytes."""
 
 _OTHERS_CHANGE = re.compile(r"attach|\b(import|load|call)\b", re.IGNORECASE)
-"""What stands in statements that may bring in databases which others change, or texts with such words."""
+"""Words of statements that may bring in databases which others change, or code and texts that may do so."""
 
 
 def _names(*lines: str) -> frozenset[str]:
@@ -81,26 +80,26 @@ FETCHING = _names(
 )
 
 CHANGING_NOTHING = FETCHING | _names("rowcount interrupt query_progress extract_statements")
-"""What DuckDB's connection has that leaves the session as it is."""
+"""Members of DuckDB's connection that leave the session unchanged."""
 
 SHOWING_CHANGES = _names("append begin checkpoint commit create_function remove_function rollback")
-"""What may change the session, and gives nobody a handle of it."""
+"""Members that may change the session, but hand out no handle of it."""
 
 READING = FETCHING | _names(
     "aggregate alias close columns count describe distinct dtypes except_ explain filter head intersect join limit",
     "max mean min order project sample select set_alias shape show sort sum type types union unique",
 )
-"""What DuckDB's relations have that gives no rows to anything but the caller. Relations that come of it are wrapped."""
+"""Members of DuckDB's relations that pass rows only to the caller. Relations that they return are wrapped."""
 
 
 class DatabaseChanges:
-    """When a database, or a session in it, may last have changed. One for each database; threads may share it."""
+    """Tracks when a database, or a session in it, may last have changed. One per database; threads may share it."""
 
     def __init__(self, *, all_pass_here: bool, is_pristine: bool = False) -> None:
         """Begin to watch.
 
         Args:
-            all_pass_here: whether nobody has a handle of the database, or will get one except by `handed_out`.
+            all_pass_here: whether no one else has a handle of the database, or will get one without `handed_out`.
             is_pristine: whether its functions, types and settings mean what they do in any new database.
         """
         self._all_pass_here = all_pass_here
@@ -109,30 +108,30 @@ class DatabaseChanges:
 
     @property
     def moment(self) -> object | None:
-        """What is another object after each change; None where changes may not be seen."""
+        """An object that is a different one after each change; None if changes may go unseen."""
         return self._moment if self._all_pass_here else None
 
     @property
     def is_pristine(self) -> bool:
-        """Whether nobody can have given a function, a type or a setting another meaning than it has in any new
-        database. An extension may have been loaded all the same: DuckDB does so by itself.
+        """Whether no function, type or setting can have another meaning than in any new database. An extension may have
+        been loaded nevertheless: DuckDB does so by itself.
         """
         return self._all_pass_here and self._is_pristine
 
     def happened(self) -> None:
-        """Something may have changed."""
+        """Record that something may have changed."""
         self._moment = object()
 
     def handed_out(self) -> None:
-        """Somebody else can change the database from now on."""
+        """Record that others can change the database from now on."""
         self._all_pass_here = False
 
     @contextmanager
     def during(self, statement: object = "") -> Generator[None]:
-        """Let something run that may change the database: it may be half done, or done by the time it fails.
+        """Wrap the run of something that may change the database: it may be half done, or done by the time it fails.
 
         Args:
-            statement: its text, or the name of a method; nothing where a data frame gets or loses a name.
+            statement: its text, or the name of a method; empty where a data frame is registered or unregistered.
         """
         text = str(getattr(statement, "query", None) or statement)
         if _OTHERS_CHANGE.search(text):
@@ -147,7 +146,7 @@ class DatabaseChanges:
 
 
 class AnswerCache:
-    """What one connection answered to questions whose answers change only with the session or the catalog."""
+    """The answers of one connection to queries whose answers change only with the session or the catalog."""
 
     def __init__(self, changes: DatabaseChanges) -> None:
         self.changes = changes
@@ -155,7 +154,7 @@ class AnswerCache:
         self._known: tuple[object, dict[object, tuple[Any, ...]]] = (object(), {})
 
     def to(self, sql: str | duckdb.Statement, values: list[object], ask: Ask) -> tuple[Any, ...]:
-        """The answer to a question, asked with `ask` where it is not known."""
+        """The answer to a query, from `ask` if it is not cached."""
         moment = self.changes.moment
         if moment is None:
             return ask(sql, values)
@@ -166,7 +165,7 @@ class AnswerCache:
         key = (sql, tuple(values))
         row = known.get(key)
         if row is None:
-            # A change meanwhile leaves `known` to be forgotten.
+            # If something changed meanwhile, `known` is already obsolete.
             row = ask(sql, values)
             with self._lock:
                 if len(known) >= MOST_ANSWERS:

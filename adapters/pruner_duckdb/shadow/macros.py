@@ -1,9 +1,9 @@
-"""The user's own macros: what they stand for is made known to the databases that plan for the session.
+"""The user's own macros: their definitions are copied to the databases that plan for the session.
 
-A macro serves there if it is one expression of its parameters, made of functions that those databases may evaluate.
-Whatever was learned of a macro is only a guess: the session's own plan of a statement has the macro written out in it,
-and only if that is the plan of the database that plans for the session, anything is pruned. So a definition may be
-out of date, or that of another macro of the same name.
+A macro is usable there if it is one expression of its parameters, made of functions that those databases may evaluate.
+A learned definition is only a guess: the session's own plan of a statement contains the expanded macro, and scans are
+pruned only if that plan equals the one of the database that plans for the session. So a definition may be out of date,
+or that of another macro of the same name.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pruner_duckdb.shadow.shadow import Shadow
 
 SECONDS_IN_VAIN = 60.0
-"""How long a function that is no macro of which anything can be told is not looked for again: DuckDB takes 17 ms to
-list all of its functions. A statement that creates a macro ends that time.
+"""How long a function that turned out to be no usable macro is not looked up again: DuckDB takes 17 ms to list all of
+its functions. A statement that creates a macro ends that time.
 """
 
 MOST_MACROS = 1024
@@ -51,15 +51,15 @@ _PARTS = frozenset(
         "TYPE",
     ],
 )
-"""Classes of the expressions of which a macro may be made: no query, no lambda, no window, no star."""
+"""Classes of the expressions that a macro may contain: no query, no lambda, no window, no star."""
 
 
 @dataclass(frozen=True, slots=True)
 class Macros:
-    """Macros of a session as far as a statement needs them, each behind those that it calls."""
+    """The macros of a session that a statement needs, each after those that it calls."""
 
     definitions: tuple[tuple[str, str], ...] = ()
-    """Names, and what stands behind them in a CREATE MACRO."""
+    """Names, and what follows them in a CREATE MACRO."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -77,7 +77,7 @@ class _Macro:
 
 
 class OwnMacros:
-    """What is known of the macros of the sessions of one database."""
+    """What is known about the macros of the sessions of one database."""
 
     def __init__(self, shadow: Shadow) -> None:
         self._shadow = shadow
@@ -85,11 +85,11 @@ class OwnMacros:
         self._in_vain: dict[str, float] = {}
 
     def called_by(self, functions: Iterable[str]) -> frozenset[str]:
-        """Those names of functions that are none of DuckDB's own."""
+        """The names of functions that are not DuckDB's own."""
         return frozenset(functions) - self._shadow.functions
 
     def of(self, names: Collection[str]) -> Macros:
-        """The macros of these names that are known, with those that they call."""
+        """The known macros of these names, with those that they call."""
         known = self._known
         needed: set[str] = set()
         pending = [name for name in sorted(names) if name in known]
@@ -97,14 +97,14 @@ class OwnMacros:
             name = pending.pop()
             needed.add(name)
             pending += known[name].calls & known.keys() - needed
-        # They are known in the order in which they were understood: each behind those that it calls.
+        # `known` is in the order in which they were understood: each after those that it calls.
         return Macros(tuple((name, macro.text) for name, macro in known.items() if name in needed))
 
     def look(self, names: Collection[str], ask: Ask) -> bool:
-        """List the session's macros, unless one of the names was lately looked for in vain.
+        """List the session's macros, unless one of the names was recently looked up in vain.
 
         Returns:
-            Whether another thing is known of these names than before.
+            Whether the known macros of these names differ from before.
         """
         now = time.monotonic()
         if not names or any(self._in_vain.get(name, now) > now for name in names):
@@ -122,14 +122,14 @@ class OwnMacros:
         return macros != before
 
     def may_change(self, text: str) -> None:
-        """Look for macros again after a statement that may have created one."""
+        """Make macros be looked up again after a statement that may have created one."""
         lowered = text.lower()
         if "macro" in lowered or "function" in lowered:
             self._in_vain = {}
 
 
 def _understood(listed: Sequence[Sequence[str | None]], shadow: Shadow) -> dict[str, _Macro]:
-    """Macros by their names in lower case, each behind those that it calls."""
+    """Macros by their names in lower case, each after those that it calls."""
     rows: dict[str, list[Sequence[str | None]]] = {}
     for row in listed[:MOST_MACROS]:
         rows.setdefault(str(row[2]).lower(), []).append(row)
@@ -148,9 +148,9 @@ def _understood(listed: Sequence[Sequence[str | None]], shadow: Shadow) -> dict[
 
 
 def _macro(overloads: Sequence[Sequence[str | None]], tree_of: Callable[[str], Any]) -> _Macro | None:
-    """A macro with all of its forms; None for one that is not understood."""
+    """A macro with all of its overloads; None for one that is not understood."""
     if len({(database, schema) for database, schema, *_ in overloads}) != 1:
-        return None  # which of them is meant is a matter of the session's search path
+        return None  # which of them is meant depends on the session's search path
     texts: list[str] = []
     calls: set[str] = set()
     for _, _, _, names, definition, types in overloads:
@@ -166,7 +166,7 @@ def _macro(overloads: Sequence[Sequence[str | None]], tree_of: Callable[[str], A
 
 
 def _calls(tree: Mapping[str, Any], parameters: Sequence[str]) -> frozenset[str] | None:
-    """Functions that the body of a macro calls; None where it is more than an expression of its parameters."""
+    """Functions that the body of a macro calls; None if it is more than an expression of its parameters."""
     statements: list[Any] = tree.get("statements") or []
     if len(statements) != 1 or statements[0]["node"].get("type") != "SELECT_NODE":
         return None

@@ -1,4 +1,4 @@
-"""From a SELECT to the predicate of each of its table references, by way of the shadow database."""
+"""Derives the predicate of each table reference in a SELECT, using the shadow database."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from pruner_duckdb.sql.select import Parameter, Select, Span, TableReference, ou
 from pruner_duckdb.types import quote
 
 KEPT_TABLE_FUNCTIONS = frozenset(["unnest", "range", "generate_series"])
-"""Table functions that may depend on the row beside them; they stay in the shadow's copy as they are."""
+"""Table functions that may depend on the row of another table in FROM; they stay unchanged in the shadow's copy."""
 
 Parameters = Sequence[object] | Mapping[str, object] | None
 
 
 class Unpruned(Exception):  # noqa: N818 - never reaches a user
-    """Nothing can be said about the statement's scans; `str()` is the reason."""
+    """Nothing is known about the statement's scans; `str()` is the reason."""
 
 
 @dataclass(frozen=True)
 class Draft:
     """A statement with the shape of everything it reads.
 
-    `relations` has the shape of every reference that is replaced in the shadow's copy; `pruned` holds those
-    of them that are tables of pruner; `shortened` has the edits that take schemas from names of their columns.
+    `relations` has the shape of every reference that is replaced in the shadow's copy; `pruned` holds those of them
+    that are tables of pruner; `shortened` has the edits that remove schemas from the names of their columns.
     """
 
     select: Select
@@ -46,7 +46,7 @@ class Draft:
     parameters: Parameters
     shortened: tuple[tuple[Span, str], ...] = ()
     macros: Macros = NO_MACROS
-    """The user's macros that stand in the statement, as far as they are known."""
+    """The known macros of the user that the statement calls."""
 
     def _tables(self, replaced: Mapping[TableReference, str]) -> list[tuple[Span, str]]:
         edits: list[tuple[Span, str]] = []
@@ -61,7 +61,7 @@ class Draft:
 
     @cached_property
     def _session_part(self) -> list[tuple[Span, str]]:
-        """What does not depend on the tables: parameters, lists, schemas in front of columns."""
+        """Edits that do not depend on the tables: parameters, lists, schemas in front of columns."""
         lists = self.select.any_lists
         outside = [
             parameter
@@ -92,18 +92,17 @@ class Draft:
             raise Unpruned(f"no value for parameter {identifier}") from None
 
     def shadow_text(self, replaced: Mapping[TableReference, str], aggregates: frozenset[str]) -> str:
-        """Return the shadow's copy: other tables, literals for parameters, and nothing that must not be
-        folded.
+        """Return the shadow's copy: other tables, literals instead of parameters, and nothing that must not be folded.
 
-        A function outside the allow list becomes a branch of a CASE that depends on chance: DuckDB keeps
-        its type and cannot evaluate it while planning.
+        A function outside the allow list becomes a branch of a CASE that depends on a random value: DuckDB keeps its
+        type and cannot evaluate it while planning.
 
         Args:
-            replaced: what stands for each reference.
+            replaced: the replacement of each reference.
             aggregates: names of aggregate functions, which are never evaluated while planning.
 
         Raises:
-            Unpruned: some part cannot be carried over.
+            Unpruned: some part cannot be represented in the copy.
         """
         inside: list[tuple[Span, str]] = []
         for use in self.select.functions:
@@ -115,7 +114,7 @@ class Draft:
         return self.select.spliced(outermost([*inside, *self._session_part, *self._tables(replaced)]))
 
     def _nested(self, outer: Span) -> str:
-        """The text of a call with literals for the parameters inside it, and no moment that would be folded."""
+        """The text of a call with literals for the parameters inside it, and without moments that would be folded."""
         moments = [
             (use.span, unfolded(self.select.text[use.span.start : use.span.stop].decode(), moment=True))
             for use in self.select.functions
@@ -131,7 +130,7 @@ class Draft:
 
 
 class ReferenceColumn(NamedTuple):
-    """A column of a pruned reference, by its place among them, as `PlanColumn` has those of tables."""
+    """A column of a pruned reference, identified by its position among them, as `PlanColumn` identifies it by table."""
 
     reference: int
     column: str
@@ -141,10 +140,10 @@ class ReferenceColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class StatementConditions:
-    """What the scans of a statement want.
+    """The conditions of the scans of a statement.
 
-    `expressions` has the predicate of each pruned reference, None for one that is not scanned. `joined` has, by places
-    among the pruned references, the columns of others whose values would be a condition on it.
+    `expressions` has the predicate of each pruned reference, None for one that is not scanned. `joined` has, by the
+    positions of pruned references, the sets of columns of others whose values would be a condition on that reference.
     """
 
     expressions: list[Expr | None]
@@ -152,19 +151,19 @@ class StatementConditions:
 
 
 ReferenceKeys: TypeAlias = Mapping[ReferenceColumn, Sequence[object]]
-"""The different values of columns, as plans write them (`KnownKeys`)."""
+"""The distinct values of columns, as plans write them (`KnownKeys`)."""
 
 
 def comparison_texts(select: Select, text: str) -> tuple[str, ...]:
-    """What to compare to learn whether a session understands a statement: the first one that it understands is
+    """Texts to compare to learn whether a session understands a statement: the first one that it understands is
     enough.
 
-    The values of integers cannot matter where no function of the statement looks at a value before rows are
-    read, so that a text is tried first which many statements share.
+    The values of integers cannot matter if no function of the statement inspects a value before rows are read, so a
+    text that many statements share is tried first.
 
     Args:
         select: the statement.
-        text: a statement of the same meaning that any session can plan.
+        text: a statement with the same meaning that any session can plan.
     """
     table_functions = any(reference.function for reference in select.references)
     if table_functions or not all(use.name in VALUE_BLIND for use in select.functions):
@@ -173,7 +172,7 @@ def comparison_texts(select: Select, text: str) -> tuple[str, ...]:
 
 
 class Predicates:
-    """Asks the shadow database; remembers the answers for statements that were asked before."""
+    """Asks the shadow database, and caches its answers by statement."""
 
     def __init__(self, shadow: Shadow) -> None:
         self._shadow = shadow
@@ -181,10 +180,10 @@ class Predicates:
         self._lock = threading.Lock()
 
     def comparison_text(self, draft: Draft) -> str:
-        """A statement of the same meaning that any session can plan, since it reads no table.
+        """A statement with the same meaning that any session can plan, since it reads no table.
 
         Raises:
-            Unpruned: some part cannot be carried over.
+            Unpruned: some part cannot be represented in it.
         """
         return draft.shadow_text(
             {
@@ -195,23 +194,23 @@ class Predicates:
         )
 
     def of(self, draft: Draft, zone: str, *, as_written: bool = True) -> StatementConditions:
-        """Return what the scans of a statement want.
+        """Return the conditions of a statement's scans.
 
         Args:
             draft: the statement.
             zone: the session's time zone.
-            as_written: whether to look for the form in which predicates were written, too. Without an index
-                over an expression there is nothing that the rewritten form does not say as well.
+            as_written: whether to derive predicates in the form in which they were written, too. Without an index
+                over an expression, this form adds nothing to the rewritten one.
 
         Raises:
-            Unpruned: nothing can be said, with the reason.
+            Unpruned: nothing is known, with the reason.
         """
         return self._asked(draft, zone, as_written, None)
 
     def with_keys(
         self, draft: Draft, zone: str, keys: ReferenceKeys, *, as_written: bool = True
     ) -> list[Expr | None]:
-        """Return the predicates where the values of some columns are known; takes and raises what `of` does."""
+        """Return the predicates given the values of some columns; takes and raises what `of` does."""
         return self._asked(draft, zone, as_written, keys).expressions
 
     def _asked(
@@ -222,7 +221,7 @@ class Predicates:
             names = self._shadow.table_names(list(draft.relations.values()))
             by_reference = dict(zip(draft.relations, names, strict=True))
             text = draft.shadow_text(by_reference, self._shadow.aggregates)
-            # The same text may read tables of pruner at other places: others of the session hide them.
+            # The same text may read tables of pruner in other references: tables of the session may hide some.
             pruned = tuple(by_reference[reference] for reference in draft.pruned)
             with self._lock:
                 if keys is not None:
@@ -238,10 +237,10 @@ class Predicates:
             raise Unpruned(str(reason)) from reason
 
     def whole(self, draft: Draft, zone: str) -> Expr | None:
-        """The condition of a SELECT of constants over one table; None where that is not surely all of it.
+        """The condition of a SELECT of constants over one table; None unless it is certain to be the whole condition.
 
         Raises:
-            Unpruned: nothing can be said, with the reason.
+            Unpruned: nothing is known, with the reason.
         """
         try:
             names = self._shadow.table_names(list(draft.relations.values()))
@@ -295,7 +294,7 @@ class Predicates:
 
 
 def _both(expressions: Iterable[Expr | None]) -> Expr | None:
-    """AND of what the passes found, each conjunct once; None where no pass found a scan."""
+    """AND of the predicates that the passes found, each conjunct once; None if no pass found a scan."""
     conjuncts: list[Expr] = []
     both = [expression for expression in expressions if expression is not None]
     if not both:

@@ -1,7 +1,7 @@
-"""Does the running DuckDB write parse trees and plans in the form that this package was made for?
+"""Checks whether the running DuckDB writes parse trees and plans in the form that this package was made for.
 
-The versions below run the whole test suite. Any other version is asked when the package is imported; where
-an answer is not as expected, nothing is pruned.
+The versions below run the whole test suite. Any other version is checked when the package is imported; if an answer is
+not as expected, nothing is pruned.
 """
 
 from __future__ import annotations
@@ -61,22 +61,22 @@ _PLANS: tuple[tuple[str, Expr], ...] = (
         Or((Compare(Operator.LT, _A, _int(1)), Compare(Operator.GT, _A, _int(2)))),
     ),
 )
-"""Statements with what must be among the conjuncts of their table's predicate."""
+"""Statements, each with an expression that must be among the conjuncts of its table's predicate."""
 
 _UNFOLDED = "SELECT x FROM {} WHERE (CASE WHEN random() < 2 THEN 5 END) = 5"
-"""A condition that must not be evaluated while planning, nor be understood."""
+"""A condition that must neither be evaluated while planning nor be understood."""
 
 _PARSED = "WITH w AS (SELECT x FROM s.t AS u WHERE f(a) < ?) SELECT w.x FROM w, g(1) h WHERE d > current_date"
 _PARTS = (["s.t", "s.t AS u", "g(1) h", "g(1) h"], ["f(a)", "current_date"], ["?"])
-"""Its tables by name and whole, what may depend on the session, and its parameters."""
+"""Its tables (the name and the whole reference of each), what may depend on the session, and its parameters."""
 
 _answers: WeakKeyDictionary[Shadow, str | None] = WeakKeyDictionary()
 
 
 def plan_format_problem(shadow: Shadow) -> str | None:
-    """Return why nothing that the running DuckDB tells can be used; None where it can.
+    """Return why the output of the running DuckDB cannot be used; None if it can.
 
-    Warns the first time, if so.
+    Warns about a problem the first time.
     """
     if duckdb.__version__ in TESTED_VERSIONS:
         return None
@@ -88,7 +88,7 @@ def plan_format_problem(shadow: Shadow) -> str | None:
 
 
 def find_problem(shadow: Shadow) -> str | None:
-    """Ask whether parse trees and plans are read as they were meant; return what is not, None for nothing."""
+    """Check that parse trees and plans are understood correctly; return the first problem, None if there is none."""
     version = f"DuckDB {duckdb.__version__}"
     try:
         if not _parses(shadow):
@@ -102,7 +102,7 @@ def find_problem(shadow: Shadow) -> str | None:
                 return f"{version} evaluates while planning what it must not"
     except (NotPlanned, NotSelect, UnknownPlanFormat) as error:
         return f"plans of {version} cannot be read ({error})"
-    except Exception as error:  # a form that is far off must not keep the package from being imported
+    except Exception as error:  # even an unrelated format must not keep the package from being imported
         return f"plans of {version} cannot be read ({type(error).__name__}: {error})"
     return None
 

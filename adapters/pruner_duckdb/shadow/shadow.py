@@ -1,9 +1,8 @@
-"""A private DuckDB instance that knows the tables' schemas and nothing else, asked what its optimizer would
-push to each scan.
+"""A private DuckDB instance that knows only the tables' schemas, asked what its optimizer would push down to each scan.
 
-Its tables are empty and native, because only those are serialized by DuckDB 2.0. Of the optimizers only
-those run that move predicates: with the others on, an empty table collapses or scalar subqueries fail to
-serialize. The setting is global to an instance, hence instances of our own, one for each set of optimizers.
+Its tables are empty and native, because DuckDB 2.0 serializes only those. Only the optimizers that move predicates run:
+with the others on, an empty table collapses or scalar subqueries fail to serialize. The setting is global to an
+instance, hence instances of our own, one for each set of optimizers.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from pruner_duckdb.types import quote
 if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
-# Texts that differ in integers alone, brought to one text, so that what depends on nothing else is learned once.
+# Texts that differ only in integers are normalized to one text, so that what depends on nothing else is computed once.
 #
-# What is learned of one text and taken for another must hold for both. So only a text is shared of which there can
-# be no two opinions where its tokens begin and end: ASCII words, numbers, plain quotes, white space and everyday
-# operators. Comments, dollar quotes, prefixed quotes (`e'…'`), backslashes, signs of other scripts and numbers
-# written in any other way make a text that stands for itself alone.
+# What is computed for one text and reused for another must hold for both. So a text is shared only if there is no doubt
+# where its tokens begin and end: ASCII words, numbers, plain quotes, white space and common operators. A text with
+# comments, dollar quotes, prefixed quotes (`e'…'`), backslashes, non-ASCII characters or numbers written in any other
+# way is not shared.
 
 _INTEGER = r"[1-9][0-9]*+(?![a-z0-9_.'\"])"
 _OTHERS = (
@@ -52,18 +51,17 @@ _OTHERS = (
 _PLAIN = re.compile(f"(?:{_INTEGER}|{_OTHERS})*+", re.IGNORECASE | re.ASCII)
 _INTEGERS = re.compile(f"(?P<integer>{_INTEGER})|{_OTHERS}", re.IGNORECASE | re.ASCII)
 _UNSURE = re.compile(r"[^ -~\t\r\n]|[\\$#{}@^~`]")
-"""What makes a text stand for itself, wherever it stands."""
+"""Characters that keep a text from being shared, wherever they occur."""
 
 _LONGEST_INTEGER = 18
 
 
 def with_typical_integers(text: str) -> str:
-    """Put one and the same integer in the place of all those of a plain text that DuckDB takes for values of the
-    same types; any other text stays.
+    """Replace each integer of a plain text by one that is the same for all integers that DuckDB gives the same types;
+    any other text is returned unchanged.
 
-    Each has as many digits as the one that it replaces: places in the text stay. The type of a literal follows
-    from its number of bits and of digits, with an exact power of two, which has a negative counterpart in a
-    smaller type, apart.
+    It has as many digits as the one that it replaces, so positions in the text do not change. The type of a literal
+    follows from its number of bits and of digits; an exact power of two, whose negative fits in a smaller type, stays.
     """
     if _UNSURE.search(text) or not _PLAIN.fullmatch(text):
         return text
@@ -81,10 +79,10 @@ def _typical(match: re.Match[str]) -> str:
     return digits if value == power else str(max(power + 1, 10 ** (len(digits) - 1)))
 
 
-# A private DuckDB instance, in the time zone and with the macros of the session for which it is asked.
+# A private DuckDB instance, with the time zone and the macros of the session for which it is asked.
 
 Definitions: TypeAlias = "tuple[tuple[str, str], ...]"
-"""Names of macros, and what stands behind them in a CREATE MACRO."""
+"""Names of macros, and what follows them in a CREATE MACRO."""
 
 _MACROS = "pruner_macros"
 """The schema that holds macros of a session."""
@@ -95,7 +93,7 @@ class NotPlanned(Exception):  # noqa: N818 - never reaches a user
 
 
 class Instance:
-    """A DuckDB database in memory; calls are serialized by its lock."""
+    """An in-memory DuckDB database; calls are serialized by its lock."""
 
     def __init__(self) -> None:
         self.connection = duckdb.connect(":memory:", config={"threads": 1})
@@ -106,13 +104,13 @@ class Instance:
         self._kept: frozenset[str] = frozenset()
         self._questions: dict[str, duckdb.Statement] = {}
         with contextlib.suppress(duckdb.CatalogException):  # older versions know one syntax
-            # Both syntaxes are understood here: a session that refuses one says so itself.
+            # Both syntaxes are understood here: a session that rejects one reports it itself.
             self.connection.execute("SET lambda_syntax = 'ENABLE_SINGLE_ARROW'")
 
     def question(self, sql: str) -> duckdb.Statement:
-        """A query of ours as DuckDB's parser leaves it: parsing takes a third of what a short query takes.
+        """A query of ours, parsed: parsing takes a third of the time of a short query.
 
-        Any connection runs it, whatever its own parser would make of the text.
+        Any connection can run it, however its own parser would read the text.
         """
         with self.lock:
             if sql not in self._questions:
@@ -120,7 +118,7 @@ class Instance:
             return self._questions[sql]
 
     def keep_optimizers(self, kept: Collection[str]) -> None:
-        """Let no other optimizers run."""
+        """Disable all other optimizers."""
         with self.lock:
             every = [row[0] for row in self.connection.execute("FROM duckdb_optimizers()").fetchall()]
             disabled = ",".join(name for name in every if name not in kept)
@@ -130,7 +128,7 @@ class Instance:
     def ask_without(
         self, optimizers: Collection[str], sql: str, text: str, zone: str, macros: Definitions
     ) -> str:
-        """The same as `ask`, with fewer optimizers for once."""
+        """The same as `ask`, with fewer optimizers for this call."""
         with self.lock:
             kept = self._kept
             self.keep_optimizers(kept - frozenset(optimizers))
@@ -140,7 +138,7 @@ class Instance:
                 self.keep_optimizers(kept)
 
     def ask(self, sql: str, text: str, zone: str | None = None, macros: Definitions = ()) -> str:
-        """The one value of a query with one parameter, in a time zone and with macros where these matter."""
+        """The only value of a query with one parameter, in a time zone and with macros where these matter."""
         with self.lock:
             if zone is not None:
                 self._set_zone(zone)
@@ -154,7 +152,7 @@ class Instance:
             self._zone = zone
 
     def _find_macros(self, macros: Definitions) -> None:
-        """Let these macros be found, and no others."""
+        """Make these macros visible, and no others."""
         if self._finds_macros and not macros:
             self.connection.execute("SET search_path = 'main'")
             self._finds_macros = False
@@ -198,26 +196,27 @@ KEPT_OPTIMIZERS = frozenset(
         "outer_join_simplification",
     ]
 )
-"""Optimizers that move predicates towards scans, and those that they need."""
+"""Optimizers that push predicates towards scans, and those that they need."""
 
 INLINING = frozenset(["cte_inlining"])
-"""Left out where planning fails inside: DuckDB 2.0 cannot bind an inlined WITH that joins others to a semi-join
-("inequal num bindings/types") before join_order ran. Predicates enter such a WITH by cte_filter_pusher.
+"""Disabled where planning fails with an internal error: DuckDB 2.0 cannot bind an inlined WITH that joins others to a
+semi-join ("inequal num bindings/types") before join_order has run. cte_filter_pusher pushes predicates into such a
+WITH.
 """
 
 REWRITING = frozenset(["expression_rewriter", "regex_range"])
-"""Optimizers that give a predicate another form (`ts::date = …` becomes a range of `ts`)."""
+"""Optimizers that rewrite a predicate (`ts::date = …` becomes a range of `ts`)."""
 
 CACHE_ENTRIES = 256
-"""Statements whose parse and plans are remembered."""
+"""Number of statements whose parse and plans are cached."""
 
 CACHED_TEXT_BYTES = 1 << 16
-"""Longest statement that is remembered."""
+"""Length of the longest statement that is cached."""
 
 _FAILED_INSIDE = '{"error":true,"error_type":"internal"'
 
 _NAN = re.compile(r'"(?:[^"\\]|\\.)*"|NAN')
-"""Texts, and NaN outside of them."""
+"""Strings, and NaN outside of them."""
 
 _Value = TypeVar("_Value")
 _Key = TypeVar("_Key")
@@ -235,26 +234,24 @@ class Relation:
         return ", ".join(f"{quote(name)} {data_type}" for name, data_type in self.columns)
 
     def narrowed(self, wanted: Callable[[str], bool]) -> Relation:
-        """The same with the columns alone whose names are wanted, but never without any column."""
+        """The same with only the columns whose names are wanted, but at least one."""
         return Relation(tuple(column for column in self.columns if wanted(column[0])) or self.columns[:1])
 
     def empty_select(self) -> str:
-        """A query of this shape without rows."""
+        """A query with these columns and no rows."""
         columns = ", ".join(f"NULL::{data_type} AS {quote(name)}" for name, data_type in self.columns)
         return f"SELECT {columns} WHERE false"
 
 
 class LruCache:
-    """A bounded memory of what was worked out for a text."""
+    """A bounded cache of what was computed for a text."""
 
     def __init__(self, entries: int = CACHE_ENTRIES) -> None:
         self._entries = entries
         self._values: OrderedDict[Any, Any] = OrderedDict()
 
     def get(self, key: Any, size: int, compute: Callable[[], _Value]) -> _Value:
-        """Return what is remembered under `key`, computing it first where needed; a large one is not
-        remembered.
-        """
+        """Return the value cached under `key`, computing it first if needed; a large one is not cached."""
         if key in self._values:
             self._values.move_to_end(key)
             return self._values[key]
@@ -267,18 +264,19 @@ class LruCache:
 
 
 _LEAST_SNAPSHOTS = 4
-"""Snapshots that are held whatever they take: threads ask about one while others take up newer ones."""
+"""Number of snapshots that are held whatever their size: some threads use one while others move on to newer ones."""
 
 
 class NewestValues(Generic[_Key, _Kept]):
-    """The values that were put last. Threads may share it."""
+    """A bounded cache of the values that were put last. Threads may share it."""
 
     def __init__(self, most: int, snapshot_of: Callable[[_Kept], Snapshot] | None = None) -> None:
-        """Keep nothing yet.
+        """Create an empty cache.
 
         Args:
             most: how many values are kept.
-            snapshot_of: the snapshot that a value holds: fewer are kept where these are large (`REMEMBERED_SLICES`).
+            snapshot_of: returns the snapshot that a value holds: fewer are kept if these are large
+                (`REMEMBERED_SLICES`).
         """
         self._most = most
         self._snapshot_of = snapshot_of
@@ -288,12 +286,12 @@ class NewestValues(Generic[_Key, _Kept]):
         self._values: OrderedDict[_Key, _Kept] = OrderedDict()
 
     def get(self, key: _Key) -> _Kept | None:
-        """The value; None where it is not known, or no longer."""
+        """The value; None if it is not in the cache, or no longer."""
         with self._lock:
             return self._values.get(key)
 
     def put(self, key: _Key, value: _Kept) -> _Kept:
-        """Keep a value; of two for one key the first one stays and is returned."""
+        """Keep a value; if the key already has one, that one stays and is returned."""
         with self._lock:
             if key in self._values:
                 return self._values[key]
@@ -321,7 +319,7 @@ class NewestValues(Generic[_Key, _Kept]):
 
 
 def _mover(kept: Collection[str]) -> Instance:
-    """An instance with some optimizers alone."""
+    """An instance with only some optimizers."""
     made = Instance()
     made.keep_optimizers(kept)
     return made
@@ -333,13 +331,13 @@ class Shadow:
     def __init__(self) -> None:
         self._shipped = Instance()
         self._moving = {False: _mover(KEPT_OPTIMIZERS)}
-        """Those that move predicates, by whether they keep the form of them; one that does is made when it is asked."""
+        """Those that move predicates, by whether they keep their form; the one that does is created on first use."""
         self._lock = self._shipped.lock
         self._connection = self._shipped.connection
         known = self._connection.execute("SELECT lower(name) FROM duckdb_settings()").fetchall()
         self._settings = frozenset(row[0] for row in known)
         (self.extensions,) = self._connection.execute(EXTENSIONS).fetchone() or ("",)
-        """Those that a new database has loaded."""
+        """The extensions that a new database has loaded."""
         self._tables_lock = threading.Lock()
         self._tables: OrderedDict[tuple[Relation, int], str] = OrderedDict()
         self._created = 0
@@ -350,18 +348,18 @@ class Shadow:
             "WHERE function_type NOT IN ('table', 'table_macro', 'pragma') GROUP BY ALL"
         ).fetchall()
         self.functions = FOLDABLE | frozenset(name for name, _, _ in listed)
-        """Names of all functions of DuckDB's own that return values, in lower case."""
+        """Names of all built-in functions of DuckDB that return values, in lower case."""
         self.aggregates = frozenset(name for name, kinds, _ in listed if "aggregate" in kinds)
         self.repeatable = repeatable_functions(listed)
-        """Those of them that change nothing and depend on nothing but what is compared."""
+        """Those of them that change nothing and depend on nothing beyond what is compared."""
 
     def parse(self, text: str) -> Select:
-        """Take a statement apart.
+        """Parse a statement.
 
         Raises:
             NotSelect: it is not one SELECT statement.
         """
-        # Nothing that is learned here depends on the values of numbers.
+        # Nothing that is derived here depends on the values of numbers.
         typical = with_typical_integers(text)
         with self._lock:
             parsed = self._cache.get(("parse", typical), len(text), lambda: self._parse(typical))
@@ -370,7 +368,7 @@ class Shadow:
         return parsed if typical == text else replace(parsed, text=text.encode())
 
     def result_names(self, text: bytes, replaced: Sequence[int]) -> list[tuple[Span, str]]:
-        """Edits that name the columns of a SELECT whose names would show what is put in the place of its tables.
+        """Edits that name the columns of a SELECT whose names would otherwise show the replacements of its tables.
 
         Args:
             text: the statement.
@@ -388,7 +386,7 @@ class Shadow:
             )
 
     def call_names(self, text: bytes, replaced: Sequence[int]) -> list[tuple[Span, str]]:
-        """Edits that name the columns of a SELECT whose names would show what is put in the place of calls in it.
+        """Edits that name the columns of a SELECT whose names would otherwise show the replacements of calls in it.
 
         Args:
             text: the statement.
@@ -408,7 +406,7 @@ class Shadow:
             )
 
     def located_tree(self, text: bytes) -> dict[str, Any]:
-        """The parse tree of a SELECT, each node with its place and length as far as they are known."""
+        """The parse tree of a SELECT; each node has its position and length as far as they are known."""
         with self._lock:
             return self._cache.get(("tree", text), len(text), lambda: self._located_tree(text))
 
@@ -420,11 +418,11 @@ class Shadow:
         return root
 
     def question(self, sql: str) -> duckdb.Statement:
-        """A query of ours that any connection runs without parsing it again; there are few of them."""
+        """A query of ours that any connection can run without parsing it again; there are few of them."""
         return self._shipped.question(sql)
 
     def tree(self, text: str) -> dict[str, Any]:
-        """The parse tree of a short statement; an error where it is no SELECT."""
+        """The parse tree of a short statement; an error object if it is no SELECT."""
         return json.loads(self._ask(self._shipped, "SELECT json_serialize_sql(?)", text))
 
     def _parse(self, text: str) -> Select | NotSelect:
@@ -437,7 +435,7 @@ class Shadow:
     def bound_plan(self, text: str, zone: str, macros: Definitions = ()) -> str:
         """Return the serialized plan of a statement before any optimizer ran.
 
-        A session that serializes the same text to the same plan gives it the same meaning.
+        A session whose plan of the same text serializes to the same result gives the text the same meaning.
         """
         with self._lock:
             return self._cache.get(
@@ -445,15 +443,15 @@ class Shadow:
             )
 
     def _bound_plan(self, text: str, zone: str, macros: Definitions) -> str:
-        # Even the plan before optimization differs with the set of optimizers (for RIGHT JOIN, say).
+        # Even the unoptimized plan depends on the set of optimizers (for RIGHT JOIN, say).
         return self._ask(self._shipped, "SELECT json_serialize_plan(?)", text, zone, macros)
 
     def known_settings(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Those of the names that are settings of the running version."""
+        """The names that are settings of the running version."""
         return tuple(name for name in names if name.lower() in self._settings)
 
     def settings(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Values of settings as this instance has them."""
+        """Values of settings in this instance."""
         with self._lock:
             key = ("settings", *names)
             shown = ", ".join(f"current_setting('{name}')" for name in names)
@@ -473,14 +471,14 @@ class Shadow:
         Args:
             text: the statement.
             zone: the session's time zone.
-            keep_form: leave predicates in the form in which they were written.
-            macros: those of the session that the statement calls.
+            keep_form: keep predicates in the form in which they were written.
+            macros: the session's macros that the statement calls.
 
         Returns:
             DuckDB's optimized plan.
 
         Raises:
-            NotPlanned: DuckDB refuses the statement, or its plan is not readable (NaN).
+            NotPlanned: DuckDB rejects the statement, or its plan is not readable (NaN).
         """
         instance = self._moves(keep_form)
         question = "SELECT json_serialize_plan(?, optimize := true)"
@@ -490,7 +488,7 @@ class Shadow:
         return readable_plans(plan)
 
     def with_connection(self, use: Callable[[duckdb.DuckDBPyConnection], _Value]) -> _Value:
-        """Let `use` run something on the instance with all optimizers."""
+        """Call `use` with the connection of the instance with all optimizers."""
         with self._lock:
             return use(self._connection)
 
@@ -525,7 +523,7 @@ class Shadow:
             self._everywhere(f"DROP TABLE {name}")
 
     def _moves(self, keep_form: bool) -> Instance:
-        """The instance that moves predicates and keeps the form of them or not, with all tables."""
+        """The instance that moves predicates and keeps their form or not, with all tables."""
         with self._tables_lock:
             if keep_form not in self._moving:
                 made = _mover(KEPT_OPTIMIZERS - REWRITING)
@@ -554,7 +552,7 @@ def readable_plans(serialized: str) -> list[dict[str, Any]]:
     """Parse the answer of `json_serialize_plan`.
 
     Raises:
-        NotPlanned: it holds an error, or is no JSON.
+        NotPlanned: it is an error, or no JSON.
     """
     try:
         answer = readable_json(serialized)
@@ -568,14 +566,14 @@ def readable_plans(serialized: str) -> list[dict[str, Any]]:
 
 
 def readable_json(serialized: str) -> Any:
-    """Parse what DuckDB wrote as JSON.
+    """Parse JSON that DuckDB wrote.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no JSON.
     """
     return json.loads(_NAN.sub(_as_json, serialized) if "NAN" in serialized else serialized)
 
 
 def _as_json(match: re.Match[str]) -> str:
-    """Python's JSON knows `NaN`, which DuckDB 2.0 writes as `NAN`; texts stay as they are."""
+    """Python's JSON reads `NaN`, which DuckDB 2.0 writes as `NAN`; strings stay unchanged."""
     return "NaN" if match.group() == "NAN" else match.group()

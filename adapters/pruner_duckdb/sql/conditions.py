@@ -1,4 +1,4 @@
-"""Conditions of the expression form in DuckDB's SQL: at least the rows for which they are true."""
+"""Conditions of the expression form as DuckDB SQL that matches at least the rows for which they are true."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pruner_duckdb.types import quote
 
 _MICROSECONDS: Final = pa.timestamp("us")
 _MOST_DAYS: Final = -day_number(datetime.date.min)
-"""Days before 1970 that Python's dates have."""
+"""Number of days before 1970 that Python's dates can represent."""
 
 
 def written_condition(condition: Expr) -> tuple[str, frozenset[str]]:
-    """The conjuncts that can be written, and the columns that stand in them.
+    """The conjuncts that can be written as SQL, and the columns in them.
 
-    The others are left out: all rows for which the condition is true are among those for which the text is. It compares
-    booleans, integers, text, dates and timestamps, and names functions so that no macro takes their place: not those
-    of operators either, which a macro may be called as well, but for comparisons, IN and the logic.
+    The others are left out: the text is true for every row for which the condition is true. It compares booleans,
+    integers, text, dates and timestamps, and names functions so that no macro can replace them. That includes the
+    functions of operators, since a macro may have such a name, too; except for comparisons, IN and the logic.
     """
     texts: list[str] = []
     names: set[str] = set()

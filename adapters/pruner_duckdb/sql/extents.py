@@ -1,8 +1,8 @@
-"""Where the parts of a statement end, for versions of DuckDB whose parser says only where they start.
+"""Where the parts of a statement end, for versions of DuckDB whose parser reports only where they start.
 
-DuckDB 2.0 gives each node of `json_serialize_sql` a location and a length; 1.5 gives a location alone, and
-none at all to parameters. Here the missing lengths are read off the statement's tokens, so that what comes
-after sees one form. A part that is not written as its node says gets no length: nothing is guessed.
+DuckDB 2.0 gives each node of `json_serialize_sql` a location and a length; 1.5 gives only a location, and none at all
+to parameters. This module derives the missing lengths from the statement's tokens, so that later steps see one form. A
+part that is not written as its node says gets no length: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ LOCATION = "query_location"
 
 def has_lengths(serialized: str) -> bool:
     """Tell whether a serialized parse tree has the lengths of its nodes."""
-    return f'"{LENGTH}":' in serialized  # inside a text of the statement the quotes would be escaped
+    return f'"{LENGTH}":' in serialized  # within a string of the statement the quotes would be escaped
 
 
 def add_lengths(root: Node, text: bytes) -> None:
-    """Give the nodes of a parse tree the lengths, and parameters the places, that they lack; in place.
+    """Add the missing lengths of nodes and positions of parameters to a parse tree, in place.
 
     Args:
         root: `json_serialize_sql`'s tree of one statement.
@@ -42,7 +42,7 @@ def add_lengths(root: Node, text: bytes) -> None:
 
 
 def _place_parameters(parameters: Sequence[Node], markers: Sequence[tuple[str, Token]]) -> None:
-    """Give each parameter one of the markers with its name; none a place if the two do not correspond."""
+    """Give each parameter the position of a marker with its name; give none if the two do not correspond."""
     if sorted(str(node["identifier"]) for node in parameters) != sorted(name for name, _ in markers):
         return
     by_name: dict[str, list[Token]] = {}
@@ -62,7 +62,7 @@ class _Tokens:
         self._at = {token.start: number for number, token in enumerate(self._all)}
 
     def end_of(self, node: Node) -> int | None:
-        """Where a node's text ends; None for a kind whose end is of no use, or when it is not understood."""
+        """Where a node's text ends; None for a kind whose end is not needed, or if it is not understood."""
         first = self._at.get(node[LOCATION])
         if first is None:
             return None
@@ -85,7 +85,7 @@ class _Tokens:
         return self._stop(after if tail is None else tail)
 
     def markers(self) -> list[tuple[str, Token]]:
-        """The parameter markers with the names that DuckDB gives them: question marks are counted."""
+        """The parameter markers with the names that DuckDB gives them: question marks are numbered."""
         markers: list[tuple[str, Token]] = []
         for token in self._all:
             if token.kind == "mark":
@@ -93,7 +93,7 @@ class _Tokens:
         return markers
 
     def _stop(self, after: int | None) -> int | None:
-        """The byte behind the token before `after`."""
+        """The byte after the token that precedes `after`."""
         return None if after is None else self._all[after - 1].stop
 
     def _text(self, number: int) -> str:
@@ -103,11 +103,11 @@ class _Tokens:
         return self._all[number].identifier if number < len(self._all) else None
 
     def _is_file(self, number: int, names: Sequence[str]) -> bool:
-        """Tell whether a token is the name of a table as a text: `FROM 'x.parquet'`."""
+        """Tell whether a token is the name of a table written as a string: `FROM 'x.parquet'`."""
         return len(names) == 1 and self._text(number) == quote_text(names[0])
 
     def _path(self, number: int, names: Sequence[str]) -> int | None:
-        """The token behind a dotted name, if it spells exactly these parts."""
+        """The token after a dotted name, if it spells exactly these parts."""
         for position, name in enumerate(names):
             if position:
                 if self._text(number) != ".":
@@ -119,7 +119,7 @@ class _Tokens:
         return number
 
     def _call(self, number: int, name: str) -> int | None:
-        """The token behind a function call, whose name may have a schema or an argument in front."""
+        """The token after a function call, whose name may be preceded by a schema or an argument."""
         while self._text(number + 1) == ".":
             number += 2
         if self._identifier(number) != name.lower() or self._text(number + 1) != "(":
@@ -127,7 +127,7 @@ class _Tokens:
         return self._group(number + 1)
 
     def _group(self, number: int) -> int | None:
-        """The token behind what is in brackets."""
+        """The token after a bracketed group."""
         depth = 0
         for position in range(number, len(self._all)):
             token = self._all[position]
@@ -139,7 +139,7 @@ class _Tokens:
         return None
 
     def _tail(self, number: int, node: Node) -> int | None:
-        """The token behind a reference's alias, column names and sample; None if they are not as expected."""
+        """The token after a reference's alias, column names and sample; None if they are not as expected."""
         alias = node.get("alias")
         if alias:
             number += self._identifier(number) == "as" and self._identifier(number + 1) == alias.lower()
@@ -154,7 +154,7 @@ class _Tokens:
         return after
 
     def _sample(self, number: int) -> int | None:
-        """The token behind `TABLESAMPLE …`: a size, perhaps with a method, a unit and a seed."""
+        """The token after `TABLESAMPLE …`: a size, optionally with a method, a unit and a seed."""
         if self._identifier(number) != "tablesample":
             return None
         number += 1

@@ -1,8 +1,8 @@
-"""Statements of every kind that runs at once, each with a SELECT that reads the same rows of the same tables.
+"""Statements of every kind that runs immediately, each with a SELECT that reads the same rows of the same tables.
 
-DuckDB takes apart SELECT statements only. Of any other kind the parts that read tables are put together to a
-SELECT, the probe: its scans want the rows that the statement's own scans want, or more. What is then put in
-the place of a table in the probe goes to the same place in the statement.
+DuckDB serializes only SELECT statements. For any other kind, the parts that read tables are combined into a SELECT, the
+probe: its scans need the rows that the statement's own scans need, or more. The replacement of a table in the probe is
+then applied at the same position in the statement.
 
     UPDATE t SET a = 1 FROM u WHERE c      SELECT * FROM t, u WHERE c
     DELETE FROM t USING u WHERE c          SELECT * FROM t, u WHERE c
@@ -21,11 +21,11 @@ from typing import Final, TypeAlias
 from pruner_duckdb.sql.select import NotSelect, Select, Span, splice
 from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens, with_plain_spaces
 
-# Where a statement holds a PIVOT in brackets, or in a WITH, that finds its values itself.
+# Statements that contain a PIVOT in parentheses, or in a WITH, that finds its values itself.
 #
-# DuckDB makes several statements of such a one, and its parser serializes none of them. A query of the source alone
-# can stand in the place of the PIVOT: `(PIVOT t ON cat USING sum(x))` becomes `(SELECT * FROM t)`. That tells where
-# tables stand, and nothing of what the statement wants of them, because the pivoted columns are called by values.
+# DuckDB turns such a statement into several, and its parser serializes none of them. A query of the source alone can
+# replace the PIVOT: `(PIVOT t ON cat USING sum(x))` becomes `(SELECT * FROM t)`. That shows the positions of tables,
+# but not what the statement needs from them, because the pivoted columns are named by values.
 
 FINDS_VALUES: Final = "a PIVOT in brackets finds its values itself"
 
@@ -33,21 +33,21 @@ PIVOTS: Final = frozenset(["pivot", "pivot_wider"])
 _BEHIND_SOURCE: Final = frozenset(["on", "using", "group", "order", "limit"])
 
 Piece: TypeAlias = "tuple[int, int, int]"
-"""Where a part of a text starts, where it starts in the text of which it was made, and its length."""
+"""The start of a part of a text, its start in the text that it was taken from, and its length."""
 
 
 def with_sources(text: bytes, every: Sequence[Token]) -> tuple[bytes, list[Piece]] | None:
-    """A statement with a query of the source in the place of each PIVOT in brackets, and the parts that it kept.
+    """A statement with each PIVOT in parentheses replaced by a query of its source, and the parts that it kept.
 
     Returns:
-        None for a statement without one, and where more than the source of one may read tables.
+        None for a statement without one, and if more than the source of one may read tables.
     """
     kept: list[Span] = []
     position = 0
     for number, stop in _in_brackets(every):
         pivot = every[number]
         if pivot.start < position:
-            continue  # inside of another one
+            continue  # inside another one
         behind = _behind_source(every, number, stop)
         if behind is None or has_query(every, every[behind].start, every[stop].start):
             return None
@@ -64,7 +64,7 @@ def with_sources(text: bytes, every: Sequence[Token]) -> tuple[bytes, list[Piece
 
 
 def composed(outer: Iterable[Piece], inner: Sequence[Piece]) -> Iterator[Piece]:
-    """Parts of a text that was made of a text which was itself made of another one, as parts of the last one."""
+    """Map the parts of a text through the text that it was derived from to the text that this was derived from."""
     for start, middle, length in outer:
         for inside, origin, size in inner:
             first, last = max(middle, inside), min(middle + length, inside + size)
@@ -73,13 +73,13 @@ def composed(outer: Iterable[Piece], inner: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def has_query(every: Sequence[Token], start: int, stop: int) -> bool:
-    """Tell whether a part of the statement may hold a query of its own."""
+    """Tell whether a part of the statement may contain a query."""
     words = {token.text.lower() for token in every if start <= token.start < stop}
     return not words.isdisjoint(("select", "from", "table", "pivot"))
 
 
 def _in_brackets(every: Sequence[Token]) -> Iterator[tuple[int, int]]:
-    """Each PIVOT that begins a query in brackets, perhaps behind a WITH, and the bracket that closes it."""
+    """Each PIVOT that begins a query in parentheses, possibly after a WITH, and the parenthesis that closes it."""
     for number, token in enumerate(every[:-1]):
         if token.text.lower() not in PIVOTS or token.kind != "name":
             continue
@@ -94,7 +94,7 @@ def _in_brackets(every: Sequence[Token]) -> Iterator[tuple[int, int]]:
 
 
 def _around(every: Sequence[Token], number: int) -> int | None:
-    """The bracket in which a token stands."""
+    """The bracket that opens the group containing a token."""
     depth = 0
     for at in range(number - 1, -1, -1):
         depth -= _change(every[at])
@@ -104,7 +104,7 @@ def _around(every: Sequence[Token], number: int) -> int | None:
 
 
 def _end(every: Sequence[Token], number: int) -> int | None:
-    """The bracket that closes what a token stands in."""
+    """The bracket that closes the group containing a token."""
     depth = 0
     for at in range(number, len(every)):
         depth += _change(every[at])
@@ -114,7 +114,7 @@ def _end(every: Sequence[Token], number: int) -> int | None:
 
 
 def _behind_source(every: Sequence[Token], number: int, stop: int) -> int | None:
-    """The word behind the source of a PIVOT."""
+    """The word after the source of a PIVOT."""
     depth = 0
     for at in range(number + 1, stop):
         depth += _change(every[at])
@@ -130,7 +130,7 @@ def _change(token: Token) -> int:
     return (sign in OPENING) - (sign in CLOSING)
 
 
-# The SELECT behind statements that name a table alone.
+# The SELECT behind statements that only name a table.
 
 _SHORT = re.compile(
     r"\s*(?P<what>describe|desc|show|summarize|table)\s+(?:table\s+)?"
@@ -145,7 +145,7 @@ _SPELLED_OUT = {
     "table": "",
 }
 _LISTED = frozenset(["tables", "databases", "schemas", "variables", "all"])
-"""What SHOW and DESCRIBE list when they are given one of these words for a name."""
+"""Words that SHOW and DESCRIBE do not read as the name of a table, but as what to list."""
 _SHOWN_IN_BRACKETS = re.compile(r"\(\s*(?:describe|desc|show|summarize)\s", re.IGNORECASE)
 _CREATED_OF_SHOWN = re.compile(
     r"\s*create\b.*\bas\s+(?=(?:describe|desc|show|summarize)\s)", re.IGNORECASE | re.DOTALL
@@ -159,16 +159,16 @@ _TABLE = re.compile(r"\btable\b", re.IGNORECASE)
 _BEFORE_A_QUERY = frozenset(
     ["", "(", ")", "as", "explain", "analyze", "union", "intersect", "except", "all", "distinct", "name"]
 )
-"""What `TABLE t` stands behind where it is a query; there is nothing before the first."""
+"""Tokens after which `TABLE t` is a query; the empty one is the beginning of the statement."""
 _BEHIND_A_TABLE = frozenset(
     ["", ")", ";", "order", "limit", "offset", "fetch", "union", "intersect", "except"]
 )
-"""DuckDB refuses what else may stand behind the table of a SELECT, such as WHERE."""
+"""Tokens that may follow such a query; DuckDB rejects others that may follow the table of a SELECT, such as WHERE."""
 
 
 def spelled_out(text: str) -> str:
-    """Write out the SELECT that `DESCRIBE t`, `SHOW t`, `SUMMARIZE t`, `TABLE t` and `COPY t TO` stand for, and the
-    first three in brackets; other text stays.
+    """Replace `DESCRIBE t`, `SHOW t`, `SUMMARIZE t`, `TABLE t` and `COPY t TO` by the equivalent statements with a
+    SELECT, the first three also in parentheses; other text is returned unchanged.
     """
     short = _SHORT.fullmatch(text)
     if short is not None and short.group("name").lower() not in _LISTED:
@@ -187,11 +187,11 @@ def spelled_out(text: str) -> str:
 
 
 def _with_selects(text: str) -> str:
-    """Write out each `TABLE t` that is a query, or a part of one."""
+    """Replace each `TABLE t` that is a query, or a part of one, by a SELECT."""
     encoded = text.encode()
     all_tokens = list(tokens(encoded))
     words = ["", *(token.text.lower() for token in all_tokens), ""]
-    inserts = words[1] == "insert"  # its table, or what that is called, stands in front of the query
+    inserts = words[1] == "insert"  # its table, or the alias of that, precedes the query
     edits: list[tuple[Span, str]] = []
     for number, token in enumerate(all_tokens):
         if words[number + 1] != "table" or not (inserts or words[number] in _BEFORE_A_QUERY):
@@ -213,7 +213,7 @@ def _with_selects(text: str) -> str:
 
 
 def _written_in_brackets(text: str) -> str:
-    """Write out `(DESCRIBE t)` and the like."""
+    """Replace `(DESCRIBE t)` and the like by the equivalent with a SELECT."""
     encoded = text.encode()
     words = list(tokens(encoded))
     edits: list[tuple[Span, str]] = []
@@ -238,17 +238,18 @@ _BEFORE_KIND = frozenset(["or", "replace", "temp", "temporary", "persistent", "l
 _DATA = (("with", "no", "data"), ("with", "data"))
 _WRITES = frozenset(["insert", "update", "delete", "merge"])
 _ADDED = re.compile(rb"\bfile(?:name|_)", re.IGNORECASE)
-"""How the names of those columns begin that DuckDB adds to a scan."""
+"""Prefixes of the names of the columns that DuckDB adds to a scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementProbe:
-    """A statement and its probe. `pieces` tells for parts of the probe where they start in the statement:
+    """A statement and its probe. `pieces` maps parts of the probe to their positions in the statement:
     (start in the probe, start in the statement, length), in bytes.
 
-    `lazy` tells that DuckDB's relation of such a statement reads the tables only when it runs; `literal`, that
-    the statement takes no parameters; `target`, where the name of the table stands that it changes; `unpruned`, why
-    the probe wants other rows than the statement; `explains`, that it is EXPLAIN, perhaps with ANALYZE, and the probe.
+    `lazy` means that DuckDB's relation of such a statement reads the tables only when it runs; `literal`, that the
+    statement takes no parameters; `explains`, that it consists of EXPLAIN, possibly with ANALYZE, and the probe.
+    `target` is the position of the table that it changes; `unpruned`, why the probe reads other rows than the
+    statement.
     """
 
     text: bytes
@@ -262,19 +263,19 @@ class StatementProbe:
 
     @property
     def names_nothing_added(self) -> bool:
-        """Whether no name in the statement can mean one of the columns that DuckDB adds to a scan for whoever asks for
-        them, as long as no macro of the user's stands in it.
+        """Whether no name in the statement can mean one of the columns that DuckDB adds to a scan on request, provided
+        that the statement calls no macro of the user.
         """
         return _ADDED.search(self.text) is None
 
     @property
     def is_select(self) -> bool:
-        """Whether every name that may mean a column of a table stands in the probe, and means the same there."""
+        """Whether every name that may mean a column of a table is in the probe, and means the same there."""
         return self.target is None and not self.literal
 
     @property
     def asks(self) -> bool:
-        """Whether the statement is a SELECT as it stands, or behind EXPLAIN."""
+        """Whether the statement is a SELECT, or EXPLAIN of one."""
         return self.explains or self.text == self.select.text
 
     def changes(self, span: Span) -> bool:
@@ -283,7 +284,7 @@ class StatementProbe:
         return self.target is not None and self.target.start <= outer.start and outer.stop <= self.target.stop
 
     def spliced(self, edits: Iterable[tuple[Span, str]]) -> str:
-        """Return the statement with edits of the probe put where they belong."""
+        """Return the statement with edits of the probe applied at the corresponding positions."""
         return splice(self.text, ((self._outer(span), text) for span, text in edits))
 
     def _outer(self, span: Span) -> Span:
@@ -294,14 +295,15 @@ class StatementProbe:
 
 
 def form_of(text: str, parse: Parse) -> StatementProbe | None:
-    """Take a statement apart.
+    """Parse a statement of any kind.
 
     Args:
         text: one statement.
-        parse: takes a SELECT apart or raises `NotSelect`.
+        parse: parses a SELECT or raises `NotSelect`.
 
     Returns:
-        None for a statement that is none, that outlives its run, or whose parts are not understood.
+        None for a text that is no statement, for a statement that outlives its run, and if its parts are not
+        understood.
     """
     text = spelled_out(with_plain_spaces(text))
     try:
@@ -317,7 +319,7 @@ def form_of(text: str, parse: Parse) -> StatementProbe | None:
 
 
 def _with_pivots(text: str, parse: Parse) -> StatementProbe | None:
-    """Take a statement apart that holds a PIVOT in brackets which finds its values itself; None for others."""
+    """Parse a statement that contains a PIVOT in parentheses that finds its values itself; None for others."""
     if "pivot" not in text.lower():
         return None
     encoded = text.encode()
@@ -330,7 +332,7 @@ def _with_pivots(text: str, parse: Parse) -> StatementProbe | None:
 
 
 def with_numbers(text: bytes) -> tuple[bytes, list[Token]]:
-    """Give each question mark its number, so that parts may be put together in another order; with the tokens."""
+    """Number the question marks, so that parts may be combined in another order; returns the tokens, too."""
     words = list(tokens(text))
     marks = [token for token in words if token.kind == "mark"]
     edits = [
@@ -345,7 +347,7 @@ def with_numbers(text: bytes) -> tuple[bytes, list[Token]]:
 
 
 class _Other:
-    """One statement that is no SELECT, by its tokens; `_top` has those outside all brackets, with each opening
+    """One statement that is no SELECT, by its tokens; `_top` has those outside all brackets, and each outermost opening
     bracket.
     """
 
@@ -389,7 +391,7 @@ class _Other:
                 return self._explained(first) if word in _SELECT_STARTS else None
 
     def _behind_explain(self, words: Sequence[str]) -> int | None:
-        """The first word that is not part of EXPLAIN; None where there is none."""
+        """The first word that is not part of EXPLAIN; None if there is none."""
         first = 0
         if words[:1] == ["explain"]:
             first = 1 + (words[1:2] == ["analyze"])
@@ -398,7 +400,7 @@ class _Other:
         return first if first < len(words) else None
 
     def _create(self, first: int, words: Sequence[str]) -> StatementProbe | None:
-        """CREATE TABLE AS and CREATE TYPE read at once; whatever else is created outlives the statement."""
+        """CREATE TABLE AS and CREATE TYPE read immediately; whatever else is created outlives the statement."""
         kind = next((word for word in words[first + 1 :] if word not in _BEFORE_KIND), None)
         if kind == "type":
             return self._in_brackets(first)
@@ -420,9 +422,9 @@ class _Other:
         return self._ending(first, stop, [])
 
     def _ending(self, first: int, stop: int, ctes: Sequence[Span]) -> StatementProbe | None:
-        """The longest end of the statement that is a SELECT, behind `ctes`.
+        """The longest suffix of the statement that is a SELECT, preceded by `ctes`.
 
-        What stands before it may be a WITH that cannot be taken apart: its names hide those of tables.
+        The text before it may be a WITH that cannot be parsed: its names hide those of tables.
         """
         top = self._top
         starts = [n for n in range(first, len(top)) if top[n].text.lower() in _SELECT_STARTS]
@@ -441,8 +443,8 @@ class _Other:
         return None
 
     def _pivots(self, first: int, start: int) -> bool:
-        """Tell whether a PIVOT stands in a part of the statement: one that finds its values itself makes
-        several statements of it, which take no parameters.
+        """Tell whether a part of the statement contains a PIVOT: one that finds its values itself turns the statement
+        into several, which take no parameters.
         """
         part = Span(self._top[first].start, self._top[start].start)
         return any(
@@ -450,7 +452,7 @@ class _Other:
         )
 
     def _insert(self, first: int, ctes: list[Span]) -> StatementProbe | None:
-        """INSERT INTO t SELECT …, without ON CONFLICT and RETURNING, which read nothing but t."""
+        """INSERT INTO t SELECT …, without ON CONFLICT and RETURNING, which read only t."""
         words = [token.text.lower() for token in self._top]
         conflict = [n for n in range(first, len(words) - 1) if words[n : n + 2] == ["on", "conflict"]]
         tails = [*conflict, *(n for n in range(first, len(words)) if words[n] == "returning")]
@@ -460,7 +462,7 @@ class _Other:
         return self._ending(first, stop, ctes) or self._pivoted(first, ctes)
 
     def _pivoted(self, first: int, ctes: list[Span]) -> StatementProbe | None:
-        """A PIVOT in the place of the SELECT."""
+        """A PIVOT instead of the SELECT."""
         words = [token.text.lower() for token in self._top]
         at = next((n for n in range(first, len(words)) if words[n] in PIVOTS), None)
         if at is None:
@@ -524,7 +526,7 @@ class _Other:
         return self._whole([*ctes, "SELECT * FROM ", parts[""]], lazy=lazy, literal=True)
 
     def _in_brackets(self, first: int) -> StatementProbe | None:
-        """Statements that read queries in brackets alone."""
+        """Statements that read only queries in parentheses."""
         read: list[Span | str] = ["SELECT *"]
         groups = [token for token in self._top[first:] if token.text == "("]
         for token in groups:
@@ -546,7 +548,7 @@ class _Other:
         return Span(opening.start, self._end)
 
     def _clauses(self, first: int, names: Sequence[str]) -> dict[str, Span]:
-        """The text behind `first` and behind each of the clauses' first words, which stand in this order."""
+        """The text after `first` and after each of the clauses' first words, which occur in this order."""
         clauses: list[tuple[str, Token]] = [("", self._top[first])]
         names = list(names)
         for number in range(first + 1, len(self._top)):
@@ -560,7 +562,7 @@ class _Other:
         return {name: Span(token.stop, stop) for (name, token), stop in zip(clauses, stops, strict=True)}
 
     def _reading(self, parts: dict[str, Span], names: Sequence[str]) -> Iterable[Span | str]:
-        """Those clauses that read tables, as further expressions of the probe."""
+        """The clauses that read tables, as further expressions of the probe."""
         for name in names:
             if name in parts and has_query(self._all, parts[name].start, parts[name].stop):
                 yield from (", ", parts[name])
@@ -573,7 +575,7 @@ class _Other:
         literal: bool = False,
         target: Span | None = None,
     ) -> StatementProbe:
-        """Put a probe together.
+        """Build a probe from parts.
 
         Raises:
             NotSelect: it is no SELECT.

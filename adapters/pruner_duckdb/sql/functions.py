@@ -1,9 +1,8 @@
-"""Which functions the shadow database may evaluate in place of the user's session.
+"""Which functions the shadow database may evaluate instead of the user's session.
 
-DuckDB's optimizer evaluates a function of constants while it plans. For the functions below the value
-depends on nothing but their arguments and the session's time zone, which the shadow mirrors. Every other
-scalar function of a statement is made unfoldable before the shadow sees it, so that it can only become an
-opaque part of a predicate.
+DuckDB's optimizer evaluates a function of constants while it plans. For the functions below the value depends only on
+their arguments and the session's time zone, which the shadow mirrors. Every other scalar function of a statement is
+made unfoldable before the shadow sees it, so that it can only become an opaque part of a predicate.
 """
 
 from __future__ import annotations
@@ -53,9 +52,8 @@ _OF_LAMBDAS = _names(
     "list_transform list_apply array_transform array_apply apply list_filter array_filter filter",
     "list_reduce array_reduce reduce",
 )
-"""What they come to follows from the lambda, whose own functions are looked at one by one. A bound plan has the
-lambda's expression in it, so that plans of two sessions are compared with it; no predicate over such a function is
-understood.
+"""Their results follow from the lambda, whose own functions are checked one by one. A bound plan contains the lambda's
+expression, so a comparison of two sessions' plans includes it; no predicate over such a function is understood.
 """
 
 _OF_LISTS = _names(
@@ -64,36 +62,36 @@ _OF_LISTS = _names(
     "list_reverse array_reverse list_slice array_slice array_length array_to_string flatten",
     "map_keys map_values map_entries cardinality",
 )
-"""Of their arguments alone; sorting is not, since `default_null_order` is the session's."""
+"""Dependent only on their arguments; sorting is excluded, since `default_null_order` belongs to the session."""
 
 _VOLATILE = _names("random uuid gen_random_uuid uuidv4 uuidv7")
 """Never evaluated while planning, by DuckDB's own rule."""
 
 ALLOWED_FUNCTIONS = _OPERATORS | _TEXT | _NUMBERS | _TIME | _OTHERS
-"""Scalar functions whose value follows from their arguments and the session's time zone alone."""
+"""Scalar functions whose value depends only on their arguments and the session's time zone."""
 
 ROWWISE_FUNCTIONS = ALLOWED_FUNCTIONS | _OF_LISTS
-"""Functions of DuckDB's own that come to one value for each row: no aggregates, and none that makes rows."""
+"""DuckDB's own functions that yield one value for each row: no aggregates, and none that produces rows."""
 
 _OF_ROWS = _names("unnest unlist")
-"""They make rows, so that they are never evaluated while planning either."""
+"""They produce rows, so they are never evaluated while planning either."""
 
 FOLDABLE = ALLOWED_FUNCTIONS | _VOLATILE | _OF_LAMBDAS | _OF_LISTS | _OF_ROWS
-"""Functions that the shadow may be given as they stand."""
+"""Functions that may be passed to the shadow unchanged."""
 
 _OF_SESSION = _names("getvariable current_setting in_search_path version")
-"""Of the session, though DuckDB 1.5 calls some of them consistent."""
+"""Dependent on the session, although DuckDB 1.5 declares some of them consistent."""
 
 _REPEATABLE_KINDS = frozenset(["scalar", "aggregate", "window"])
 _REPEATABLE_MACROS = ("array_", "json_group_", "list_", "map_contains_")
-"""How names of DuckDB's own macros begin that are made of such functions alone."""
+"""Prefixes of the names of DuckDB's own macros that consist of such functions only."""
 
 
 def repeatable_functions(listed: Iterable[tuple[str, Sequence[str], bool]]) -> frozenset[str]:
-    """Functions of which neither the session nor the moment decides what they come to, and that change nothing.
+    """Functions whose results depend neither on the session nor on the current time, and that change nothing.
 
     Args:
-        listed: name, kinds and whether DuckDB calls all forms consistent, of each of its functions.
+        listed: for each of DuckDB's functions, its name, its kinds, and whether all overloads are declared consistent.
     """
     return FOLDABLE | frozenset(
         name
@@ -109,12 +107,12 @@ VALUE_BLIND = _names(
     "+ - * / // % || abs lower upper coalesce ifnull nullif year month day hour",
     "count count_star sum avg min max",
 )
-"""Functions of DuckDB that look at the types of their arguments alone when a statement is bound: a macro of such
-a name cannot pass for the function with one constant and be something else with another.
+"""Functions of DuckDB that inspect only the types of their arguments when a statement is bound: a macro with such a
+name cannot pass for the function with one constant and be something else with another.
 """
 
 SESSION_VALUES = _names(
     "current_catalog current_date current_schema current_role current_time current_timestamp",
     "current_user localtime localtimestamp session_user user",
 )
-"""Names without parentheses that are functions of the session unless a column bears them."""
+"""Names without parentheses that are functions of the session unless a column has that name."""

@@ -1,8 +1,8 @@
 """Constants as typed SQL literals for the shadow's copy of a statement, and lists of them as IN.
 
-`column = ANY([constants])`, which DuckDB plans as a join with a list, as the IN that means the same.
+`column = ANY([constants])`, which DuckDB plans as a join with a list, becomes the equivalent IN.
 
-Only the shadow's copy of a statement is told so: the session runs what was written.
+Only the shadow's copy of a statement is changed: the session runs what was written.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from pruner_duckdb.sql.queries import Node, nodes_below
 from pruner_duckdb.types import quote_text
 
 _TO_ESCAPE: Final = re.compile(r'["\\\0]')
-"""What a text inside of the text of a list would have to escape."""
+"""Characters that would need escapes in a text inside the text of a list."""
 
 MOST_LISTED: Final = 16_384
-"""Of more values, planning takes longer than most scans."""
+"""With more values, planning takes longer than most scans."""
 
 
 class NoLiteral(Exception):  # noqa: N818 - never reaches a user
-    """A parameter that has no SQL literal of the very type that DuckDB gives it."""
+    """A parameter that has no SQL literal of exactly the type that DuckDB gives it."""
 
 
 def sql_literal(value: object) -> str:
     """Return a literal that binds like the parameter does.
 
-    DuckDB treats a string parameter as an untyped string literal and gives every other value its type.
+    DuckDB treats a string parameter as an untyped string literal, and every other value as one of its own type.
 
     Raises:
         NoLiteral: the value's type is not known here, or it is NaN or infinite.
@@ -66,7 +66,7 @@ def sql_literal(value: object) -> str:
 def _list(values: Sequence[object]) -> str:
     """A list of integers, dates or texts as a cast of one text.
 
-    DuckDB takes twenty times as long to read an expression for each value.
+    DuckDB takes twenty times as long to parse one expression for each value.
     """
     if len(values) > MOST_LISTED:
         raise NoLiteral(f"a list of more than {MOST_LISTED:,} values")
@@ -85,7 +85,7 @@ def _list(values: Sequence[object]) -> str:
         raise NoLiteral(
             "a list of other values than integers, dates, or texts without quotes and backslashes"
         )
-    # No brackets around it: `x IN (list)` compares with the list itself.
+    # No parentheses around it: `x IN (list)` compares with the list itself.
     return f"CAST({quote_text('[' + ', '.join(map(str, values)) + ']')} AS {type_}[])"
 
 
@@ -134,9 +134,9 @@ def _decimal(value: Decimal) -> str:
 _NUMBERS: Final = rb"-?[0-9]+(?:\s*,\s*-?[0-9]+)*"
 _TEXTS: Final = rb"'[^']*'(?:\s*,\s*'[^']*')*"
 _FEW: Final = 16
-"""So many values at most are written one by one."""
+"""Most values that are written one by one."""
 _MOST_NAMES: Final = 2
-"""Parts of a column's name: what stands in front of more than these is edited by itself."""
+"""Most parts of a column's name: a longer name is edited separately, to remove what precedes them."""
 _LISTED: Final = re.compile(
     rb"\s*=\s*ANY\s*\(\s*(?:(?:ARRAY\s*)?\[\s*(?P<listed>" + _NUMBERS + b"|" + _TEXTS + rb")\s*\]"
     rb"|(?P<parameter>\?|\$\w+))\s*\)",
@@ -146,10 +146,10 @@ _LISTED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AnyOfList:
-    """Where such a comparison stands in the text, its column and its constants, as places in bytes.
+    """The positions of such a comparison, its column and its constants in the text, in bytes.
 
-    Places alone, since statements that differ in numbers share what is known of them. `parameter` is what stands for
-    the list; None where constants do.
+    It holds only positions, since statements that differ in numbers share their parse. `parameter` is the parameter
+    given as the list; None if constants are given.
     """
 
     start: int
@@ -159,11 +159,11 @@ class AnyOfList:
     parameter: str | None
 
     def as_in(self, text: bytes, value: object) -> str:
-        """The comparison as IN, or of many values as what DuckDB makes an IN of, whose text it reads faster.
+        """The comparison as IN, or, for many values, as `list_contains`: DuckDB parses it faster and makes it an IN.
 
         Args:
             text: the statement.
-            value: that of the parameter.
+            value: the value of the parameter.
 
         Raises:
             NoLiteral: the value is no list of numbers or texts.
@@ -179,7 +179,7 @@ class AnyOfList:
 
 
 def take_any_lists(root: Node, text: bytes) -> tuple[AnyOfList, ...]:
-    """Take such comparisons out of a syntax tree: their lists stay, the subqueries that the parser made of them go."""
+    """Extract such comparisons from a syntax tree: it keeps their lists, not the subqueries that the parser made."""
     lists: list[AnyOfList] = []
     for node in nodes_below(root) if b"any" in text.lower() else ():
         compared = _any_of_list(node, text) if node.get("type") == "SUBQUERY" else None
@@ -207,7 +207,7 @@ def _any_of_list(node: Node, text: bytes) -> AnyOfList | None:
 
 
 def _is_said_of(node: Node, text: bytes, start: int, stop: int) -> bool:
-    """Tell whether a part of the text is what a node says: DuckDB 2.0 tells its place, 1.5 that of its operator."""
+    """Tell whether a node spans a part of the text: DuckDB 2.0 reports its position, 1.5 that of its operator."""
     place, length = node.get("query_location", 0), node.get("query_location_length")
     if length is not None:
         return place == start and place + length == stop

@@ -1,7 +1,7 @@
-"""What a query is, told from its parse tree: which columns its `*` stands for, and whether names can mean more than
-columns in it.
+"""Properties of a query derived from its parse tree: which columns its `*` stands for, and whether names in it can mean
+something other than columns.
 
-DuckDB's parse trees and plans as Python reads them from JSON.
+DuckDB's parse trees and plans are used as Python reads them from JSON.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def nodes_below(part: Any) -> Iterator[Node]:
 
 
 NO_LOCATION = 1 << 62
-"""Locations from here on mean that the parser kept none."""
+"""Locations from this number on mean that the parser kept none."""
 
 READ = frozenset(["BASE_TABLE", "TABLE_FUNCTION"])
-"""What a query reads by a name in FROM."""
+"""Nodes of what a query reads by name in FROM."""
 
 _MORE_OF_A_STAR = (
     "exclude_list",
@@ -46,11 +46,11 @@ _MORE_OF_A_STAR = (
     "alias",
 )
 _MORE_OF_A_SELECT = ("modifiers", "group_expressions", "group_sets", "having", "qualify", "sample")
-"""What makes the columns of `SELECT *` matter."""
+"""Parts of a query that make the columns of `SELECT *` matter."""
 
 
 def is_of_any_row(node: Node) -> bool:
-    """Tell whether a node is `EXISTS (SELECT * FROM …)`, which is about rows, whatever their columns."""
+    """Tell whether a node is `EXISTS (SELECT * FROM …)`, which depends on rows, not on their columns."""
     if node.get("type") != "SUBQUERY" or node.get("subquery_type") not in ("EXISTS", "NOT_EXISTS"):
         return False
     query = node["subquery"].get("node", {})
@@ -58,7 +58,7 @@ def is_of_any_row(node: Node) -> bool:
 
 
 def _is_of_whole_rows(query: Node) -> bool:
-    """Tell whether a query is `SELECT * FROM … WHERE …` and no more."""
+    """Tell whether a query is `SELECT * FROM … WHERE …` and nothing more."""
     return (
         _shows_whole_rows(query["select_list"])
         and not any(query.get(key) for key in _MORE_OF_A_SELECT)
@@ -67,7 +67,7 @@ def _is_of_whole_rows(query: Node) -> bool:
 
 
 def _shows_whole_rows(items: list[Node]) -> bool:
-    """Tell whether a select list is `*` and no more."""
+    """Tell whether a select list is `*` and nothing more."""
     return (
         len(items) == 1
         and items[0].get("type") == "STAR"
@@ -76,7 +76,7 @@ def _shows_whole_rows(items: list[Node]) -> bool:
 
 
 def shows_table(from_table: Node | None, visible: frozenset[str]) -> bool:
-    """Tell whether `*` over a FROM may stand for columns of tables, and not only for what a subquery names."""
+    """Tell whether `*` over a FROM may stand for columns of tables, and not only for those that a subquery names."""
     pending = [from_table]
     while pending:
         part = pending.pop()
@@ -94,9 +94,9 @@ def shows_table(from_table: Node | None, visible: frozenset[str]) -> bool:
 
 
 def scope_of_child(query: Node, key: str, child: object) -> Node | None:
-    """The query itself where a bare name in some part of it means a column of its tables first; None elsewhere.
+    """The query itself if a bare name in this part of it resolves to a column of its tables first; None otherwise.
 
-    In LIMIT `user` is the function whatever columns there are, and a condition of a join sees the tables that it joins.
+    In LIMIT, `user` is the function whatever columns exist, and the condition of a join sees the tables that it joins.
     """
     if key == "from_table":
         join = cast("Node", child) if isinstance(child, dict) else {}
@@ -108,12 +108,12 @@ def scope_of_child(query: Node, key: str, child: object) -> Node | None:
 def tables_in_scope(
     query: Node, name: str, tables: Container[int], ctes: Mapping[str, Node]
 ) -> Iterator[Node | None]:
-    """Yield tables of a query's FROM each column of which is one of the query's columns by its own name, or by the one
-    that it is given there; and None for whatever in the FROM has a column of a name, in lower case, by its own text.
+    """Yield the tables of a query's FROM whose columns are all visible in the query by their own names, or by the names
+    given there; and None for any part of the FROM that itself defines a column of the name.
 
     Args:
         query: the query.
-        name: of the column.
+        name: of the column, in lower case.
         tables: identities of the nodes that are tables, and not names of a WITH.
         ctes: queries in WITH, by their names.
     """
@@ -139,7 +139,7 @@ def tables_in_scope(
 
 
 def _behind(query: Node, name: str) -> Iterator[Node | None]:
-    """Yield the parts of a query's FROM whose columns are its own by `*`, and None for a column of the name."""
+    """Yield a query's FROM if `*` makes its columns the query's own, and None for a column of the name."""
     for item in query["select_list"] if query.get("type") == "SELECT_NODE" else ():
         if item.get("type") == "STAR":
             excluded = [
@@ -154,7 +154,7 @@ def _behind(query: Node, name: str) -> Iterator[Node | None]:
 
 
 def path_of_call(function: Node) -> tuple[str, ...]:
-    """The name of a function in parts."""
+    """The parts of a function's name."""
     parts = (function.get("catalog"), function.get("schema"), function.get("function_name"))
     return tuple(str(part) for part in parts if part)
 
@@ -162,7 +162,7 @@ def path_of_call(function: Node) -> tuple[str, ...]:
 def names_of_lambda(node: Node) -> list[Node]:
     """The column references in a lambda that are its parameters.
 
-    Of `x -> …` it is not known: it may be an operator of JSON. There alone the parser keeps the place of `x`.
+    For `x -> …` this is unknown: it may be an operator of JSON. Only there does the parser keep the position of `x`.
     """
     named = [part for part in nodes_below(node["lhs"]) if part.get("type") == "COLUMN_REF"]
     if any(part.get("query_location", NO_LOCATION) < NO_LOCATION for part in named):

@@ -1,7 +1,7 @@
-"""Names of result columns that DuckDB makes of the text of an expression.
+"""Names of result columns that DuckDB derives from the text of an expression.
 
-`SELECT (SELECT max(x) FROM t)` gives a column that is called `(SELECT max(x) FROM t)`. What stands in the place of `t`
-while the statement runs must not show there, so such an expression is given its name as an alias.
+`SELECT (SELECT max(x) FROM t)` returns a column named `(SELECT max(x) FROM t)`. The replacement of `t` while the
+statement runs must not appear there, so such an expression gets its original name as an alias.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AFTER_ITEM = re.compile(
     ",|;|from|where|group|having|window|qualify|order|limit|offset|union|intersect|except|using",
     re.IGNORECASE,
 )
-"""What ends an expression of a SELECT list."""
+"""Tokens that end an expression of a SELECT list."""
 
 CALLS = frozenset(["FUNCTION"])
 """Nodes that are calls."""
@@ -32,7 +32,7 @@ Serialize = Callable[[str], str]
 """`json_serialize_sql` of a text."""
 
 Deserialize = Callable[[str], str]
-"""`json_deserialize_sql` of what that returned."""
+"""`json_deserialize_sql` of its result."""
 
 
 def aliases(
@@ -42,14 +42,15 @@ def aliases(
     deserialize: Deserialize,
     kinds: frozenset[str] = READ,
 ) -> list[tuple[Span, str]]:
-    """Return edits that give each expression of a SELECT list its name, where that shows what is replaced.
+    """Return edits that add the original name as an alias to each expression of a SELECT list whose name would show a
+    replacement.
 
     Args:
         text: one SELECT statement.
-        replaced: where the names of what is replaced begin.
-        kinds: the types of nodes that are: tables unless given.
-        serialize: takes a statement apart.
-        deserialize: puts one together.
+        replaced: where the replaced names begin.
+        kinds: the types of the replaced nodes: tables unless given.
+        serialize: parses a statement.
+        deserialize: writes a parse tree as a statement.
     """
     serialized = serialize(text.decode())
     tree = json.loads(serialized)
@@ -70,7 +71,7 @@ def aliases(
 
 
 def _unnamed(tree: Node, replaced: frozenset[int], kinds: frozenset[str]) -> Iterator[Node]:
-    """Expressions of SELECT lists without alias in which something is replaced."""
+    """Expressions of SELECT lists that have no alias and contain a replacement."""
     for node in nodes_below(tree):
         if node.get("type") == "SELECT_NODE":
             for item in node["select_list"]:
@@ -111,7 +112,7 @@ def _shown(item: Node, tree: Node, deserialize: Deserialize) -> str:
 
 
 def _ends(every: Sequence[Token], place: int) -> Iterator[int]:
-    """Where an expression may end that holds a place: one answer as it stands, and one for each pair of brackets."""
+    """Where an expression that contains a position may end: one candidate at its level, one per enclosing bracket."""
     at = next((n for n, token in enumerate(every) if token.start == place), None)
     if at is not None:
         yield _item_end(every, at)
@@ -123,7 +124,7 @@ def _ends(every: Sequence[Token], place: int) -> Iterator[int]:
 
 
 def _closing(every: Sequence[Token], at: int) -> int | None:
-    """The bracket that closes what a token stands in."""
+    """The bracket that closes the group containing a token."""
     depth = 0
     for number in range(at + 1, len(every)):
         depth += _change(every[number])
@@ -133,7 +134,7 @@ def _closing(every: Sequence[Token], at: int) -> int | None:
 
 
 def _item_end(every: Sequence[Token], at: int) -> int:
-    """Where the item of a list ends in which a closing bracket stands."""
+    """Where the list item that contains a token ends."""
     depth = 0
     last = every[at].stop
     for token in every[at + 1 :]:
@@ -152,7 +153,7 @@ def _change(token: Token) -> int:
 
 
 def without_places(tree: Any) -> Any:
-    """A parse tree without the places of its parts in the text."""
+    """A parse tree without the positions of its parts in the text."""
     if isinstance(tree, list):
         return [without_places(child) for child in cast("list[Any]", tree)]
     if isinstance(tree, dict):

@@ -1,8 +1,8 @@
-"""A SELECT taken apart far enough to put other text in the place of its tables, functions and parameters.
+"""A SELECT parsed far enough to replace its tables, functions and parameters by other text.
 
-DuckDB's own parser says where things stand (`json_serialize_sql`, offsets in bytes). Names of CTEs are told
-from names of tables by the scoping that DuckDB applies: a CTE sees those before it, and itself only where
-it is truly recursive.
+DuckDB's own parser reports the positions (`json_serialize_sql`, offsets in bytes). Names of CTEs are distinguished from
+names of tables by the scoping that DuckDB applies: a CTE sees those before it, and itself only if it is truly
+recursive.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALIAS_IN_FRONT = rf'(?:"(?:[^"]|"")*"|[^\s."(),;:]+){_GAP}:{_GAP}'
 
 
 def where_spelled(text: str, path: Sequence[str]) -> tuple[int, int] | None:
-    """Where the name of a table stands in a reference to it, perhaps behind an alias, in bytes.
+    """The position of a table's name in a reference to it, possibly after an alias, in bytes.
 
     Args:
         text: the reference, from its beginning on.
@@ -65,7 +65,7 @@ _Part: TypeAlias = "tuple[Any, frozenset[str], bool, Node | None]"
 
 
 class NotSelect(Exception):  # noqa: N818 - never reaches a user
-    """The text is not one SELECT statement; `syntax` tells that it is no statement at all."""
+    """The text is not one SELECT statement; `syntax` means that it is no statement at all."""
 
     def __init__(self, message: str, *, syntax: bool) -> None:
         super().__init__(message)
@@ -84,9 +84,8 @@ class Span:
 class TableReference:
     """A table, view or table function where a statement reads it.
 
-    `path` is the name as written, in parts. `name` is the span of the name alone, `whole` that of the
-    reference with its alias, both None where the parser kept no location. `alias` is None without an alias
-    of its own.
+    `path` is the name as written, in parts. `name` is the span of the name alone, `whole` that of the reference with
+    its alias; both are None where the parser kept no location. `alias` is None if the reference has none.
     """
 
     path: tuple[str, ...]
@@ -96,27 +95,27 @@ class TableReference:
     function: bool = False
     time_travel: bool = False
     columns: tuple[str, ...] = ()
-    """Names that its first columns are given."""
+    """Names given to its first columns."""
 
     def shown(self, columns: Iterable[tuple[str, str]]) -> frozenset[str]:
-        """Names of its columns in lower case, as far as the table's own are known."""
+        """Names of its columns in lower case, as far as the table's own columns are known."""
         own = [name for name, _ in columns]
         return frozenset(name.lower() for name in (*self.columns, *own[len(self.columns) :]))
 
     @property
     def shown_as(self) -> str:
-        """The name by which the rest of the statement knows it."""
+        """The name by which the rest of the statement refers to it."""
         return self.alias or self.path[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionUse:
-    """A function call, an operator, or a session value as `current_date`; `span` is None without a location."""
+    """A function call, an operator, or a session value like `current_date`; `span` is None without a location."""
 
     name: str
     span: Span | None
     instead_of: frozenset[TableReference] = frozenset()
-    """The tables with a column of that name in which it would be that column: for a name alone."""
+    """For a bare name: the tables that make it a column instead if they have a column of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +149,15 @@ class Select:
     every_column: bool
     """Whether some `*` or NATURAL JOIN may read columns that are not named."""
     named_by_text: bool
-    """Whether some column may be called by the text of an expression in which a table stands."""
+    """Whether some column may be named by the text of an expression that contains a table."""
     plain: bool
-    """True without casts, functions and dotted names: nothing that a session's macros or types could
-    redefine.
-    """
+    """Whether it has no casts, functions and dotted names: nothing that a session's macros or types could redefine."""
 
     def with_columns(self, columns: Mapping[TableReference, Iterable[tuple[str, str]]]) -> Select:
-        """The same without the functions that are none, because they are columns of a table.
+        """The same without the names taken for functions that turn out to be columns of a table.
 
         Args:
-            columns: names and types of those of the tables that are known by now.
+            columns: names and types of the columns of those tables that are known by now.
         """
 
         def is_column(use: FunctionUse) -> bool:
@@ -177,26 +174,26 @@ class Select:
         return self.every_column or column.lower() in self.columns
 
     def may_list_null(self) -> bool:
-        """Tell whether the statement may hold an IN with a NULL, also by a parameter."""
+        """Tell whether the statement may contain an IN with a NULL, including one from a parameter."""
         return bool(_IN.search(self.text)) and (bool(self.parameters) or bool(_NULL.search(self.text)))
 
     @property
     def uses_ranges(self) -> bool:
-        """Whether DuckDB joins or counts by what it knows of the values in columns."""
+        """Whether DuckDB may use what it knows about the values in columns for a join or a count."""
         return len(self.references) > 1 or any(use.name == "count" for use in self.functions)
 
     @property
     def shows_first_rows(self) -> bool:
-        """Whether it seems to show whole rows, the first ones in some order."""
+        """Whether it seems to return whole rows, the first ones in some order."""
         return self.every_column and _FIRST_ROWS.search(self.text) is not None
 
     def spliced(self, replacements: Iterable[tuple[Span, str]]) -> str:
-        """Return the text with other text in the place of some spans, which do not overlap."""
+        """Return the text with some spans, which do not overlap, replaced."""
         return splice(self.text, replacements)
 
 
 def splice(text: bytes, replacements: Iterable[tuple[Span, str]]) -> str:
-    """Return a text with other text in the place of some spans, which do not overlap."""
+    """Return a text with some spans, which do not overlap, replaced."""
     parts: list[bytes] = []
     position = 0
     for span, replacement in sorted(replacements, key=lambda each: each[0].start):
@@ -207,14 +204,14 @@ def splice(text: bytes, replacements: Iterable[tuple[Span, str]]) -> str:
 
 
 def parse_select(text: str, serialized: str) -> Select:
-    """Take a statement apart.
+    """Parse a statement.
 
     Args:
         text: the SQL.
-        serialized: what DuckDB's `json_serialize_sql` says about it.
+        serialized: the result of DuckDB's `json_serialize_sql` for it.
 
     Raises:
-        NotSelect: it is something else, several statements, or nested too deeply to be looked through.
+        NotSelect: it is something else, several statements, or nested too deeply to be examined.
     """
     try:
         tree = json.loads(serialized)
@@ -250,8 +247,8 @@ class _Walk:
         self._plain = True
 
     def select(self, root: Node, any_lists: tuple[AnyOfList, ...]) -> Select:
-        # With each part the CTEs that it sees, whether `*` in it stands for columns of tables, and the query whose
-        # columns a bare name in it means.
+        # Each part is paired with the CTEs that it sees, whether `*` in it stands for columns of tables, and the query
+        # whose columns a bare name in it refers to.
         pending: list[_Part] = [(root, frozenset(), True, None)]
         while pending:
             node, visible, stars, scope = pending.pop()
@@ -396,7 +393,7 @@ class _Walk:
 
 
 def _parts(node: Node, scope: Node | None) -> Iterator[tuple[Any, Node | None]]:
-    """Yield what is below a node, and with each part the query whose columns a bare name in it means."""
+    """Yield the parts below a node, each with the query whose columns a bare name in it refers to."""
     kind = str(node.get("type"))
     if kind == "SELECT_NODE":
         for key, child in node.items():
@@ -409,8 +406,8 @@ def _parts(node: Node, scope: Node | None) -> Iterator[tuple[Any, Node | None]]:
 
 
 def _children(node: Node) -> Iterable[Any]:
-    """Lists and objects below a node, CTEs aside; a table function's own call is part of the reference, its
-    arguments are not, and `*` of an EXISTS stands for nothing.
+    """Lists and objects below a node, except for CTEs; a table function's own call is part of the reference, but its
+    arguments are not, and the `*` of an EXISTS stands for nothing.
     """
     for key, child in node.items():
         if key == "subquery" and is_of_any_row(node):
@@ -431,7 +428,7 @@ def _path(node: Node) -> tuple[str, ...]:
 
 
 def outermost(uses: Iterable[tuple[Span, str]]) -> list[tuple[Span, str]]:
-    """Keep of several replacements those that no other one contains."""
+    """Keep the replacements that are not contained in another one."""
     kept: list[tuple[Span, str]] = []
     for span, text in sorted(uses, key=lambda each: (each[0].start, -each[0].stop)):
         if not kept or span.start >= kept[-1][0].stop:

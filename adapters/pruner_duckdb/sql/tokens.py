@@ -1,4 +1,4 @@
-"""The tokens of a statement, as far as DuckDB's own lexer and this code must agree on them."""
+"""The tokens of a statement, to the extent that DuckDB's own lexer and this code must agree on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _SPACE = "\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff"
 _OTHER_SPACES = re.compile(f"[{_SPACE}]")
-"""What DuckDB reads as a space besides those of ASCII: it replaces them before it counts bytes."""
+"""Characters that DuckDB reads as spaces besides those of ASCII: it replaces them before it counts bytes."""
 
 _SPACE_BYTES = rb"\xc2\xa0|\xe2\x80[\x80-\x8b\xaf]|\xe2\x81[\x9f\xa0]|\xe3\x80\x80|\xef\xbb\xbf"
 _TOKENS = re.compile(
@@ -27,7 +27,7 @@ OPENING, CLOSING = frozenset(b"([{"), frozenset(b")]}")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: `kind` is text, name, mark (of a parameter), number or sign; places count bytes."""
+    """One token: `kind` is text, name, mark (of a parameter), number or sign; positions count bytes."""
 
     kind: str
     start: int
@@ -57,7 +57,7 @@ def tokens(text: bytes) -> Iterator[Token]:
 
 
 def depth_change(token: Token) -> int:
-    """By how much a token changes the depth of brackets: 1 for an opening one, -1 for a closing one, else 0."""
+    """The change in bracket depth by a token: 1 for an opening bracket, -1 for a closing one, else 0."""
     if token.kind != "sign":
         return 0
     sign = token.text.encode()[0]
@@ -65,7 +65,7 @@ def depth_change(token: Token) -> int:
 
 
 def with_plain_spaces(text: str) -> str:
-    """Put spaces of ASCII in the place of those others that DuckDB reads as spaces; quoted text stays."""
+    """Replace non-ASCII characters that DuckDB reads as spaces by ASCII spaces; quoted text stays unchanged."""
     if not _OTHER_SPACES.search(text):
         return text
     encoded = text.encode()
@@ -81,7 +81,7 @@ def with_plain_spaces(text: str) -> str:
 
 
 def _comment_end(text: bytes, position: int) -> int:
-    """Where a comment ends that may hold others."""
+    """Where a comment ends; comments may be nested."""
     depth = 1
     while depth:
         mark = _COMMENT_ENDS.search(text, position)

@@ -1,4 +1,4 @@
-"""Truth values made of parts: comparisons, lists, patterns, cases and tests for NULL, whatever node they come from."""
+"""Truth values built from parts: comparisons, lists, patterns, cases and tests for NULL, from any kind of node."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _truth(operator: Operator, left: DecodedNode, right: Literal) -> Expr | None
 
 
 def comparable(children: list[DecodedNode]) -> list[DecodedNode]:
-    """The operands; a cast to an instant is left to the rules on clocks where the others are constants."""
+    """The operands; a cast to an instant that is compared with constants is compared by wall clock instead."""
     casts = [child for child in children if not isinstance(child.expr, Literal)]
     if len(casts) != 1 or casts[0].moment is None:
         return children
@@ -74,11 +74,11 @@ def comparable(children: list[DecodedNode]) -> list[DecodedNode]:
 
 
 def by_clocks(operand: DecodedNode, literals: Sequence[Literal]) -> tuple[DecodedNode, tuple[Literal, ...]]:
-    """What a cast to an instant was made of, and constants to compare that with.
+    """The operand of a cast to an instant, and the constants to compare it with.
 
-    These are what the clocks show at the moments that the cast is compared with, where no clock changes near any of
-    them. Then the comparisons are the same: an instant that lies further away than clocks ever change was made of a
-    value on the same side.
+    The constants are the wall-clock times at the instants that the cast is compared with, if no clock changes near any
+    of them. The comparisons are then equivalent: an instant further away than clocks ever change comes from a value on
+    the same side.
     """
     if operand.moment is None:
         return operand, tuple(literals)
@@ -88,7 +88,7 @@ def by_clocks(operand: DecodedNode, literals: Sequence[Literal]) -> tuple[Decode
 
 
 def _wall(literal: Literal, zone: str | None) -> Literal | None:
-    """What the clocks of a zone show at an instant; None where that is not certain and one-to-one."""
+    """The wall-clock time of a zone at an instant; None where it is not certain and one-to-one."""
     if literal.value is None:
         return Literal(None, _WALL)
     if zone is None or literal.type != INSTANT or not isinstance(literal.value, int):
@@ -122,7 +122,7 @@ def in_list(children: list[DecodedNode]) -> DecodedNode:
 
 
 def member(operand: DecodedNode, literals: tuple[Literal, ...], children: list[DecodedNode]) -> DecodedNode:
-    """The operand is one of the values, of which NULL may be one."""
+    """The operand is one of the values, which may include NULL."""
     if operand.day is not None:
         operand, literals = operand.day, _days(literals)
     has_null = any(literal.value is None for literal in literals)
@@ -131,9 +131,9 @@ def member(operand: DecodedNode, literals: tuple[Literal, ...], children: list[D
 
 
 def _days(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
-    """The dates whose texts these are: of `d IN ('2024-05-01')` Spark makes a list of texts, outside of ANSI mode.
+    """The dates that these texts denote: outside ANSI mode, Spark turns `d IN ('2024-05-01')` into a list of texts.
 
-    From 1900 on each date has one text, whichever calendar Spark writes it by.
+    From 1900 on, each date has one text, whichever calendar Spark writes it in.
     """
     days: list[Literal] = []
     for literal in literals:
@@ -163,7 +163,7 @@ def is_not_null(children: list[DecodedNode]) -> DecodedNode:
 
 
 def is_nan(children: list[DecodedNode]) -> DecodedNode:
-    """`isnan`, which is false of NULL."""
+    """`isnan`, which is false for NULL."""
     [child] = children
     if child.type is None or not pa.types.is_floating(child.type):
         raise UntranslatableError("isnan of something that is not a float")
@@ -172,7 +172,7 @@ def is_nan(children: list[DecodedNode]) -> DecodedNode:
 
 
 def affix(before: str, after: str, children: list[DecodedNode]) -> DecodedNode:
-    """What LIKE becomes where its pattern has no more than a `%` at its ends; the text is taken literally."""
+    """The form of a LIKE whose pattern has `%` at its ends only; the text between is literal."""
     operand, text = texts(children)
     pattern, escape = literal_pattern(text)
     made = Like(operand.expr, f"{before}{pattern}{after}", escape)
@@ -180,7 +180,7 @@ def affix(before: str, after: str, children: list[DecodedNode]) -> DecodedNode:
 
 
 def texts(children: list[DecodedNode]) -> tuple[DecodedNode, str]:
-    """The operand and the pattern of a comparison with a pattern, which is a constant."""
+    """The operand and the constant pattern of a comparison with a pattern."""
     operand, pattern = children
     text = pattern.expr.value if isinstance(pattern.expr, Literal) else None
     if operand.type is None or not is_string(operand.type) or not isinstance(text, str):
@@ -189,7 +189,7 @@ def texts(children: list[DecodedNode]) -> tuple[DecodedNode, str]:
 
 
 def matches(children: list[DecodedNode]) -> DecodedNode:
-    """RLIKE, as far as its pattern says how a text begins."""
+    """RLIKE, as far as its pattern fixes the beginning of a text."""
     operand, pattern = texts(children)
     prefix = literal_beginning(pattern, anchored=False)
     if not prefix:
@@ -201,7 +201,7 @@ def matches(children: list[DecodedNode]) -> DecodedNode:
 
 
 def case(children: list[DecodedNode]) -> DecodedNode:
-    """IF and CASE WHEN: of truth values by their logic, of other values as what they are made of."""
+    """IF and CASE WHEN: truth values become AND and OR, other values a function of conditions and values."""
     branches = list(zip(children[0:-1:2], children[1::2], strict=False))
     results = [result for _, result in branches] + ([children[-1]] if len(children) % 2 else [])
     if len(branches) > _BRANCHES:
@@ -216,7 +216,7 @@ def case(children: list[DecodedNode]) -> DecodedNode:
 
 
 def coalesce(children: list[DecodedNode]) -> DecodedNode:
-    """The first that is not NULL; of truth values by their logic."""
+    """The first operand that is not NULL; truth values become AND and OR."""
     if not all(child.type == BOOLEAN for child in children):
         types = {child.type for child in children}
         made = Call("coalesce", tuple(child.expr for child in children))

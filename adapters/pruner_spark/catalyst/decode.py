@@ -1,13 +1,12 @@
-"""Catalyst's predicate of a scan as the common expression form.
+"""Catalyst's predicate of a scan in the common expression form.
 
-The expression comes as JSON in one call (`TreeNode.toJSON`, the nodes in pre-order), and the few things that the
-JSON does not have are fetched from the nodes. It never passes through SQL text, which is not read alike by the
-versions of Spark. What is not understood is `Opaque`; nothing that happens here fails a query.
+The expression arrives as JSON in one call (`TreeNode.toJSON`, the nodes in pre-order), and the few things that the
+JSON lacks are fetched from the nodes. It never passes through SQL text, which the versions of Spark read differently.
+What is not understood is `Opaque`; nothing that happens here fails a query.
 
-What each of Catalyst's expression classes becomes in the expression form.
-
-The list is closed: a class that is not in the table, or is there in another shape, is `Opaque` with the columns
-below it. Nodes come in pre-order and are built from the last to the first, without recursion.
+Each of Catalyst's expression classes has a fixed counterpart in the expression form. The list is closed: a class that
+is not in the table, or has another shape, is `Opaque` with the columns below it. Nodes come in pre-order and are built
+from the last to the first, without recursion.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
     from pruner_spark.session import SessionState
 
 Handler: TypeAlias = "Callable[[Nodes, JsonNode, int, list[DecodedNode]], DecodedNode]"
-"""Makes a part of a node, its place in the pre-order and its children."""
+"""Builds a part from a node, its position in the pre-order and its children."""
 
 _CLASSES = "org.apache.spark.sql.catalyst.expressions."
 _METADATA_COLUMN = "__metadata_col"
@@ -77,8 +76,8 @@ _COLLATIONS = "__COLLATIONS"
 class Nodes:
     """Builds one expression from its nodes.
 
-    `metadata` is that of the columns, by name; with `collated` no text in the expression is compared by its bytes for
-    certain.
+    `metadata` is that of the columns, by name; with `collated`, text in the expression may be compared under a
+    collation instead of by its bytes.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Nodes:
         """Build the expression that a pre-order list of nodes describes.
 
         Raises:
-            UntranslatableError: it is no such list.
+            UntranslatableError: it is not such a list.
         """
         built: list[DecodedNode | Junction] = []
         for place in range(len(nodes) - 1, -1, -1):
@@ -147,7 +146,7 @@ class Nodes:
         return self._column((name,), node["dataType"])
 
     def field(self, node: JsonNode, _: int, children: list[DecodedNode]) -> DecodedNode:
-        """A field of a struct, by its place among the fields that the child has."""
+        """A field of a struct, by its position among the fields of the child."""
         [parent] = children
         if not parent.path or not parent.fields:
             raise UntranslatableError("a field of something that is not a column")
@@ -156,15 +155,15 @@ class Nodes:
         return self._column((*parent.path, str(field["name"])), field["type"])
 
     def _is_held(self, name: str, metadata: Mapping[str, Any]) -> bool:
-        """Tell whether files hold a column that is marked as one of metadata: Hudi marks its meta columns, Spark what
-        it makes of a file's name, size and time.
+        """Tell whether files hold a column that is marked as metadata: Hudi marks its meta columns, Spark the columns
+        that it derives from a file's name, size and time.
         """
         if _FILE_METADATA in metadata or not name.startswith(_HUDIS) or self._schema is None:
             return False
         return any(field.path == (name,) for field in self._schema)
 
     def _require_by_name(self, metadata: Mapping[str, Any]) -> None:
-        """Refuse a column or field that is another thing in files, by its metadata, than what has its name."""
+        """Refuse a column or field that, by its metadata, is not what its name denotes in files."""
         if self._session.by_field_id and _FIELD_ID in metadata:
             raise UntranslatableError("the column is looked up by its field id")
         if _COLLATIONS in metadata:
@@ -188,7 +187,7 @@ class Nodes:
         return data_type
 
     def _nested(self, column: Column) -> Expr:
-        """A struct or list, of which nothing but its being NULL could be told."""
+        """A struct or list, for which nothing but IS NULL could be decided."""
         return Opaque((column,), str(column), "structs, lists and maps are not supported")
 
     def _reads(self, column: Column, data_type: pa.DataType) -> bool:
@@ -198,7 +197,7 @@ class Nodes:
         try:
             field = self._schema.find(column.path, case_sensitive=self._session.case_sensitive)
         except SchemaError:
-            return True  # binding says so
+            return True  # binding reports it
         return is_read_as(field.type, data_type)
 
     def literal(self, node: JsonNode, place: int, _: list[DecodedNode]) -> DecodedNode:
@@ -210,7 +209,7 @@ class Nodes:
         return DecodedNode(made, data_type, null=Constant(made.value is None))
 
     def cast(self, node: JsonNode, place: int, children: list[DecodedNode]) -> DecodedNode:
-        """A cast: of no consequence, harmless, by the session's zone, or one that may fail."""
+        """A cast: one that can be undone, one to an instant, one with a rule in the registry, or one that may fail."""
         [operand] = children
         target = self._type(node["dataType"], "a cast to a type that is not supported")
         if operand.type is None:
@@ -241,7 +240,7 @@ class Nodes:
         return DecodedNode(made, target).over(children)
 
     def _instant(self, node: JsonNode, made: Expr, operand: DecodedNode) -> DecodedNode:
-        """A cast to an instant: by another zone than the session's it is no more than what it was made of."""
+        """A cast to an instant: opaque, except for its operand, if its zone is not the session's."""
         zone = self._session.zone if node.get("timeZoneId") == self._session.zone else None
         if zone is None:
             reason = f"it follows the zone {node.get('timeZoneId')}, not the session's"
@@ -249,26 +248,26 @@ class Nodes:
         return DecodedNode(made, INSTANT, null=operand.is_null, moment=operand, zone=zone)
 
     def same(self, _: JsonNode, __: int, children: list[DecodedNode]) -> DecodedNode:
-        """Something that leaves the value what it is; -0.0 and 0.0, and all NaN, are equal anyway."""
+        """A node that leaves the value unchanged; -0.0 and 0.0, and all NaN, are equal anyway."""
         [child] = children
         return child
 
     def function(self, make: Make, node: JsonNode, children: list[DecodedNode]) -> DecodedNode:
-        """A function of the registry; one that reads the clock only where the zone is the session's."""
+        """A function of the registry; one that depends on a zone only if it is the session's."""
         self._require_zone(node)
         made, data_type = make(children)
         return DecodedNode(made, data_type).over(children)
 
     def _require_zone(self, node: JsonNode) -> None:
-        """Refuse a node that was resolved when the session had another zone, or in another session."""
+        """Refuse a node that was resolved under another zone, earlier or in another session."""
         zone = node.get("timeZoneId")
         if zone is not None and zone != self._session.zone:
             raise UntranslatableError(f"it follows the zone {zone}, not the session's")
 
-    # Truth values of which the JSON lacks a part
+    # Truth values whose JSON is incomplete
 
     def in_set(self, _: JsonNode, place: int, children: list[DecodedNode]) -> DecodedNode:
-        """IN over a set of values, which the JSON does not have."""
+        """IN over a set of values, which the JSON lacks."""
         [operand] = children
         if operand.type is None:
             raise UntranslatableError("a list of values of a type that is not supported")
@@ -276,7 +275,7 @@ class Nodes:
         return conditions.member(*conditions.by_clocks(operand, literals), children)
 
     def like(self, _: JsonNode, place: int, children: list[DecodedNode]) -> DecodedNode:
-        """LIKE, whose escape the JSON does not have."""
+        """LIKE, whose escape character the JSON lacks."""
         operand, pattern = conditions.texts(children)
         made = Like(operand.expr, pattern, self._source.like_escape(place))
         return DecodedNode(made, BOOLEAN, null=operand.is_null).over(children)
@@ -351,15 +350,15 @@ def decode(
         expression: `org.apache.spark.sql.catalyst.expressions.Expression`, as py4j has it.
         session: the rules of the session that runs the query.
         schema: the table's columns. A column that Spark reads as another type is a cast of what files hold; without
-            a schema every column is one, and IS NULL, which a cast can bring about, is not decided.
-        told: what Java told of the expression already.
+            a schema, every column is a cast, and IS NULL, which a cast can cause, is not decided.
+        told: what Java has already reported about the expression.
 
     Returns:
         The same predicate; each part that is not understood is an `Opaque` with the reason. Never raises.
     """
     try:
         return _decode(expression, session, schema, told)
-    except Exception as error:  # whatever it is, the query runs on without pruning by this predicate
+    except Exception as error:  # whatever it is, the query runs without pruning by this predicate
         reason = f"{type(error).__name__} while decoding it: {error}"
         return Opaque((), "the predicate", reason[:_TEXT])
 
@@ -367,7 +366,7 @@ def decode(
 def _decode(
     expression: JavaObject, session: SessionState, schema: TableSchema | None, told: ExpressionJson | None
 ) -> Expr:
-    """Decode the whole at once, or its conjuncts where one of them is better left alone."""
+    """Decode the whole at once, or its conjuncts where one of them cannot be decoded."""
     pending = [expression]
     decoded: list[Expr] = []
     splits = _CONJUNCTS

@@ -1,7 +1,8 @@
 """Catalyst's functions of a column, by the names of `pruner.expr.functions.registry`.
 
-Only shapes of which a row speaks are built. What a function does with values of which its rule was not proved, be it
-an error, a wrapped number or NULL, binding keeps apart, so neither ANSI mode nor the mode of a node matters here.
+Only shapes that a row of the registry covers are built. Binding separates the values for which a function's rule was
+not proved, whether they give an error, a wrapped number or NULL, so neither ANSI mode nor the mode of a node matters
+here.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from pruner_spark.catalyst.part import DecodedNode
 
 Make: TypeAlias = "Callable[[list[DecodedNode]], tuple[Expr, pa.DataType]]"
-"""Makes a value of the children, with its type."""
+"""Builds a value from the children, with its type."""
 
 _NO_UNITS_OF_DATES: Final = frozenset({"day", "dd"})
-"""Units of `date_trunc` with which `trunc` comes to NULL; of parts of a day the row does not speak for dates."""
+"""Units of `date_trunc` with which `trunc` yields NULL; for dates, the row does not cover parts of a day."""
 
 
 def _named(name: str, result: pa.DataType) -> Make:
@@ -34,7 +35,7 @@ def _named(name: str, result: pa.DataType) -> Make:
 
 
 def _arithmetic(name: str, *, doubles: bool = True) -> Make:
-    """Arithmetic on integers or doubles, which Spark has brought to one type."""
+    """Arithmetic on integers or doubles, which Spark has cast to one type."""
 
     def make(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         kinds = {child.type for child in children}
@@ -49,7 +50,7 @@ def _arithmetic(name: str, *, doubles: bool = True) -> Make:
 
 
 def _days(name: str) -> Make:
-    """A date and a number of days."""
+    """A date plus or minus a number of days."""
 
     def make(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         date, days = children
@@ -61,7 +62,7 @@ def _days(name: str) -> Make:
 
 
 def _interval(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
-    """A date or timestamp and an interval, which comes to the same type."""
+    """A date or timestamp plus an interval, which yields the same type."""
     moment, interval = children
     match interval.expr:
         case Literal(Interval()) if moment.type is not None:
@@ -91,7 +92,7 @@ def _truncated(unit: DecodedNode, moment: DecodedNode) -> tuple[Expr, pa.DataTyp
 
 
 def _seconds(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
-    """Seconds of an instant by floor; `unix_timestamp` cuts towards zero (trap S14) and is not among these."""
+    """Seconds of an instant, rounded down; `unix_timestamp` truncates towards zero (trap S14) and is not included."""
     if children[0].type != INSTANT:
         raise UntranslatableError("seconds of something that is not an instant")
     return Call("epoch_s", (children[0].expr,), pa.int64()), pa.int64()
@@ -142,9 +143,9 @@ MAKERS: Final[dict[str, Make]] = {
 
 
 def cast_function(source: pa.DataType, target: pa.DataType) -> str | None:
-    """The function that a cast is that the registry has a row for; None for one that it has not.
+    """The registry's function for a cast; None if the registry has no row for it.
 
-    It need not keep every value: those of which the row was not proved it tells apart itself.
+    The cast need not preserve every value: the row itself separates the values for which it was not proved.
     """
     if source == INSTANT and target == pa.int64():
         return "epoch_s"

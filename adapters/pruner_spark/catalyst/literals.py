@@ -1,7 +1,7 @@
 """Values of Catalyst's literals and lists, exact in the types of the expression form.
 
-The JSON of a literal is `toString`, which shows a timestamp in the session's zone, a date by what
-`spark.sql.legacy.timeParserPolicy` says, and no bytes at all: there the value itself is fetched from the node.
+The JSON of a literal is `toString`, which shows a timestamp in the session's zone, a date as
+`spark.sql.legacy.timeParserPolicy` says, and no bytes at all: for these, the value itself is fetched from the node.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Expressi
 
     Args:
         node: its JSON.
-        place: where it stands in the expression.
+        place: its position in the expression.
         data_type: its type.
-        source: where its value is fetched from if the JSON does not have it.
+        source: the expression from which its value is fetched if the JSON does not have it.
 
     Raises:
-        UntranslatableError: the value is none that the expression form has.
+        UntranslatableError: the expression form has no such value.
     """
     text = node.get("value")
     if text is None:
@@ -68,12 +68,12 @@ def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Expressi
 
 
 def interval(node: JsonNode, place: int, source: ExpressionTree) -> Literal:
-    """Return the literal of an interval of months, or of days and a part of a day.
+    """Return the literal of an interval of months, or of days and fractions of a day.
 
-    Spark adds whole days by the calendar of the zone, however the interval was written.
+    Spark adds whole days in the calendar of the zone, however the interval was written.
 
     Raises:
-        UntranslatableError: it is NULL, or one of the old intervals that hold both.
+        UntranslatableError: it is NULL, or one of the old intervals that hold both months and days.
     """
     names_months = str(node["dataType"]).startswith(_MONTHS)
     if node.get("value") is None or not (names_months or str(node["dataType"]).startswith(_DAY_TIME)):
@@ -88,17 +88,17 @@ def set_literals(place: int, data_type: pa.DataType, source: ExpressionTree) -> 
     """Return the literals of an InSet over values of one type, NULL last.
 
     Raises:
-        UntranslatableError: one of them is none that the expression form has.
+        UntranslatableError: the expression form has no value for one of them.
     """
     if pa.types.is_binary(data_type):
         return _byte_literals(source.set_sql(place), data_type)
     texts, has_null = source.set_values(place)
-    # A set holds what the literals held: days and microseconds, where `toString` would write dates.
+    # A set holds the internal values of the literals: days and microseconds, where `toString` would write dates.
     convert = _stored_moment(data_type) if is_temporal(data_type) else _of_text(data_type)
     if is_string(data_type) and any(REPLACEMENT in text for text in texts):
         raise UntranslatableError("a list with text that may not be UTF-8")
     try:
-        # A set has no order of its own, and reports are to be alike.
+        # A set has no order of its own, and reports must be reproducible.
         made = [Literal(convert(text), data_type) for text in sorted(texts)]
     except (ValueError, ArithmeticError):
         raise UntranslatableError("a list of values in another form") from None
@@ -123,7 +123,7 @@ def _parsed(text: str, data_type: pa.DataType) -> LiteralValue:
 
 
 def _of_text(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
-    """How `toString` writes values of a type, backwards."""
+    """The inverse of `toString` for values of a type."""
     types = pa.types
     if types.is_boolean(data_type):
         return _truth
@@ -162,7 +162,7 @@ def _whole(value: Any) -> int:
 
 
 def day_value(day: int) -> datetime.date | int:
-    """A day as a literal has it: one that Python's dates do not reach is a number."""
+    """A day as the value of a literal: a number if it is outside the range of Python's dates."""
     return date_of(day) if FIRST_DAY <= day <= LAST_DAY else day
 
 

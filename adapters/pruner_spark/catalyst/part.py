@@ -1,4 +1,4 @@
-"""One decoded node of a Catalyst expression on its way into the whole."""
+"""One decoded node of a Catalyst expression, before it becomes part of the whole."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BOOLEAN: Final = pa.bool_()
 DEEPEST: Final = 100
 """Levels of a decoded expression, half of what binding accepts."""
 LARGEST: Final = 50_000
-"""Nodes of a part that is about to be repeated (a condition and its negation)."""
+"""Most nodes of a part that is about to be repeated (a condition and its negation)."""
 
 _TEXT = 200
 _SHOWN = 8
@@ -45,10 +45,10 @@ _CLASSES = "org.apache.spark.sql.catalyst.expressions."
 class DecodedNode:
     """A decoded node.
 
-    `type` is None where predicates are never decided on the type. `null` is the predicate that tells whether the
-    value is NULL. `path` and `fields` serve the fields of structs; `moment` is the value that a cast to an instant
-    was made of, `zone` that of the session if the cast goes by it; `day` is the date that a cast to text was made of;
-    `depth` and `size` bound what is made of the part.
+    `type` is None for types on which predicates are never decided. `null` is the predicate that tells whether the
+    value is NULL. `path` and `fields` serve the fields of structs; `moment` is the operand of a cast to an instant,
+    `zone` the session's zone if the cast uses it; `day` is the date operand of a cast to text; `depth` and `size`
+    bound what is built from the part.
     """
 
     expr: Expr
@@ -63,13 +63,13 @@ class DecodedNode:
     size: int = 1
 
     def over(self, children: Sequence[DecodedNode]) -> DecodedNode:
-        """The part with the bounds of what it was made of."""
+        """The part, with its bounds computed from its children."""
         self.depth = max((child.depth for child in children), default=0) + 1
         self.size = sum(child.size for child in children) + 1
         return self
 
     def repeating(self, children: Sequence[DecodedNode]) -> DecodedNode:
-        """The part with the bounds of a formula that names its parts up to three times, two levels for each."""
+        """The part, with the bounds of a formula that repeats its parts up to three times, two levels for each."""
         self.over(children)
         self.depth += 2 * len(children)
         self.size *= 3
@@ -77,7 +77,7 @@ class DecodedNode:
 
     @property
     def predicate(self) -> Expr:
-        """The part where a truth value is wanted."""
+        """The part as a truth value."""
         return predicate(self.expr)
 
     @property
@@ -92,7 +92,7 @@ class DecodedNode:
 
     @property
     def is_true(self) -> Expr:
-        """Whether the part is true, as against false or NULL."""
+        """Whether the part is true, as opposed to false or NULL."""
         return conjunction(
             tuple(expression for expression in (self.predicate, self.is_not_null) if expression != TRUE)
         )
@@ -100,7 +100,7 @@ class DecodedNode:
 
 @dataclass(slots=True)
 class Junction:
-    """AND or OR in the making; chains of any length are gathered without copying."""
+    """AND or OR under construction; chains of any length are gathered without copying."""
 
     kind: type[And] | type[Or]
     operands: deque[Expr]
@@ -108,14 +108,14 @@ class Junction:
     size: int
 
     def closed(self) -> DecodedNode:
-        """The junction as a part of its own."""
+        """The finished junction as a node."""
         operands = tuple(self.operands)
         made = any_of(operands) if self.kind is Or else conjunction(operands)
         return DecodedNode(made, BOOLEAN, depth=self.depth, size=self.size)
 
 
 def join(kind: type[And] | type[Or], left: DecodedNode | Junction, right: DecodedNode | Junction) -> Junction:
-    """AND or OR of two parts; junctions of the same kind flow together."""
+    """AND or OR of two parts; junctions of the same kind are merged."""
     first, second = _opened(kind, left), _opened(kind, right)
     if len(first.operands) >= len(second.operands):
         operands = first.operands
@@ -134,12 +134,12 @@ def _opened(kind: type[And] | type[Or], part: DecodedNode | Junction) -> Junctio
 
 
 def closed(part: DecodedNode | Junction) -> DecodedNode:
-    """The part as it stands in anything but a junction of its own kind."""
+    """The part as a node, for use in anything but a junction of its own kind."""
     return part.closed() if isinstance(part, Junction) else part
 
 
 def negated(expression: Expr) -> Expr:
-    """NOT, where constants are taken for what they are."""
+    """NOT, with constants and double negations folded."""
     match expression:
         case Constant(value):
             return Constant(None if value is None else not value)
@@ -150,19 +150,19 @@ def negated(expression: Expr) -> Expr:
 
 
 def chosen(condition: DecodedNode, then: Expr, otherwise: Expr) -> Expr:
-    """IF over truth values, which takes the other branch when the condition is NULL."""
+    """IF over truth values, which takes the else branch when the condition is NULL."""
     met = condition.is_true
     return disjunction((conjunction((met, then)), conjunction((negated(met), otherwise))))
 
 
 def any_null(*parts: DecodedNode) -> Expr:
-    """Whether one of several values is NULL, which makes a comparison of them NULL."""
+    """Whether any of several values is NULL, which makes a comparison of them NULL."""
     tests = tuple(part.is_null for part in parts)
     return TRUE if TRUE in tests else disjunction(tuple(test for test in tests if test != FALSE))
 
 
 def opaque(node: JsonNode, children: Sequence[DecodedNode | Junction], reason: str) -> DecodedNode:
-    """A node that was not understood, with the columns below it."""
+    """A node that is not understood, with the columns below it."""
     parts = [closed(part) for part in children]
     columns = dict.fromkeys(column for part in parts for column in _columns(part))
     text = _text(node, parts)

@@ -1,4 +1,4 @@
-"""Questions to a Catalyst expression in the Java machine: few, counted and bounded."""
+"""Calls to a Catalyst expression in the JVM: few, counted and bounded."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
 
 JavaObject: TypeAlias = Any
-"""An object of the Java machine; py4j does not type them."""
+"""An object of the JVM; py4j does not type them."""
 
 JsonNode: TypeAlias = "dict[str, Any]"
-"""One node of `TreeNode.toJSON`; `class` is its Java class and `num-children` how many subtrees follow it."""
+"""One node of `TreeNode.toJSON`; `class` is its Java class, `num-children` the number of subtrees that follow it."""
 
 
 NODES_ASKED: Final = 1_000
-"""Most nodes of one expression that are asked for what their JSON does not tell; about 0.2 ms each."""
+"""Most nodes of one expression that are fetched for what their JSON does not contain; about 0.2 ms each."""
 
 SET_VALUES: Final = 1_000_000
 """Most values of one `InSet`."""
@@ -34,10 +34,10 @@ JSON_CHARACTERS: Final = 64 * 1024 * 1024
 """Longest JSON of an expression."""
 
 CASES: Final = 6
-"""Most CASE expressions below one another: each level doubles the JSON (it repeats the branches)."""
+"""Most nested CASE expressions: each level doubles the JSON (it repeats the branches)."""
 
 LISTED_OPTIONS: Final = 1_000
-"""Most options of an IN that is no `InSet`: `toJSON` takes the square of their number."""
+"""Most options of an IN that is not an `InSet`: the cost of `toJSON` is quadratic in their number."""
 
 _ASKING_TIMES = 3
 _PATTERNS = "org.apache.spark.sql.catalyst.trees.TreePattern"
@@ -50,7 +50,7 @@ class UntranslatableError(Exception):
 
 
 class Later:
-    """An object of the Java machine that is fetched when it is first asked for something."""
+    """An object of the JVM that is fetched on first use."""
 
     def __init__(self, fetch: Callable[[], JavaObject]) -> None:
         self._fetch = fetch
@@ -60,12 +60,12 @@ class Later:
         return self._fetch()
 
     def __getattr__(self, name: str) -> Any:
-        """What the object has by that name, a method as a rule."""
+        """The object's attribute of that name, usually a method."""
         return getattr(self._object, name)
 
 
 class ExpressionTree:
-    """One expression and its nodes, by their places in the pre-order that `toJSON` and `apply` share."""
+    """One expression and its nodes, by their positions in the pre-order that `toJSON` and `apply` share."""
 
     def __init__(self, expression: JavaObject) -> None:
         self._expression = expression
@@ -75,7 +75,7 @@ class ExpressionTree:
         """Return a node itself.
 
         Raises:
-            UntranslatableError: too many nodes were asked for already.
+            UntranslatableError: too many nodes were fetched already.
         """
         self._asked += 1
         if self._asked > NODES_ASKED:
@@ -83,7 +83,7 @@ class ExpressionTree:
         return self._expression.apply(place)
 
     def literal_value(self, place: int) -> Any:
-        """Return the value inside a Literal: days of a date, microseconds of a timestamp, bytes of a binary."""
+        """Return the value of a Literal: days of a date, microseconds of a timestamp, bytes of a binary."""
         return self.node(place).value()
 
     def text_bytes(self, place: int) -> bytes:
@@ -99,10 +99,10 @@ class ExpressionTree:
         return str(self.node(place).escapeChar())
 
     def set_values(self, place: int) -> tuple[list[str], bool]:
-        """Return the values of an InSet as Java writes them, and whether there is a NULL among them.
+        """Return the values of an InSet as Java prints them, and whether there is a NULL among them.
 
         Raises:
-            UntranslatableError: the set is too large, or its texts hold whatever would separate them.
+            UntranslatableError: the set is too large, or its texts contain every separator that was tried.
         """
         values = self.node(place).hset()
         size = int(values.size())
@@ -129,7 +129,7 @@ class ExpressionTree:
 
 
 def expression_json(expression: JavaObject, list_threshold: int) -> str:
-    """Return the JSON of an expression, unless it would be out of proportion.
+    """Return the JSON of an expression, unless it would be too large.
 
     Raises:
         UntranslatableError: it holds a subquery, too many nested cases, or too long a list of expressions.
@@ -149,26 +149,26 @@ def expression_json(expression: JavaObject, list_threshold: int) -> str:
 
 
 def names_collation(expression: JavaObject) -> bool:
-    """Tell whether a text in the expression may be compared by a collation, which the JSON of Spark 4.0 hides.
+    """Tell whether text in the expression may be compared under a collation, which the JSON of Spark 4.0 hides.
 
-    Spark gives both sides of a comparison the same one, and the SQL of a literal names it.
+    Spark gives both sides of a comparison the same collation, and the SQL of a literal names it.
     """
     return "collat" in str(expression.sql()).lower()
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionJson:
-    """An expression as Java told of it together with its scan: its JSON, and the schema of its columns as JSON."""
+    """An expression as Java reported it with its scan: its JSON, and the schema of its columns as JSON."""
 
     expression: str
     columns: str
 
 
 def told_of(expression: JavaObject, list_threshold: int) -> ExpressionJson:
-    """Ask an expression for itself.
+    """Fetch the JSON of an expression and the schema of its columns.
 
     Raises:
-        UntranslatableError: its JSON would be out of proportion.
+        UntranslatableError: its JSON would be too large.
     """
     told = expression_json(expression, list_threshold)
     struct = _java(expression)["fromAttributes"](expression.references().toSeq())
@@ -184,9 +184,9 @@ def column_metadata(columns: str) -> dict[str, dict[str, Any]]:
 
 
 def _java(expression: JavaObject) -> dict[str, JavaObject]:
-    """Return what is needed of Spark's classes, looked up once for each Java machine.
+    """Return the members of Spark's classes that are needed, looked up once for each JVM.
 
-    These are marks of what an expression contains, and the function from columns to a schema.
+    These are the tree patterns of an expression, and the function from columns to a schema.
     """
     from py4j.java_gateway import JavaClass  # pyright: ignore[reportMissingTypeStubs]
 
@@ -202,7 +202,7 @@ def _java(expression: JavaObject) -> dict[str, JavaObject]:
     return known
 
 
-# Catalyst's types, as `DataType.json` writes them, and Arrow's.
+# Catalyst's types, as `DataType.json` writes them, and their Arrow types.
 
 INSTANT: Final = pa.timestamp("us", "UTC")
 NAIVE: Final = pa.timestamp("us")
@@ -232,9 +232,9 @@ _UNSIGNED: Final[dict[pa.DataType, pa.DataType]] = {
 
 
 def arrow_type(described: Any) -> pa.DataType | None:
-    """Return the Arrow type of a Catalyst type; None for one that predicates are never decided on.
+    """Return the Arrow type of a Catalyst type; None for a type on which predicates are never decided.
 
-    A name that says more than the type's (a collation, a length) is not the plain type and gives None.
+    A name with more than the type's name (a collation, a length) is not the plain type and gives None.
     """
     if not isinstance(described, str):
         return None  # structs, arrays, maps, user-defined types
@@ -249,12 +249,12 @@ def arrow_type(described: Any) -> pa.DataType | None:
 
 
 def is_read_as(stored: pa.DataType, read: pa.DataType) -> bool:
-    """Tell whether Spark, asked for `read`, reads the very values of a column that the table's schema has as `stored`.
+    """Tell whether Spark, asked for `read`, reads unchanged a column that the table's schema has as `stored`.
 
-    Timestamps count whatever their unit and zone: how an instant meets a wall clock is settled in `pruner.expr`.
+    Timestamps match whatever their unit and zone: `pruner.expr` handles how instants relate to wall clocks.
     """
     if pa.types.is_timestamp(stored):
-        # Below microseconds there is INT96 alone, which Spark always reads as an instant.
+        # Only INT96 is finer than microseconds, and Spark always reads it as an instant.
         return pa.types.is_timestamp(read) and (unit_of(stored) != "ns" or is_instant(read))
     if is_string(stored):
         return is_string(read)

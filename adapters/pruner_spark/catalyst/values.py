@@ -1,7 +1,7 @@
 """Catalyst's functions that only indexes over expressions answer, by the names of `pruner.expr.functions.registry`.
 
-The analyzer and the optimizer write some of them anew: `right`, `split_part` and `nullif` come as what they are made
-of. Each is built for the types of which the registry speaks.
+The analyzer and the optimizer rewrite some of them: `right`, `split_part` and `nullif` arrive as their expansions.
+Each is built for the types that the registry covers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _is_integer(type_: pa.DataType) -> bool:
 
 
 def _of(name: str, kind: Kind, count: int, result: pa.DataType | None = None) -> Make:
-    """A function of so many children, whose first one is of a kind; its result is of the same type unless given."""
+    """A function of `count` children, the first of a given kind; unless given, the result has the first one's type."""
 
     def make(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
         first = children[0].type
@@ -59,7 +59,7 @@ def _of_bytes(name: str) -> Make:
 
 
 def _beginning(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
-    """`substring` of text, and `right`, which is one; that of bytes counts bytes."""
+    """`substring` of text, and `right`, which Spark expands to it; `substring` of bytes counts bytes."""
     if children[0].type is None or not is_string(children[0].type):
         raise UntranslatableError("a part of something that is not text")
     match [child.expr for child in children]:
@@ -72,7 +72,7 @@ def _beginning(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
 
 
 def _located(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
-    """`locate`, which has the text second."""
+    """`locate`, whose second argument is the text."""
     match [child.expr for child in children]:
         case [sought, text, Literal(value=1)]:
             return Call("instr", (text, sought), pa.int32()), pa.int32()
@@ -90,7 +90,7 @@ def _element(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
 
 
 def _rounded(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
-    """`round`, to 0 digits where it names none."""
+    """`round`, to 0 digits unless it names some."""
     value, digits = children[0], children[1].expr
     if value.type != pa.float64() or not isinstance(digits, Literal):
         raise UntranslatableError("something else than a double is rounded")
@@ -99,10 +99,10 @@ def _rounded(children: list[DecodedNode]) -> tuple[Expr, pa.DataType]:
 
 
 def choice(children: list[DecodedNode], types: Sequence[pa.DataType | None]) -> DecodedNode:
-    """IF and CASE WHEN of other values than truth values: conditions and values by turns, and the last one.
+    """IF and CASE WHEN of values other than truth values: conditions and values alternate, then the else value.
 
     Raises:
-        UntranslatableError: its values are of several types.
+        UntranslatableError: its values are of several types, or of types that are not supported.
     """
     known = {type_ for type_ in types if type_ not in (None, pa.null())}
     if len(known) != 1:
@@ -169,9 +169,9 @@ MAKERS: Final[dict[str, Make]] = {
 
 
 def cast_name(source: pa.DataType, target: pa.DataType, mode: str) -> str | None:
-    """The function that a cast is that an index may be over; None for one that it may not.
+    """The function for a cast that an index may be over; None for any other cast.
 
-    `lenient_cast` makes something of text that is no such value, or NULL. Nothing is known of it but for the values in
+    `lenient_cast` yields some value, or NULL, for text that is not a valid value. It is known only for the values in
     the domain of the registry's row.
     """
     if is_string(source) and pa.types.is_binary(target):

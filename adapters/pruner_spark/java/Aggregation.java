@@ -57,9 +57,9 @@ import scala.collection.JavaConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * An aggregate of which metadata may answer a part: numbers of rows and of values, extremes, distinct values, of all
- * rows or by one column. It becomes the aggregate of two parts: rows of constants, and the same aggregate over the
- * files that are left. What it shows keeps its names and types, as each call is replaced where it stands.
+ * An aggregate that metadata may answer in part: counts of rows and of values, minima, maxima and distinct values, over
+ * all rows or by one column. It becomes an aggregate of two parts: rows of constants, and the same aggregate over the
+ * files that are left. Its output keeps names and types, as each call is replaced in place.
  */
 final class Aggregation {
   private final Aggregate node;
@@ -75,7 +75,7 @@ final class Aggregation {
     this.group = group;
   }
 
-  /** Null where another one is asked for. */
+  /** Null where the aggregate is of another kind. */
   static Aggregation of(Aggregate node, Chain chain) {
     scala.collection.Seq groups = node.groupingExpressions();
     if (groups.size() > 1) {
@@ -95,7 +95,7 @@ final class Aggregation {
     return key == null && made.calls.isEmpty() ? null : made;
   }
 
-  /** Gather the calls in something that is shown; false where it needs more than them and the group. */
+  /** Collect the calls in an output expression; false where it needs more than calls and the group. */
   private boolean take(Expression part) {
     if (part instanceof AggregateExpression) {
       return call((AggregateExpression) part);
@@ -127,7 +127,7 @@ final class Aggregation {
     String column = chain.column(argument);
     boolean ofRows = argument instanceof Literal && ((Literal) argument).value() != null;
     if (function instanceof Count && call.isDistinct()) {
-      // Beside other calls the distinct values would have to be joined with them.
+      // With other calls, the distinct values would have to be joined with their results.
       return column != null && group == null && calls.isEmpty() && add(call, "distinct", column);
     }
     if (kinds.contains("distinct") || call.isDistinct()) {
@@ -147,7 +147,7 @@ final class Aggregation {
     return true;
   }
 
-  /** What the planner is asked. */
+  /** The question for the planner. */
   Map question() {
     List asked = new ArrayList();
     for (int k = 0; k < kinds.size(); k++) {
@@ -159,7 +159,7 @@ final class Aggregation {
     return question;
   }
 
-  /** The aggregate over the files that are left, and what is proved of the others. */
+  /** The aggregate over the files that are left, and over what is proved about the others. */
   LogicalPlan over(Settled files) throws IOException {
     LogicalPlan rest = chain.over(chain.files().over(files));
     if (files.answer() == null) {
@@ -224,7 +224,7 @@ final class Aggregation {
     return rows;
   }
 
-  /** What is read of the files that are left: the group, and each call by itself. */
+  /** The output of the aggregate over the files that are left: the group, and each call by itself. */
   private scala.collection.Seq read() {
     List shown = new ArrayList();
     if (group != null) {
@@ -236,7 +236,7 @@ final class Aggregation {
     return PythonUtils.toSeq(shown);
   }
 
-  /** The last aggregate over two parts, which shows what the first one did. */
+  /** The final aggregate over the parts, with the output of the original one. */
   private LogicalPlan together(List output, LogicalPlan parts) {
     Map calls = new IdentityHashMap();
     int first = group == null ? 0 : 1;
@@ -262,7 +262,7 @@ final class Aggregation {
     return function.toAggregateExpression();
   }
 
-  /** What is shown of rows that are all here, each of which is a group of its own. */
+  /** The output of rows that are all known, each of which is a group of its own. */
   private LogicalPlan shown(List output, LogicalPlan proved) {
     Map calls = new IdentityHashMap();
     int first = group == null ? 0 : 1;
@@ -276,7 +276,7 @@ final class Aggregation {
     return (LogicalPlan) ConvertToLocalRelation$.MODULE$.apply(project);
   }
 
-  /** What is shown, with other expressions for its calls and its group, under the same names and identities. */
+  /** The output, with its calls and its group replaced, under the same names and identities. */
   private scala.collection.Seq replaced(Map calls, List output) {
     List shown = new ArrayList();
     Replacing replacing = new Replacing(calls, group, group == null ? null : output.get(0));
@@ -308,7 +308,7 @@ final class Aggregation {
     return new ArrayList(Arrays.asList(each));
   }
 
-  /** A value as Spark has it inside. */
+  /** A value in Spark's internal form. */
   static Object value(JsonNode told, DataType type) {
     if (told.isNull()) {
       return null;

@@ -27,8 +27,8 @@ import pruner.spark.indexes.Settled;
 import scala.collection.Iterator;
 
 /**
- * One pruned relation with nothing but filters and projections above it, of an optimized plan: each row of it that
- * meets the filters is one row of the whole.
+ * A pruned relation in an optimized plan, with nothing but filters and projections above it: each of its rows that
+ * meets the filters is one row of the result.
  */
 final class Chain {
   final LogicalPlan top;
@@ -43,7 +43,7 @@ final class Chain {
     leaf = scanned.leaf;
   }
 
-  /** The chain that a plan is; null where it is something else, or holds what is not known to be about one row. */
+  /** A plan as a chain; null where it is not one, is settled already, or has parts that may not be about one row. */
   static Chain of(LogicalPlan plan, SparkSession session) {
     Chain chain = over(plan, session);
     boolean settled = chain != null && chain.files() != null && chain.files().isSettled();
@@ -51,9 +51,9 @@ final class Chain {
   }
 
   /**
-   * The chain in a plan that a column comes from, whose rows are all dropped that have another value in it than is
-   * asked for above the plan: through filters, projections and joins that only drop and multiply rows. Its own filters
-   * serve as far as they are known. Null where there is none.
+   * The chain in a plan that a column comes from, where rows whose column has none of the values required above the
+   * plan can be dropped: through filters, projections and joins that only drop and multiply rows. Its own filters are
+   * used as far as they are known. Null where there is none.
    */
   static Chain within(LogicalPlan plan, Attribute column, SparkSession session) {
     Chain chain = over(plan, session);
@@ -86,7 +86,7 @@ final class Chain {
     return true;
   }
 
-  /** Keeps the filters that are known, where the projections are. */
+  /** Keeps the filters that are known; false where a projection is not. */
   private boolean knownFilters() {
     for (LogicalPlan each = top; each != leaf; each = (LogicalPlan) each.children().head()) {
       if (!isSure(each) || (each instanceof Project && !showsRows((Project) each))) {
@@ -102,12 +102,12 @@ final class Chain {
     return true;
   }
 
-  /** Whether it demands nothing of rows. */
+  /** Whether it has no filters. */
   boolean isOfAllRows() {
     return filters.isEmpty();
   }
 
-  /** What it stands on, if these are files that an index lists; null else. */
+  /** Its leaf, if it reads files that an index lists; otherwise null. */
   ScannedFiles files() {
     return scanned instanceof ScannedFiles ? (ScannedFiles) scanned : null;
   }
@@ -117,7 +117,7 @@ final class Chain {
     return over(scanned.among(conditions, filters));
   }
 
-  /** Whether conditions have left out files already. */
+  /** Whether conditions have been applied to the files already. */
   boolean isAmong(List conditions) {
     return scanned.isAmong(conditions, filters);
   }
@@ -127,12 +127,12 @@ final class Chain {
     return over(scanned.first(question, column, filters));
   }
 
-  /** The files that are left beside an answer. */
+  /** The files that are left, with the planner's answer. */
   Settled settled(Map question) throws IOException {
     return files().settled(question, filters, new ArrayList());
   }
 
-  /** What a plan reads, if it is nothing but filters and projections over a pruned relation; null else. */
+  /** What a plan reads, if it is nothing but filters and projections over a pruned relation; otherwise null. */
   static Scanned scanned(LogicalPlan plan, SparkSession session) {
     LogicalPlan each = plan;
     while (each instanceof Project || each instanceof Filter) {
@@ -165,7 +165,7 @@ final class Chain {
   }
 
   private boolean isAboutRows() {
-    // Projections first: a filter above one of them goes by its names.
+    // Projections first: a filter above a projection uses its names.
     for (LogicalPlan each = top; each != leaf; each = (LogicalPlan) each.children().head()) {
       if (each instanceof Project && !showsRows((Project) each)) {
         return false;
@@ -183,8 +183,8 @@ final class Chain {
   }
 
   /**
-   * Whether a condition is on columns of the files, none of which is a floating-point number: Spark may leave out rows
-   * with NaN there, by statistics of the files without it, and such rows would be counted here.
+   * Whether a condition is on columns of the files, none of which is floating-point: for these, file statistics ignore
+   * NaN, by which Spark may leave out rows with NaN that would be counted here.
    */
   private boolean isOfLeaf(Expression filter) {
     Iterator each = filter.references().iterator();
@@ -223,13 +223,13 @@ final class Chain {
     return true;
   }
 
-  /** The name of a column of the files, if an expression is one; null else. */
+  /** The name of a column of the files, if an expression is one; otherwise null. */
   String column(Expression expression) {
     Attribute attribute = attribute(expression);
     return attribute == null ? null : attribute.name();
   }
 
-  /** The column of the files that an expression is; null else. */
+  /** The column of the files that an expression refers to; otherwise null. */
   Attribute attribute(Expression expression) {
     while (expression instanceof Attribute && renamed.containsKey(((Attribute) expression).exprId())) {
       expression = (Expression) renamed.get(((Attribute) expression).exprId());

@@ -23,22 +23,22 @@ import pruner.spark.statements.Sources;
 import pruner.spark.statements.Statement;
 import pruner.spark.statements.Subqueries;
 
-/** Makes what Python needs of this package, whose class loader Python's names do not reach. */
+/** Creates what Python needs of this package, whose class loader is out of reach of Python's names. */
 public final class Factory implements Rewriter {
   private final WeakHashMap executions = new WeakHashMap();
   private BiFunction planner;
 
-  /** The planner, in Python, of all file indexes: given once, so that Python keeps one object for Java. */
+  /** Sets the planner, in Python, of all file indexes: once, so that Python keeps one object for Java. */
   public void plannedBy(BiFunction planner) {
     this.planner = planner;
   }
 
-  /** A statement, analysed; it does not run. See Statement. */
+  /** A statement, analyzed; it does not run. See Statement. */
   public Statement statement(SparkSession session, String query) throws Throwable {
     return new Statement(this, session, Statement.analyzed(session, query));
   }
 
-  /** A plan that Spark has analysed already. */
+  /** A plan that Spark has already analyzed. */
   public Statement analyzed(SparkSession session, LogicalPlan plan) {
     return new Statement(this, session, plan);
   }

@@ -38,14 +38,14 @@ import scala.collection.Iterator;
 import scala.collection.JavaConverters;
 
 /**
- * A column of the large side of a join that has to equal one of the small side: both as they are, or cast to a type
- * that has all of their values. Then they are equal there if they are the same number, whatever their own types are.
+ * A column of the large side of a join that must equal one of the small side: both uncast, or cast to a type that has
+ * all of their values. Then they are equal exactly if they are the same number, whatever their own types are.
  */
 final class JoinKey {
-  /** Values that are listed as literals; of more Spark itself makes a set. */
+  /** Most values that are listed as literals; of more, Spark itself makes a set. */
   private static final int LISTED = 10;
 
-  /** Ranges that are asked about in the place of many keys. */
+  /** Ranges that are looked up instead of many keys. */
   private static final int RANGES = 16;
 
   final Attribute column;
@@ -56,7 +56,7 @@ final class JoinKey {
     this.key = key;
   }
 
-  /** What a condition compares; null where it is something else, or not known to compare the values as they are. */
+  /** The columns that a condition compares; null where it compares anything else, or not the values themselves. */
   static JoinKey of(EqualTo equal, LogicalPlan large, LogicalPlan small) {
     AttributeReference left = own(equal.left());
     AttributeReference right = own(equal.right());
@@ -75,7 +75,7 @@ final class JoinKey {
     return side.outputSet().contains((NamedExpression) column);
   }
 
-  /** The column that an expression is, as it is or with casts that change no value; null where it is none. */
+  /** The column behind an expression, uncast or with casts that change no value; null where it is not a column. */
   private static AttributeReference own(Expression expression) {
     Expression each = expression;
     while (each instanceof Cast && isWidened((Cast) each)) {
@@ -107,7 +107,7 @@ final class JoinKey {
         || type instanceof LongType;
   }
 
-  /** The digits of the greatest number of a type of integers. */
+  /** The number of digits of the greatest value of an integer type. */
   private static int digits(DataType type) {
     return BigDecimal.valueOf(greatest(type)).precision();
   }
@@ -117,8 +117,8 @@ final class JoinKey {
   }
 
   /**
-   * A condition that holds of every row that is joined with one of the rows; null where that cannot be said. Of more
-   * than `most` keys it is about their ranges: each that is asked about by itself takes time.
+   * A condition that holds for every row that is joined with one of the rows; null where there is none. For more than
+   * `most` keys, it is about their ranges: each separate lookup takes time.
    */
   Expression among(LogicalPlan small, InternalRow[] rows, long most) {
     int place = index(small);
@@ -134,7 +134,7 @@ final class JoinKey {
         value = exactly(value, type);
       }
       if (value != null) {
-        // A text may be a part of its row.
+        // A text may share its row's memory.
         values.add(value instanceof UTF8String ? ((UTF8String) value).copy() : value);
       }
     }
@@ -153,7 +153,7 @@ final class JoinKey {
     return new In(column, PythonUtils.toSeq(literals));
   }
 
-  /** The ranges of keys between the widest of their gaps. */
+  /** The ranges of keys between their widest gaps. */
   private Expression ranges(Object[] values) {
     Arrays.sort(values);
     double[] gaps = new double[values.length - 1];
@@ -179,7 +179,7 @@ final class JoinKey {
     return found;
   }
 
-  /** How far two keys are from one another; 0 of texts. */
+  /** The distance between two keys; 0 for keys that are not numbers. */
   private static double gap(Object one, Object next) {
     if (one instanceof Decimal) {
       return ((Decimal) next).toDouble() - ((Decimal) one).toDouble();
@@ -202,12 +202,12 @@ final class JoinKey {
         : BigDecimal.valueOf(((Number) value).longValue());
   }
 
-  /** Whether a number has more digits before the point than a type of decimals: some files hold such values. */
+  /** Whether a number has more digits before the point than a decimal type: some files hold such values. */
   private static boolean isBeyond(BigDecimal number, DecimalType type) {
     return number.precision() - number.scale() > type.precision() - type.scale();
   }
 
-  /** The value of a type that a number is; null where it has none, which no row equals. */
+  /** A number as a value of a type; null where the type has no such value, so that no row equals it. */
   private static Object exactly(Object value, DataType type) {
     if (type instanceof DecimalType) {
       BigDecimal number = number(value);

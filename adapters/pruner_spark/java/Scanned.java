@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import pruner.spark.iceberg.IcebergTasks;
 import pruner.spark.indexes.Settleable;
 
-/** The leaf of an optimized plan that reads a pruned table, of whose files a rule of the optimizer leaves some out. */
+/** The leaf of an optimized plan that reads a pruned table, and some of whose files an optimizer rule leaves out. */
 abstract class Scanned {
   final LogicalPlan leaf;
 
@@ -20,7 +20,7 @@ abstract class Scanned {
     this.leaf = leaf;
   }
 
-  /** What a leaf is; null of one that is not pruned, or not known to be the same whenever it is read. */
+  /** The pruned leaf; null for one that is not pruned, or not known to be the same whenever it is read. */
   static Scanned of(LogicalPlan leaf, SparkSession session) {
     if (leaf.isStreaming()) {
       return null;
@@ -36,18 +36,18 @@ abstract class Scanned {
     return index instanceof Settleable ? new ScannedFiles((LogicalRelation) leaf, (Settleable) index) : null;
   }
 
-  /** The bytes of the files. */
+  /** The size of the files in bytes. */
   abstract long bytes();
 
-  /** How many files there are; where only a listing would tell, what they would be of a table of some size. */
+  /** How many files there are; where only a listing would tell, the number assumed for a table of some size. */
   abstract long files();
 
-  /** Whether conditions (see `among`) have left out files already; `filters` are those above the leaf. */
+  /** Whether conditions (see `among`) have been applied to the files already; `filters` are those above the leaf. */
   abstract boolean isAmong(List conditions, List filters);
 
-  /** The leaf without files in which no row meets the filters and the conditions, or itself. */
+  /** The leaf without files in which no row meets the filters and the conditions, or the leaf itself. */
   abstract LogicalPlan among(List conditions, List filters) throws IOException;
 
-  /** The leaf without files that hold none of the first rows that are asked for, or itself; see Shortcuts. */
+  /** The leaf without files that hold none of the requested first rows, or the leaf itself; see Shortcuts. */
   abstract LogicalPlan first(Map question, Expression column, List filters) throws Throwable;
 }

@@ -23,11 +23,11 @@ import pruner.spark.statements.Relations;
 import scala.Tuple2;
 import scala.collection.Iterator;
 
-/** Files that an index lists, which are settled: planned over once, while the query is optimized. */
+/** Files that an index lists. They are settled: planned once, while the query is optimized. */
 final class ScannedFiles extends Scanned {
   private static final long UNKNOWN_FILES = 1_000L;
 
-  /** Marks relations that read less than others, for which they must not be taken: Delta's indexes are equal to ours. */
+  /** Marks relations that read less than others and must not be taken for them: Delta's indexes are equal to ours. */
   private static final Tuple2 MARK = new Tuple2("pruner.settled", "true");
 
   private final LogicalRelation relation;
@@ -66,14 +66,14 @@ final class ScannedFiles extends Scanned {
     return over(settled(question, filters, new ArrayList()));
   }
 
-  /** The files that are left, see Pruning; `more` are conditions on columns that hold besides the filters. */
+  /** The files that are left, see Pruning; `more` are conditions on columns that hold in addition to the filters. */
   Settled settled(Map question, List filters, List more) throws IOException {
     HadoopFsRelation read = (HadoopFsRelation) relation.relation();
     List all = new ArrayList(filters);
     all.addAll(more);
     $SEQ$ normalized = ($SEQ$) DataSourceStrategy$.MODULE$.normalizeExprs(PythonUtils.toSeq(all), relation.output());
     scala.collection.Seq columns = relation.resolve(read.partitionSchema(), SQLConf.get().resolver());
-    // As Spark's strategy for scans of files finds them, which relies on them.
+    // As Spark's strategy for file scans finds them: it relies on their having been applied.
     $SEQ$ partitions =
         ($SEQ$)
             DataSourceStrategy$.MODULE$.getPushedDownFilters(($SEQ$) columns, normalized).toSeq();
@@ -83,7 +83,7 @@ final class ScannedFiles extends Scanned {
     return files;
   }
 
-  /** What the filters demand beyond those on partitions alone, which the listing has seen to; null for nothing. */
+  /** What the filters demand beyond those on partitions alone, which the listing has applied; null for nothing. */
   private static Expression beyond(scala.collection.Seq filters, AttributeSet partitions) {
     List found = new ArrayList();
     Iterator each = filters.iterator();
@@ -96,7 +96,7 @@ final class ScannedFiles extends Scanned {
     return found.isEmpty() ? null : Predicates.conjunction(found);
   }
 
-  /** The same over files that are settled. */
+  /** The same relation over settled files. */
   LogicalPlan over(Settled files) {
     scala.collection.immutable.Map options = ((HadoopFsRelation) relation.relation()).options();
     return Relations.with(relation, index.with(files), (scala.collection.immutable.Map) options.$plus(MARK));

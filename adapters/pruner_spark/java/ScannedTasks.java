@@ -23,12 +23,12 @@ import pruner.spark.scans.Predicates;
 import pruner.spark.scans.Pruning;
 
 /**
- * The tasks of an Iceberg scan. Two scans may be equal to Iceberg although fewer files are left to one of them, and
- * Spark would use the rows of the one for the other. So nothing is settled here: what leaves out files becomes a filter
- * over the scan, which is true whoever evaluates it, and by which the scan is pruned when Spark plans it.
+ * The tasks of an Iceberg scan. Iceberg may consider two scans equal although one has fewer files left, and Spark would
+ * use the rows of one for the other. So nothing is settled here: the condition that leaves out files becomes a filter
+ * over the scan, which is correct wherever it is evaluated, and which prunes the scan when Spark plans it.
  */
 final class ScannedTasks extends Scanned {
-  /** Marks scans about whose first rows the planner was asked: the rule runs until nothing changes. */
+  /** Marks scans whose first rows the planner was asked about: the rule runs until nothing changes. */
   private static final TreeNodeTag ASKED = new TreeNodeTag("pruner.asked");
 
   private final DataSourceV2ScanRelation relation;
@@ -49,7 +49,7 @@ final class ScannedTasks extends Scanned {
     return tasks == null ? null : new ScannedTasks(relation, pruning, tasks);
   }
 
-  /** The bytes that a scan reads; -1 where they are not known, or may be others the next time. */
+  /** The bytes that a scan reads; -1 where they are unknown, or may change until the next read. */
   static long bytes(DataSourceV2ScanRelation relation) {
     IcebergTasks tasks = IcebergTasks.of(relation.scan());
     return tasks == null ? -1L : tasks.bytes();

@@ -30,11 +30,11 @@ import scala.collection.Iterator;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * A rule of the optimizer, behind all of Spark's: what metadata answers of a query is not read, nor what a small side
- * of a join leaves out (see SmallSides). The planner is asked where an aggregate, a limit, or an order with a limit
- * stands over a relation that prunes itself, and nothing but filters and projections between them. The files of that
- * relation are settled then, whether anything is gained or not: each scan is planned once, and the rule finds nothing
- * more when it runs again. Nobody asks for any rows whatsoever, if they are the result: Spark stops where it has them.
+ * An optimizer rule, after all of Spark's: the part of a query that metadata answers is not read, nor what a small side
+ * of a join leaves out (see SmallSides). The planner is asked where an aggregate, a limit, or an order with a limit is
+ * over a self-pruning relation, with nothing but filters and projections between them. The files of that relation are
+ * then settled, whether anything is gained or not: each scan is planned once, and the rule finds nothing more when it
+ * runs again. The planner is not asked where any rows will do as the result: Spark stops as soon as it has them.
  */
 public final class Shortcuts extends Rule {
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
@@ -45,7 +45,7 @@ public final class Shortcuts extends Rule {
     this.session = session;
   }
 
-  /** Have the rule among those of a session, once. */
+  /** Add the rule to those of a session, once. */
   public static void into(SparkSession session) throws ReflectiveOperationException {
     Object methods = Sources.call(session, "experimental");
     synchronized (Shortcuts.class) {
@@ -72,7 +72,7 @@ public final class Shortcuts extends Rule {
     return may ? plan.transformUp(new Shortened(new SmallSides(session), taken((LogicalPlan) plan))) : plan;
   }
 
-  /** The limit above which there is nothing: Spark reads a few files for it first, and others as rows are lacking. */
+  /** The limit at the root of the plan: Spark reads a few files for it first, and more as long as rows are missing. */
   private static Object taken(LogicalPlan root) {
     return root instanceof GlobalLimit ? ((GlobalLimit) root).child() : null;
   }
@@ -117,7 +117,7 @@ public final class Shortcuts extends Rule {
     return (LogicalPlan) node.transformUp(new SmallSides.Replaced(replaced));
   }
 
-  /** So many rows, in an order or in any; null where that is not known, or not of a column. */
+  /** The question for a number of rows, in an order or in any; null where the number or the column is unknown. */
   private static Map rows(LocalLimit node, Sort sort, Chain chain) {
     if (!(node.limitExpr() instanceof Literal) || !(((Literal) node.limitExpr()).value() instanceof Integer)) {
       return null;
@@ -137,7 +137,7 @@ public final class Shortcuts extends Rule {
     return question;
   }
 
-  /** What is ordered by first; null of nothing. */
+  /** The first sort key; null if there is none. */
   private static SortOrder order(Sort sort) {
     return sort.order().isEmpty() ? null : (SortOrder) sort.order().head();
   }

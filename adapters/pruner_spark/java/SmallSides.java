@@ -51,24 +51,24 @@ import scala.collection.Iterator;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Joins of a pruned relation with a small side, and conditions with one value of a small subquery. What is small is
- * fetched while the query is optimized, once: its rows stand in its place, and its keys tell which files of the pruned
- * relation can hold rows that are joined. It has to be the same whenever it is read: files, few of them, or rows that
- * stand in the query, and nothing but what follows from these rows.
+ * Joins of a pruned relation with a small side, and conditions with one value of a small subquery. The small side is
+ * fetched once, while the query is optimized: its rows replace it, and its keys tell which files of the pruned relation
+ * can hold rows that are joined. It must be the same whenever it is read: a few files, or rows in the query itself, and
+ * nothing but what is derived from these rows.
  */
 final class SmallSides {
-  /** Bytes of the files of a small side: reading them costs less than a query over many. */
+  /** Most bytes of the files of a small side: reading them costs less than a query over many files. */
   private static final long MOST_BYTES = 2L << 20;
 
-  /** Rows of a small side, as many as there are keys that are asked about one by one (key_lists.py). */
+  /** Most rows of a small side: as many as the keys that are looked up one by one (key_lists.py). */
   private static final int MOST_ROWS = 16_384;
 
-  /** Keys that are asked about one by one for each file, and of any table: a file takes longer to open than these. */
+  /** Most keys that are looked up one by one, per file and for any table: opening a file takes longer than these. */
   private static final long KEYS_OF_A_FILE = 2L;
 
   private static final long MOST_KEYS = 64L;
 
-  /** Rows that stand in the query are looked at if there are not many for each file: what they can save is little. */
+  /** Rows in the query itself are examined if there are not many per file: they can save little. */
   private static final long ROWS_OF_A_FILE = 16L;
 
   private static final long FEW_ROWS = 1_024L;
@@ -85,7 +85,7 @@ final class SmallSides {
     this.session = session;
   }
 
-  /** The join with a small side that is here, and the files that its keys leave; itself where nothing is shown. */
+  /** The join with a fetched small side, and the files that its keys leave; the join itself if nothing is gained. */
   LogicalPlan joined(Join join) throws Throwable {
     if (!join.condition().isDefined() || !join.hint().equals(JoinHint.NONE())) {
       return join;
@@ -100,7 +100,7 @@ final class SmallSides {
     return pruned == null ? join : pruned;
   }
 
-  /** Whether rows of a side make no difference to the result unless they meet the condition with one of the other. */
+  /** Whether rows of a side do not affect the result unless they meet the condition with a row of the other side. */
   private static boolean needsPartners(Object type, boolean left) {
     if (type == Inner$.MODULE$ || type == LeftSemi$.MODULE$) {
       return true;
@@ -166,7 +166,7 @@ final class SmallSides {
     }
   }
 
-  /** The rows of a plan; null of more than are fetched. */
+  /** The rows of a plan; null if there are more than may be fetched. */
   private InternalRow[] rows(LogicalPlan plan) throws Throwable {
     LogicalPlan here = here(plan);
     if (here instanceof Union) {
@@ -201,7 +201,7 @@ final class SmallSides {
     return (InternalRow[]) rows.toArray(new InternalRow[rows.size()]);
   }
 
-  /** The same with rows for what reads none, so that no job is run for them: Spark has a rule that evaluates them. */
+  /** The plan evaluated by a rule of Spark's, without a job, as far as it reads no files. */
   private static LogicalPlan here(LogicalPlan plan) {
     LogicalPlan made = (LogicalPlan) plan.transformUp(new Counted());
     LogicalPlan before = null;
@@ -212,7 +212,7 @@ final class SmallSides {
     return made;
   }
 
-  /** A filter with the values of its cheap subqueries, if it is one over a pruned relation. */
+  /** A filter with the values of its cheap subqueries, if it is over a pruned relation. */
   LogicalPlan filtered(Filter filter) throws Throwable {
     if (!filter.condition().containsPattern(TreePattern.SCALAR_SUBQUERY())
         || Chain.scanned(filter.child(), session) == null) {
@@ -235,7 +235,7 @@ final class SmallSides {
       boolean known = part.children().isEmpty() && part.dataType() instanceof AtomicType;
       if (known && !plan.getTagValue(TRIED).isDefined() && cheapBytes(plan) >= 0L) {
         InternalRow[] rows = rows(plan);
-        // Of more rows than one Spark makes an error when the query runs.
+        // For more than one row, Spark raises an error when the query runs.
         if (rows != null && rows.length < 2) {
           Object value = rows.length == 0 ? null : rows[0].copy().get(0, part.dataType());
           values.put(part, new Literal(value, part.dataType()));
@@ -250,7 +250,7 @@ final class SmallSides {
     }
   }
 
-  /** The bytes of the files that a plan reads, if it is cheap and always the same; -1 else. */
+  /** The bytes of the files that a plan reads, if it is cheap and deterministic; otherwise -1. */
   private static long cheapBytes(LogicalPlan plan) {
     boolean known = plan instanceof Project || plan instanceof Filter || plan instanceof Aggregate;
     if (plan.isStreaming() || !isSteady(plan)) {
@@ -284,7 +284,7 @@ final class SmallSides {
     return bytes;
   }
 
-  /** The bytes of the files that a leaf reads, if they are the same whenever it is read; -1 else. */
+  /** The bytes of the files that a leaf reads, if they are the same whenever it is read; otherwise -1. */
   private static long bytesOfFiles(LogicalPlan leaf) {
     if (leaf instanceof DataSourceV2ScanRelation) {
       return ScannedTasks.bytes((DataSourceV2ScanRelation) leaf);
@@ -295,7 +295,7 @@ final class SmallSides {
         : -1L;
   }
 
-  /** Whether an index lists files as they are, or those of a version: what others do is their own business. */
+  /** Whether an index lists plain files, or those of a version: about other indexes nothing is known. */
   private static boolean isOfFiles(FileIndex index) {
     return index instanceof InMemoryFileIndex
         || index instanceof CatalogFileIndex
@@ -328,7 +328,7 @@ final class SmallSides {
     return true;
   }
 
-  /** Puts rows in the places of the numbers of a range, and of the one row of a SELECT without FROM. */
+  /** Replaces a range, and the one row of a SELECT without FROM, by their rows. */
   private static final class Counted extends AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       return node instanceof Range || node instanceof OneRowRelation;
@@ -349,7 +349,7 @@ final class SmallSides {
     }
   }
 
-  /** Puts other nodes in the places of some, which are known by themselves. */
+  /** Replaces nodes, which are looked up by identity. */
   static final class Replaced extends AbstractPartialFunction {
     private final Map others;
 

@@ -1,1 +1,1 @@
-"""A relation that prunes itself: columns and slice keys, what a listing asks the planner, and the record of a scan."""
+"""A self-pruning relation: its columns and slice keys, the calls of a listing to the planner, and records of scans."""

@@ -1,7 +1,7 @@
-"""Which columns are the same thing in Spark's relation and in the planner's snapshot.
+"""Which columns are the same in Spark's relation and in the planner's snapshot.
 
-A DataFrame can read a file otherwise than the snapshot has it: by a schema of the user's, without partition
-columns, with another type inferred from a path. Predicates on such a column say nothing about the snapshot's.
+A DataFrame can read a file differently from the snapshot: with a user's schema, without partition columns, with
+another type inferred from a path. Predicates on such a column say nothing about the snapshot's column.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _NAMES: Mapping[pa.DataType, str] = {
     pa.large_binary(): "binary",
     pa.date32(): "date",
 }
-"""Spark's name, as in the JSON of its schemas, of the type whose values are those of an Arrow type."""
+"""For each Arrow type, the name of Spark's type with the same values, as in the JSON of its schemas."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkColumn:
-    """A top-level column of a relation: its type as Spark's schema JSON has it, and where its value is from.
+    """A top-level column of a relation: its type as in Spark's schema JSON, and where its value comes from.
 
-    With `filled_in` Spark reads another value than NULL from files without it: a default that came with CREATE TABLE
+    With `filled_in`, Spark reads a value other than NULL from files that lack the column: a default from CREATE TABLE
     or ALTER TABLE (`EXISTS_DEFAULT` of `ResolveDefaultColumns`).
     """
 
@@ -56,11 +56,11 @@ class SparkColumn:
 def spark_columns(
     data_schema: Mapping[str, Any], partition_schema: Mapping[str, Any], *, catalogued: bool = False
 ) -> tuple[SparkColumn, ...]:
-    """Return the columns of a relation from the JSON of its two schemas; partition columns win over data's.
+    """Return the columns of a relation from the JSON of its two schemas; partition columns override data columns.
 
-    With `catalogued` the values of partitions are those of Spark's catalog, where a partition can have any place
-    (`ALTER TABLE … ADD PARTITION (p=5) LOCATION '…/p=7'`). Spark lists no other partitions, so nothing is lost
-    by not planning with them.
+    With `catalogued`, partition values are those of Spark's catalog, where a partition can have any location
+    (`ALTER TABLE … ADD PARTITION (p=5) LOCATION '…/p=7'`). Spark itself lists only the partitions it needs, so nothing
+    is lost by not planning with them.
     """
     partitions = [
         SparkColumn(entry["name"], "catalogued" if catalogued else _type(entry), True)
@@ -76,9 +76,9 @@ def spark_columns(
 
 
 def _type(entry: Mapping[str, Any]) -> Any:
-    """The type of a field, or a name for what makes it none of the index's: its values are not those in files.
+    """The type of a field, or a marker that no type of the index matches: a collated column.
 
-    Spark 4 keeps a collation beside the type.
+    Spark 4 stores a collation beside the type.
     """
     return "collated" if "__COLLATIONS" in entry.get("metadata", {}) else entry["type"]
 
@@ -88,7 +88,7 @@ def _is_filled_in(entry: Mapping[str, Any]) -> bool:
 
 
 def schema_as_read(schema: TableSchema, semantics: Semantics) -> TableSchema:
-    """Return the snapshot's schema with the types that Spark makes of what its files hold: INT96 is an instant."""
+    """Return the snapshot's schema with the types as which Spark reads its files: INT96 is an instant."""
     fields = [as_read(entry, semantics) for entry in schema]
     if any(pa.types.is_struct(entry.type) for entry in fields):
         fields = _with_structs(fields)
@@ -96,7 +96,7 @@ def schema_as_read(schema: TableSchema, semantics: Semantics) -> TableSchema:
 
 
 def _with_structs(fields: Sequence[Field]) -> list[Field]:
-    """The same with each struct as one of its fields, which stand behind it."""
+    """The same fields, with each struct's type rebuilt from its fields, which follow it."""
     types = {entry.path: entry.type for entry in fields}
     for entry in reversed(fields):
         if pa.types.is_struct(entry.type):
@@ -110,7 +110,7 @@ def _of_fields(struct: Any, path: tuple[str, ...], types: Mapping[tuple[str, ...
 
 
 def differing(columns: Iterable[SparkColumn], schema: TableSchema, *, paths_matter: bool) -> frozenset[str]:
-    """Return the lower-case names of the columns that are not the snapshot's.
+    """Return the lower-case names of the columns that differ from the snapshot's.
 
     Args:
         columns: Spark's columns.
@@ -129,9 +129,9 @@ def differing(columns: Iterable[SparkColumn], schema: TableSchema, *, paths_matt
 
 
 def renumbered(ids: Mapping[str, int], schema: TableSchema) -> frozenset[str]:
-    """Return the lower-case names of the columns that a scan finds by other ids than the snapshot, wholly or in part.
+    """Return the lower-case names of the columns that a scan looks up, wholly or in part, by ids unlike the snapshot's.
 
-    Such a name was another column's, or will be: a scan can be of an older schema, or of a newer one.
+    Such a name belonged to another column, or will: a scan can have an older schema than the snapshot, or a newer one.
     """
     known = {".".join(entry.path): entry for entry in schema}
     return frozenset(
@@ -142,7 +142,7 @@ def renumbered(ids: Mapping[str, int], schema: TableSchema) -> frozenset[str]:
 
 
 def same_type(spark: Any, arrow: Any) -> bool:
-    """Tell whether values of a type of Spark's (as in its JSON) are those of an Arrow type."""
+    """Tell whether a type of Spark's (as in its JSON) has the same values as an Arrow type."""
     if pa.types.is_timestamp(arrow):
         return spark == ("timestamp_ntz" if arrow.tz is None else "timestamp")
     if pa.types.is_decimal(arrow):
@@ -157,7 +157,7 @@ def _same_struct(spark: Any, arrow: Any) -> bool:
         return False
     fields = cast("dict[str, Any]", spark).get("fields", ())
     return len(fields) == arrow.num_fields and all(
-        # Lists and maps inside cannot be named by a predicate on one row, so their types do not matter.
+        # A predicate on one row cannot name lists and maps inside a struct, so their types do not matter.
         field["name"] == arrow[k].name
         and (_is_collection(arrow[k].type) or same_type(field["type"], arrow[k].type))
         for k, field in enumerate(fields)

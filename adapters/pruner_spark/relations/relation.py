@@ -1,7 +1,4 @@
-"""One table as Spark reads it, and what Java calls when a scan of it runs.
-
-Answers the file indexes of one Java machine: what Java calls when a scan runs.
-"""
+"""One table as Spark reads it, and the planner of one JVM, which Java calls when a scan runs."""
 
 from __future__ import annotations
 
@@ -39,20 +36,20 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
     from pruner_spark.formats import SparkFormat
 
-# Slice keys: what tells one slice from every other, written alike here and in java/indexes/SliceKeys.java.
+# Slice keys: they identify a slice, and are written identically here and in java/indexes/SliceKeys.java.
 
 _UNSPEAKABLE = r"[\t\n\r]"
 
 
 def slice_lines(snapshot: Snapshot, *, base_files_only: bool) -> str:
-    """Return the key of each slice in a line of its own, in the order of the snapshot.
+    """Return the key of each slice on a line of its own, in the order of the snapshot.
 
-    A key is the base file's path and size, the names of the log files in order and their size, with tabs
-    between. Slices that cannot be told apart in this way have an empty line: they are never dropped.
+    A key is the base file's path and size, the names of the log files in order and their total size, separated by
+    tabs. Slices that cannot be identified in this way have an empty line: they are never dropped.
 
     Args:
         snapshot: the planner's snapshot.
-        base_files_only: leave the logs out, as a read-optimized scan does.
+        base_files_only: leave out the log files, as a read-optimized scan does.
     """
     columns: Any = snapshot.columns
     paths = columns.column("base_file")
@@ -74,7 +71,7 @@ def slice_lines(snapshot: Snapshot, *, base_files_only: bool) -> str:
 
 
 def _log_names(snapshot: Snapshot, logs: Any) -> pa.Array[Any]:
-    """The names of each slice's logs, in order, with slashes between."""
+    """The names of each slice's log files, in order, separated by slashes."""
     names = np.full(len(snapshot), "", dtype=object)
     for ordinal in np.flatnonzero(snapshot.has_logs):
         uris: list[str] = logs[int(ordinal)].as_py()
@@ -83,12 +80,12 @@ def _log_names(snapshot: Snapshot, logs: Any) -> pa.Array[Any]:
 
 
 KEPT_SNAPSHOTS = 4
-"""Snapshots of one relation whose slices are kept in the Java machine."""
+"""Snapshots of one relation whose slices are kept in the JVM."""
 
 _READ_OTHERWISE = "Spark reads the column differently from the index"
 
 SlicesInJava: TypeAlias = "Callable[[str, int], Any]"
-"""Makes the slices of a snapshot known to the Java machine: their keys in lines, and how many there are."""
+"""Sends the slices of a snapshot to the JVM: their keys, one per line, and their number."""
 
 
 class TooLateError(PrunerError):
@@ -99,7 +96,7 @@ class TooLateError(PrunerError):
 class Shape:
     """How Spark reads the table.
 
-    `as_of` is the instant of time travel; `options` are those of the relation that change what values are.
+    `as_of` is the instant of time travel; `options` are the relation's options that change how values are read.
     """
 
     read_as: SparkFormat
@@ -111,14 +108,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class PendingScan:
-    """A scan that wants a plan (java/scans/Scan.java), and what it says of itself (java/scans/Asked.java)."""
+    """A scan that needs a plan (java/scans/Scan.java), and its description (java/scans/Asked.java)."""
 
     java: Any
     text: str
 
 
 class PrunedRelation:
-    """A table, as one kind of relation of one session reads it. Threads may share it."""
+    """A table as one kind of relation of one session reads it. Threads may share it."""
 
     def __init__(
         self,
@@ -130,11 +127,11 @@ class PrunedRelation:
         notes: tuple[str, ...] = (),
         keys: Expr = TRUE,
     ) -> None:
-        """Know how a table is read.
+        """Describe how a table is read.
 
-        `session` is where scans are logged; each of them has the notes. With `keys` each of them reads the slices that
-        can hold a row for which these are true, and all rows of them: with a predicate of the scan, too, as that may be
-        about other rows of these slices.
+        Scans are logged under `session`, each with the notes. With `keys`, each scan reads all rows of the slices that
+        can hold a row for which the keys are true, whatever the scan's own predicate, as that may be about other rows
+        of these slices.
         """
         self.name = name
         self.table = table
@@ -147,16 +144,16 @@ class PrunedRelation:
         self._slices: OrderedDict[str, Any] = OrderedDict()
 
     def prune(self, scan: PendingScan) -> Scan | None:
-        """Plan a scan and have the files dropped that cannot hold a matching row.
+        """Plan a scan and drop the files that cannot hold a matching row.
 
-        None where Java only asks for what is known beforehand: the scan comes later.
+        None where Java only asks for a threshold in advance: the scan comes later.
 
         Raises:
             PrunerError, Py4JError: planning is not possible; nothing was dropped.
         """
         java_scan, asked = scan.java, json.loads(scan.text)
         told = ExpressionJson(asked["expression"], asked["columns"]) if "expression" in asked else None
-        # With its JSON, few predicates are asked for anything more.
+        # Few predicates need more than their JSON.
         predicate = java_scan.predicate() if told is None else Later(java_scan.predicate)
         state = SessionState.from_settings(asked)
         plan = partial(self.plan, predicate, state, told=told, ids=asked.get("ids"))
@@ -171,12 +168,12 @@ class PrunedRelation:
                 return answered
         pruned = self._apply(first, java_scan)
         if pruned.files_unknown and self.shape.as_of is None and self.shape.read_as.keeps_files:
-            # The relation was resolved before the newest commit: its slices are those of an earlier instant.
+            # The relation may have been resolved before the newest commit: its slices are of an earlier instant.
             return self._apply_past(plan, java_scan, pruned)
         return pruned
 
     def _snapshot(self, scanned: str | None) -> PinnedSnapshot:
-        """The snapshot to plan over: the newest, that of time travel, or that of the version that a scan is of.
+        """The snapshot to plan over: the newest, that of time travel, or that of the version that is scanned.
 
         Raises:
             TableError: the table has no such version.
@@ -200,7 +197,7 @@ class PrunedRelation:
     ) -> Plan:
         """Plan a Catalyst predicate, None for none, by the rules of the session that reads the files.
 
-        `ids` are those by which a scan finds its columns in files, where it says so.
+        `ids` are the field ids by which a scan finds its columns in files, where it reports them.
         """
         rules = state.semantics(self.shape.mode)
         snapshot = pinned.with_filled_in(
@@ -214,7 +211,7 @@ class PrunedRelation:
         return snapshot.plan(_trusted(expression, names), semantics=rules)
 
     def _apply(self, plan: Plan, java_scan: Any) -> Scan:
-        # A relation that keeps its files can be older than the snapshot, which shows in files that the snapshot lacks.
+        # A relation that keeps its files can be older than the snapshot; then it lists files that the snapshot lacks.
         if plan.kept == plan.total and not self.shape.read_as.keeps_files:
             return Scan(self.name, plan, switched_off())
         drop = np.packbits(~plan.kept_mask, bitorder="little").tobytes()
@@ -224,7 +221,7 @@ class PrunedRelation:
     def _beyond(self, state: SessionState, java_scan: Any) -> Plan | None:
         """The plan without conditions on partitions alone, where only Spark knows their values; None elsewhere.
 
-        They hold for every file that Spark lists.
+        These conditions hold for every file that Spark lists.
         """
         pinned = self.table.snapshot(self.shape.as_of)
         names = self._differing(pinned.schema)
@@ -235,9 +232,9 @@ class PrunedRelation:
     def _answer(
         self, plan: Plan, beyond: Callable[[], Plan | None], java_scan: Any, question: Mapping[str, Any]
     ) -> Scan | None:
-        """Leave out what need not be read for an answer, and give out the rest of it; None where nothing is gained.
+        """Leave out what an answer makes unnecessary to read, and pass on the answer; None where nothing is gained.
 
-        Answers are about the files that Spark lists: those that the snapshot has besides have no rows here.
+        Answers are about the files that Spark lists: other files of the snapshot contribute no rows here.
         """
         asked: Plan | None = plan
         if not may_gain(question, plan):
@@ -249,7 +246,7 @@ class PrunedRelation:
         answer = shortcut(question, asked.among(listed), self._is_as_indexed(plan))
         if answer is None:
             return None
-        # What is listed twice is in no answer, and is read.
+        # Slices that are listed twice are in no answer, and are read.
         kept = answer.left.kept_mask | (asked.kept_mask & ~listed)
         drop = np.packbits(~kept, bitorder="little").tobytes()
         counted = self._dropped(str(java_scan.drop(slices, drop, answer.proved)))
@@ -260,7 +257,7 @@ class PrunedRelation:
     def _tell(
         self, plan: Plan, java_scan: Any, question: Mapping[str, Any], ids: Mapping[str, int] | None
     ) -> None:
-        """Tell what the first rows of the files that Spark lists are not behind of, and leave out no file."""
+        """Report a value that none of the first rows of the listed files come after, and leave out no file."""
         other = question["column"].lower() in renumbered(ids or {}, plan.schema)
         if other or self.keys != TRUE or switched_off() or not plan.is_understood:
             return
@@ -272,7 +269,7 @@ class PrunedRelation:
             self._dropped(str(java_scan.drop(slices, nothing, told)))
 
     def _listed_once(self, plan: Plan, java_scan: Any, slices: Any) -> NDArray[np.bool_]:
-        """The slices that Spark lists, and once.
+        """The slices that Spark lists exactly once.
 
         Raises:
             TooLateError: Spark no longer waits.
@@ -284,13 +281,13 @@ class PrunedRelation:
         return np.unpackbits(bits, count=plan.total, bitorder="little").astype(np.bool_)
 
     def _is_as_indexed(self, plan: Plan) -> Callable[[str], bool]:
-        """Tells of a column whether Spark reads it in all files as the indexes did."""
+        """A function that tells whether Spark reads a column in all files as the indexes did."""
         names = self._differing(schema_as_read(plan.schema, plan.semantics))
         filled = {column.name.lower() for column in self.shape.columns if column.filled_in}
         return lambda name: name.lower() not in names and name.lower() not in filled
 
     def _dropped(self, answer: str) -> tuple[int, int, int]:
-        """How many files were listed, are unknown, and were left out.
+        """The numbers of files that were listed, are unknown, and were left out.
 
         Raises:
             TooLateError: Spark no longer waits.
@@ -320,7 +317,7 @@ class PrunedRelation:
         return differing(self.shape.columns, schema, paths_matter=self.shape.read_as.types_folders)
 
     def _java_slices(self, snapshot: Snapshot) -> Any:
-        """The slices of a snapshot in the Java machine, sent there once."""
+        """The slices of a snapshot in the JVM, sent there once."""
         with self._lock:
             known = self._slices.get(snapshot.id)
         if known is not None:
@@ -335,19 +332,19 @@ class PrunedRelation:
 
 
 def _trusted(expression: Expr, names: frozenset[str]) -> Expr:
-    """The predicate without conditions on columns that Spark reads otherwise than the index did."""
+    """The predicate without conditions on columns that Spark reads differently from the index."""
     return without_columns(expression, lambda column: column.path[0].lower() in names, _READ_OTHERWISE)
 
 
 KNOWN_KEYS = 256
-"""Relations among them whose scans are given keys, which take memory."""
+"""Most relations whose scans are given keys, which take memory; they are among the `KNOWN_RELATIONS`."""
 
 KNOWN_RELATIONS = 4096
-"""Relations that a Java machine may prune; the one that was used longest ago goes first and runs unpruned then."""
+"""Relations that a JVM may prune; the least recently used one is forgotten first, and then runs unpruned."""
 
 
 class RelationPlanner:
-    """Plans scans by the names of their relations. Threads may share it: each scan comes on one of Java's."""
+    """Plans scans by the names of their relations. Threads may share it: each scan arrives on a Java thread."""
 
     def __init__(self, log: ScanLog) -> None:
         self._log = log
@@ -357,7 +354,7 @@ class RelationPlanner:
         self._count = 0
 
     def name_of(self, key: object, relation: PrunedRelation) -> str:
-        """Return the name by which Java asks for a relation; equal keys are one relation, the first given."""
+        """Return the name by which Java refers to a relation; equal keys denote one relation, the first given."""
         with self._lock:
             name = self._names.get(key)
             if name is None:
@@ -381,15 +378,15 @@ class RelationPlanner:
         del self._names[forgotten]
 
     def apply(self, scan: Any, message: Any) -> None:
-        """Plan a scan of Java's (java/scans/Scan.java), or take note of one without a plan (java/scans/Call.java).
+        """Plan a scan of Java's (java/scans/Scan.java), or record one without a plan (java/scans/Call.java).
 
-        Never raises: nothing is dropped then.
+        Never raises: after an error, nothing is dropped.
         """
         try:
             self._answer(scan, str(message))
         except (
             Exception
-        ) as error:  # of a failing connection, or a relation forgotten: nobody to record it with
+        ) as error:  # a failing connection, or a forgotten relation: there is no session to record it under
             LOGGER.warning("a scan is not pruned: %s", sentence(error))
 
     def _answer(self, java_scan: Any, message: str) -> None:
@@ -410,8 +407,8 @@ class RelationPlanner:
         try:
             scan = relation.prune(PendingScan(java_scan, text))
         except TooLateError:
-            return  # Java has said already that it waited too long
-        except BaseException as error:  # panics of Rust code are no Exceptions
+            return  # Java has already reported that it waited too long
+        except BaseException as error:  # panics of Rust code are not Exceptions
             scan = Scan(relation.name, None, f"planning failed: {sentence(error)}")
         if scan is None:
             return
@@ -420,13 +417,13 @@ class RelationPlanner:
         self._log.add(relation.session, finished)
 
     class Java:
-        """What py4j is to take the object for."""
+        """The Java interface that py4j exposes the object as."""
 
         implements: ClassVar[list[str]] = ["java.util.function.BiFunction"]
 
 
 def sentence(error: BaseException) -> str:
-    """The first line of an error, Java's where it came from there, with its kind where it says nothing."""
+    """The first line of an error's message, Java's for a Java error, or the error's class if it has no message."""
     cause: Any = getattr(error, "java_exception", None)
     text = str(error if cause is None else cause.toString()).strip().split("\n", 1)[0].rstrip(". ")
     return text or type(error).__name__

@@ -1,4 +1,4 @@
-"""What happened to each scan: kept in `last_plans`, and one log record."""
+"""The record of each scan: in `last_plans`, and as one log record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT_PLANS = 64
 """Scans that `last_plans` remembers of each session."""
 
 KNOWN_SESSIONS = 64
-"""Sessions of one Java machine whose scans are remembered."""
+"""Sessions of one JVM whose scans are remembered."""
 
 LOGGED_REASONS = 1024
 """Reasons that are remembered as logged, so that each is logged once."""
@@ -32,13 +32,13 @@ class Scan:
     """One scan of a table that has an index.
 
     `plan` is None where planning failed, and where Spark found no partition for the condition, so that there was no
-    file to plan for (`files_listed` is 0 then); `reason` says why the scan was not pruned, or not wholly, and is
-    None where all went well. `files_listed` counts the files that Spark or Hudi listed after its own pruning
-    by partitions, `files_unknown` those among them that the plan's snapshot does not hold (they stay) and
-    `files_dropped` those that were left out; all three are None where the plan keeps everything.
+    file to plan for (`files_listed` is 0 then); `reason` says why the scan was not pruned, or not fully, and is
+    None where all went well. `files_listed` counts the files that Spark or Hudi listed after its own partition
+    pruning, `files_unknown` those among them that the plan's snapshot does not hold (they stay) and `files_dropped`
+    those that were left out; all three are None where the plan keeps everything.
 
-    `files_left` is the number of files that the scan got, and `files_read` the number that it read: fewer where
-    dynamic partition pruning dropped some when the query ran. `last_plans` fills both in from Spark's own metrics
+    `files_left` is the number of files that the scan was given, and `files_read` the number that it read: fewer where
+    dynamic partition pruning dropped some when the query ran. `last_plans` fills in both from Spark's own metrics
     (`staticFilesNum` and `numFiles`) once the query has ended. They stay None where it failed, and where Spark does
     not show the plan that ran (CREATE TABLE AS SELECT, MERGE INTO).
     """
@@ -52,13 +52,13 @@ class Scan:
     seconds: float = 0.0
     """Time from Spark's request to its answer."""
     number: int | None = None
-    """Running number in the JVM; None for a relation that was found not to be prunable before any scan."""
+    """Sequence number in the JVM; None for a relation that was found not to be prunable before any scan."""
     files_left: int | None = None
     files_read: int | None = None
     left: Plan | None = None
-    """Where metadata answers a part of the query, or tells where its first rows are: the plan of what is read."""
+    """Where metadata answers part of the query, or locates its first rows: the plan of what is read."""
     notes: tuple[str, ...] = ()
-    """What else there is to know about the scan, such as that Hudi's own data skipping is off."""
+    """Further remarks on the scan, such as that Hudi's own data skipping is off."""
 
     @property
     def kept(self) -> int | None:
@@ -82,7 +82,7 @@ class Scan:
         return mine if self.plan is None else (*mine, *self.plan.fallbacks)
 
     def explain(self) -> str:
-        """The plan's report as text, below the reason why the scan was not pruned, if there is one, and the notes."""
+        """The plan's report as text, after the reason why the scan was not pruned, if any, and the notes."""
         lines = [f"not pruned: {self.reason}"] if self.reason else []
         if self.plan is None and self.files_listed == 0:
             lines.append("no plan was needed: Spark found no partition for this condition")
@@ -92,7 +92,7 @@ class Scan:
 
 
 class ScanLog:
-    """The newest scans of each session of one Java machine. Threads may share it."""
+    """The newest scans of each session of one JVM. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -105,18 +105,18 @@ class ScanLog:
             return list(self._scans.get(session, ()))
 
     def open_scans(self, session: str) -> bool:
-        """Tell whether there is a scan of the session of which it is not known what it has read."""
+        """Tell whether the session has a scan whose number of read files is not known yet."""
         return any(scan.number is not None and scan.files_read is None for scan in self.scans(session))
 
     def read(self, counts: Mapping[int, tuple[int, int]]) -> None:
-        """Take over how many files were left to scans, by their numbers, and how many of them they read."""
+        """Record, by scan number, how many files were left to scans and how many of them they read."""
         with self._lock:
             for scan in chain.from_iterable(self._scans.values()):
                 if scan.number is not None and scan.number in counts:
                     scan.files_left, scan.files_read = counts[scan.number]
 
     def add(self, session: str, scan: Scan) -> None:
-        """Remember a scan and write its log record; a warning comes once for each table and reason."""
+        """Remember a scan and write its log record; a warning is logged once for each table and reason."""
         with self._lock:
             if session not in self._scans and len(self._scans) >= KNOWN_SESSIONS:
                 self._scans.popitem(last=False)
@@ -136,7 +136,7 @@ class ScanLog:
 
 
 def _put(scans: Newest[Scan], scan: Scan) -> None:
-    """Add a scan in the order in which scans began: Java does not wait until a scan without a plan is known."""
+    """Add a scan in the order in which scans began: Java reports a scan without a plan asynchronously."""
     later: list[Scan] = []
     while scan.number is not None and scans and (scans[-1].number or 0) > scan.number:
         later.append(scans.pop())

@@ -1,4 +1,4 @@
-"""What metadata answers of a query, where an aggregate, a limit or an order with a limit stands over a scan."""
+"""The part of a query that metadata answers, where an aggregate, a limit or an order with a limit is over a scan."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from pruner import Plan
 
 MOST_GROUPS = 10_000
-"""Most groups that stand in a query as constants."""
+"""Most groups that are put into a query as constants."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """What is left to be read, and as JSON what is proved of the rows of all other slices."""
+    """What is left to read, and, as JSON, what is proved about the rows of all other slices."""
 
     left: Plan
     proved: str | None = None
 
 
 def may_gain(question: Mapping[str, Any], plan: Plan) -> bool:
-    """Tell cheaply whether anything may be gained: not where no row is known to meet the condition, nor of one file."""
+    """Tell cheaply whether anything may be gained: by aggregates if no slice is left, else if all is understood."""
     if not plan.kept:
         return "aggregates" in question
     return plan.is_understood
@@ -40,12 +40,12 @@ def may_gain(question: Mapping[str, Any], plan: Plan) -> bool:
 def shortcut(
     question: Mapping[str, Any], plan: Plan, is_as_indexed: Callable[[str], bool]
 ) -> Shortcut | None:
-    """What metadata answers of a question (java/Shortcuts.java); None where nothing is gained.
+    """The part of a question (java/Shortcuts.java) that metadata answers; None where nothing is gained.
 
     Args:
-        question: what is asked for.
-        plan: of the slices that Spark has listed, by the whole condition.
-        is_as_indexed: tells of a column whether Spark reads it as the indexes did.
+        question: the question.
+        plan: the plan of the slices that Spark has listed, for the whole condition.
+        is_as_indexed: whether Spark reads the column of a given name as the indexes did.
     """
     if "rows" in question:
         return _first_rows(question, plan, is_as_indexed)
@@ -59,7 +59,7 @@ def shortcut(
 
 
 def threshold(question: Mapping[str, Any], plan: Plan, is_as_indexed: Callable[[str], bool]) -> str | None:
-    """As JSON a value that the first rows surely have or come before (java/ScannedTasks.java); None for nothing."""
+    """As JSON, a value that no first row comes after (java/ScannedTasks.java); None if there is none."""
     column, rows = question["column"], int(question["rows"])
     if rows < 1 or not is_as_indexed(column):
         return None
@@ -75,7 +75,7 @@ def threshold(question: Mapping[str, Any], plan: Plan, is_as_indexed: Callable[[
 
 
 def _proved(plan: Plan, group: str | None, calls: Sequence[tuple[str, str | None]]) -> Shortcut | None:
-    """Aggregates of which a part is known."""
+    """Aggregates that are known in part."""
     if group is not None or any(kind == "distinct" for kind, _ in calls):
         return _grouped(plan, str(calls[0][1]), []) if group is None else _grouped(plan, group, calls)
     answers, rest = plan.answers([(kind, None if name is None else quoted(name)) for kind, name in calls])
@@ -86,7 +86,7 @@ def _proved(plan: Plan, group: str | None, calls: Sequence[tuple[str, str | None
 
 
 def _of_extremes(plan: Plan, group: str | None, calls: Sequence[tuple[str, str | None]]) -> Shortcut | None:
-    """Least and greatest values that are not known, but in which files they are: of each group, if there are groups."""
+    """Minima and maxima that are not known, but whose files are: those of each group, if there are groups."""
     if not plan.kept or not calls or any(kind not in ("min", "max") for kind, _ in calls):
         return None
     within = None if group is None else quoted(group)
@@ -97,12 +97,12 @@ def _of_extremes(plan: Plan, group: str | None, calls: Sequence[tuple[str, str |
 
 
 def quoted(name: str) -> str:
-    """The path of a top-level column as text."""
+    """The path of a top-level column as quoted text."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _is_shown(plan: Plan, name: str) -> bool:
-    """Tell whether values of a column are given out as constants of the very same type."""
+    """Tell whether values of a column can be returned as constants of the very same type."""
     return _has_constants(plan.schema.find((name,), case_sensitive=plan.semantics.case_sensitive).type)
 
 
@@ -130,7 +130,7 @@ def _first_rows(
 
 
 def _grouped(plan: Plan, column: str, calls: Sequence[tuple[str, str | None]]) -> Shortcut | None:
-    """Aggregates by one column; numbers of rows alone are known by bitmaps, too."""
+    """Aggregates by one column; row counts alone are known from bitmaps, too."""
     if any(name is not None for _, name in calls):
         answer, rest = plan.grouped(
             quoted(column), [(kind, None if name is None else quoted(name)) for kind, name in calls]
@@ -155,7 +155,7 @@ def _texts(values: Any) -> list[str | None]:
 
 
 def _text(value: Any) -> str:
-    # The shortest text of a float as a double is read as the very same float.
+    # The shortest text of a float as a double parses to the very same float.
     if isinstance(value, float) and math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Decimal):

@@ -447,6 +447,8 @@ def _done(result: SqlResult) -> str:
                 if result.changed
                 else f"no index {result.index}: nothing done"
             )
+        case _ if result.refresh is not None and result.refresh.dry_run:
+            done = f"index {result.index} is not refreshed"
         case _:
             done = f"index {result.index} refreshed"
     return printable(done) + (f": {_counts(result.refresh)}" if result.refresh else "")

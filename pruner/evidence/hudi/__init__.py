@@ -1,1 +1,1 @@
-"""Evidence from the indexes that Hudi keeps of a table in its own metadata table."""
+"""Evidence from the indexes that Hudi keeps in a table's own metadata table."""

@@ -1,8 +1,8 @@
-"""Evidence from Hudi's expression indexes, as far as their functions mean the same to whoever asks.
+"""Evidence from Hudi's expression indexes, where their functions mean the same in every engine.
 
-Hudi evaluates in Spark and records neither the session's time zone nor for which values engines agree. So an index is
-used where no zone matters and where the statistics of the column itself show that its values lie where engines were
-compared: parts of dates. Its records are statistics of a file as others are, and are trusted as those are.
+Hudi evaluates in Spark and records neither the session's time zone nor the values on which engines agree. So an index
+is used only for parts of dates: no time zone matters there, and the column's own statistics show that its values lie in
+the range in which engines were compared. Its records are file statistics like any others, and are trusted as such.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 _FIRST_DAY, _LAST_DAY = -25_567, 2_932_896
-"""1900-01-01 and 9999-12-31, between which engines were compared (`MOMENTS`)."""
+"""1900-01-01 and 9999-12-31, the range in which engines were compared (`MOMENTS`)."""
 
 _NO_COLUMN = "its definition names no column of the table"
 _OPTIONS = frozenset({"expr"})
-"""What is said of an index over a function without further arguments."""
+"""The options of an index over a function without further arguments."""
 
 
 class Derived(NamedTuple):
-    """An index that is used: the partition of the metadata table, its expression, and the column below."""
+    """An index that is used: its partition of the metadata table, its expression, and the column underneath."""
 
     partition: str
     made_by: Canonical
@@ -49,12 +49,12 @@ class Derived(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How reports call it."""
+        """Its name in reports."""
         return f"hudi.{self.partition}"
 
 
 class ExpressionStatistics:
-    """The expression indexes of a table. Definitions are read at once, records when they are asked for."""
+    """The expression indexes of a table. Definitions are read eagerly, records on demand."""
 
     def __init__(self, indexes: HudiIndexes, snapshot: Snapshot, files: FilesOfSlices) -> None:
         self._indexes = indexes
@@ -64,23 +64,23 @@ class ExpressionStatistics:
         self.used: tuple[Derived, ...] = tuple(self._read())
 
     def use_of(self, name: str) -> str:
-        """What plans make of one of them."""
+        """How plans use one of them."""
         if name in self._unused:
             return f"not used: {self._unused[name]}"
         derived = next(used_one for used_one in self.used if used_one.partition == name)
         return f"used for {derived.made_by.functions[0].name}({derived.column.name})"
 
     def over(self, about: Field) -> Iterator[Derived]:
-        """Those over an expression."""
+        """The indexes over an expression."""
         return (used_one for used_one in self.used if used_one.made_by.text == about.expression)
 
     def records(self, derived: Derived, about: Field, schema: pa.Schema) -> tuple[pa.Table, tuple[str, ...]]:
-        """The records of an expression, for the slices whose values of the column are those of the comparison.
+        """The records of an expression, for the slices whose column values lie in the range that was compared.
 
         Args:
             derived: the index.
             about: the expression.
-            schema: that of the records of a `column_stats` index.
+            schema: the record schema of a `column_stats` index.
 
         Returns:
             Records, and why slices with statistics have none: see `stat_records`.
@@ -128,7 +128,7 @@ class ExpressionStatistics:
                 yield derived
 
     def _derived(self, name: str, definition: Definition) -> Derived | str:
-        """The index of a definition; the reason where it is not used."""
+        """The index of a definition, or the reason why it is not used."""
         if definition.using != COLUMN_STATS:
             return f"it is of the kind {definition.using}, which is not asked about expressions"
         if COLUMN_STATS not in self._indexes.names:
@@ -155,7 +155,7 @@ class ExpressionStatistics:
 
 
 def _made(derived: Derived) -> Provenance:
-    """What a record of an index of pruner's would say of such values."""
+    """The provenance that a record of a pruner index would state for such values."""
     agreed = set(map(str, SqlEngine)).intersection(
         *(function.evaluation.compared for function in derived.made_by.functions)
     )

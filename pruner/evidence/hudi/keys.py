@@ -1,7 +1,7 @@
-"""Evidence from Hudi's indexes over record keys: in which files rows with some keys can be.
+"""Evidence from Hudi's indexes over record keys: which files can hold rows with given keys.
 
-Both speak of `_hoodie_record_key`. A condition on the columns of which keys are made says what keys its rows can have
-(`implied_keys`), where nothing can have parted the key of a row from its columns.
+Both are about `_hoodie_record_key`. A condition on the columns that keys are made of implies which keys its rows can
+have (`implied_keys`), provided that nothing can have made a row's key differ from its columns.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 MOST_KEYS = 1_000
-"""Keys that are looked up for one predicate at most."""
+"""Most keys looked up for one predicate."""
 
 MOST_FILTERS = 1_000
-"""Filters that are read for one predicate at most."""
+"""Most filters read for one predicate."""
 
 WORTH_READING = 1 / 8
-"""Share of the bytes of files up to which their filters are read."""
+"""Largest size of filters, as a share of the bytes of their files, at which they are read."""
 
 FEW_BYTES = 1 << 20
-"""Bytes of filters that are read in any case."""
+"""Bytes of filters up to which they are always read."""
 
 OTHER_SNAPSHOT: Final = "it is about the newest state of the table, which is another"
 _LOGS = "rows in log files cannot be counted, so that a key may be in two files"
@@ -61,7 +61,7 @@ _UNKNOWN_KEYS = "it lacks keys that another index says are those of rows"
 
 
 class KeyLookup(ABC):
-    """Answers by an index over record keys. Answers are remembered; threads may share it."""
+    """Answers from an index over record keys. Answers are remembered; threads may share it."""
 
     uncovered: Mask | None = None
 
@@ -92,17 +92,17 @@ class KeyLookup(ABC):
 
     @abstractmethod
     def _holding(self, keys: list[str], at: NDArray[np.intp] | None) -> Mask | None:
-        """Which slices, of some or of all, can hold a row with one of the keys; None where that is not known.
+        """Which of the given slices, or of all, can hold a row with one of the keys; None if unknown.
 
-        A key is the text of a value that is looked for.
+        A key is the text of a value that is looked up.
         """
 
 
 class RecordIndexLookup(KeyLookup):
     """Hudi's record index.
 
-    It has one place for each key, and writers may have written a key twice. It is believed where it has as many keys
-    as the files have rows: each of its keys is that of a row, so no two rows share one.
+    It has one location per key, but writers may have written a key twice. It is believed if it has as many keys as the
+    files have rows: each of its keys belongs to a row, so no two rows share one.
     """
 
     def __init__(self, indexes: HudiIndexes, files: FilesOfSlices, snapshot: Snapshot) -> None:
@@ -112,7 +112,7 @@ class RecordIndexLookup(KeyLookup):
 
     @property
     def is_believed(self) -> bool:
-        """Whether it has been shown to tell where every row is. This reads it."""
+        """Whether it provably locates every row. This reads it."""
         try:
             return self._believed is not None
         except (FormatError, StorageError) as error:
@@ -121,7 +121,7 @@ class RecordIndexLookup(KeyLookup):
 
     @property
     def use(self) -> str:
-        """What plans make of it, in a few words. This reads it."""
+        """How plans use it, in a few words. This reads it."""
         if self.is_believed:
             return f"used for record keys: {self._indexes.locations.count():,} keys, as many as rows"
         return f"not used: {'; '.join(self._notes)}"
@@ -130,12 +130,12 @@ class RecordIndexLookup(KeyLookup):
         return self.holding(keys, at)
 
     def holding(self, keys: list[str], at: NDArray[np.intp] | None, *, every: bool = False) -> Mask | None:
-        """Which slices hold the rows with some record keys; None where that is not known.
+        """Which slices hold the rows with the given record keys; None if unknown.
 
         Args:
             keys: the record keys.
-            at: the slices that are asked about; None for all.
-            every: whether each of the keys is said to be that of a row, so that one that is not makes all doubtful.
+            at: the slices to check; None for all.
+            every: whether each key is claimed to belong to a row, so that one that does not casts doubt on all.
 
         Raises:
             FormatError: the index is damaged.
@@ -174,7 +174,7 @@ class RecordIndexLookup(KeyLookup):
         return self._indexes.locations
 
     def _doubt(self) -> str | None:
-        """Say why the index is not believed; None where it is."""
+        """Say why the index is not believed; None if it is."""
         if self._snapshot.id != self._indexes.snapshot_id:
             return OTHER_SNAPSHOT
         if self._snapshot.any_logs or self._snapshot.uncoverable is not None:
@@ -193,7 +193,7 @@ class RecordIndexLookup(KeyLookup):
         return None if self._indexes.is_current() else OTHER_SNAPSHOT
 
     def _rows(self) -> int | None:
-        """The number of rows in all files; None where some file has no statistics."""
+        """The number of rows in all files; None if some file has no statistics."""
         stats = self._indexes.column_stats(RECORD_KEY)
         at = compute.index_in(self._files.names, value_set=stats.column("file").combine_chunks())
         rows: Any = stats.column("rows").combine_chunks().take(at)
@@ -201,7 +201,7 @@ class RecordIndexLookup(KeyLookup):
 
 
 class KeyFilterLookup(KeyLookup):
-    """Hudi's bloom filters over the record keys of base files, asked where no record index is believed."""
+    """Hudi's Bloom filters over the record keys of base files, used where no record index is believed."""
 
     def __init__(
         self, indexes: HudiIndexes, snapshot: Snapshot, record_index: RecordIndexLookup | None
@@ -229,7 +229,7 @@ class KeyFilterLookup(KeyLookup):
         return mask
 
     def _files(self, ordinals: NDArray[np.intp]) -> dict[int, tuple[str, str]]:
-        """Partition and name of each base file without log files, by its place among the slices."""
+        """Partition and name of each base file without log files, by its position in `ordinals`."""
         snapshot = self._snapshot
         slices: Any = pa.array(ordinals, pa.int64())
         partitions: Any = pa.array(snapshot.partition_ordinals[ordinals], pa.int64())
@@ -246,7 +246,7 @@ class KeyFilterLookup(KeyLookup):
 def implied_keys(
     predicate: BoundExpr, indexes: HudiIndexes, snapshot: Snapshot, semantics: Semantics
 ) -> InLeaf | None:
-    """The keys of which the key of each row is one where a predicate is true; None where they are not known."""
+    """The keys that rows can have for which a predicate is true; None if they are not known."""
     form = indexes.key_form
     if form is None:
         return None

@@ -1,7 +1,7 @@
-"""What the table itself keeps as indexes, as sources beside pruner's own.
+"""The table's own indexes, as sources beside pruner's.
 
-Where an index of pruner's covers a column in every slice, the table's own statistics of it are not read: they could
-add nothing, and would cost what pruner's were built to save.
+Where a pruner index covers a column in every slice, the table's own statistics of it are not read: they could add
+nothing, and would cost what pruner's were built to save.
 """
 
 from __future__ import annotations
@@ -49,28 +49,28 @@ if TYPE_CHECKING:
     Load = Callable[[Sequence[Paths] | None], tuple[Evidence, tuple[str, ...]]]
     _Read: TypeAlias = Callable[[pa.Schema], tuple[pa.Table, tuple[str, ...]]]
 
-# Hudi's column statistics of a large table, read for the partitions alone that are asked about.
+# Hudi's column statistics of a large table, read only for the partitions that are asked about.
 #
-# A key of theirs begins with the column and the partition. So where a predicate has left few partitions, their blocks
-# are read, and what is said of their slices is the very same. A slice of another partition counts as not covered.
+# Their keys begin with the column and the partition. So where a predicate has left few partitions, only the blocks of
+# those are read, and yield the same evidence about their slices. A slice of another partition counts as not covered.
 
 LARGE: Final = 2_000
-"""Slices of a table from which on partitions are read apart: below, all are one request of a few blocks."""
+"""Fewest slices of a table for which partitions are read separately; below, all are one request of a few blocks."""
 
 FEW: Final = 0.25
-"""Share of the partitions up to which they are read apart."""
+"""Largest share of the partitions for which they are read separately."""
 
 
 def statistics_by_partition(index: str, using: str, snapshot: Snapshot, load: Load) -> Source:
-    """Statistics of one column, read for the partitions that are asked about.
+    """Statistics of one column, read only for the partitions that are asked about.
 
-    `load` gives the evidence of some sets of partitions, or of all, and why slices have none.
+    `load` returns the evidence of some sets of partitions, or of all, and why slices have none.
     """
     return Source(index, using, _ByPartition(index, snapshot, load))
 
 
 class _ByPartition:
-    """Answers by statistics of one column. Threads may share it."""
+    """Answers from statistics of one column. Threads may share it."""
 
     def __init__(self, index: str, snapshot: Snapshot, load: Load) -> None:
         self._index = index
@@ -78,7 +78,7 @@ class _ByPartition:
         self._load = load
         self._lock = Lock()
         self._sets: list[Paths] | None = []
-        """Partitions as they were read: what was read before is remembered in these sets."""
+        """The sets of partitions in which statistics were read; earlier reads are remembered by these sets."""
         self._read: frozenset[int] = frozenset()
         self._evidence: Evidence | None = None
         self._notes: tuple[str, ...] = ()
@@ -107,11 +107,11 @@ class _ByPartition:
         except (FormatError, StorageError) as error:
             self._notes = (str(error),)
             return None
-        # Of a column without statistics nothing is said, as where all are read at once.
+        # A column without statistics gives no answer, as when all partitions are read at once.
         return evidence.possible(leaf, outcome, semantics, at) if evidence.covered.any() else None
 
     def _about(self, at: NDArray[np.intp] | None) -> Evidence:
-        """Evidence that has what is known of some slices; None for all."""
+        """Evidence that includes what is known of the slices `at`; None for all slices."""
         with self._lock:
             wanted = None if at is None else self._partitions(at)
             evidence, sets = self._evidence, self._sets
@@ -134,7 +134,7 @@ class _ByPartition:
 
 
 NAME = "hudi.column_stats"
-"""How reports call Hudi's own column statistics."""
+"""The name of Hudi's own column statistics in reports."""
 
 _USING = "column_stats"
 _NOT_READ = "not used: this version does not ask it"
@@ -143,7 +143,7 @@ _UNUSED = {
     FILES: "used to list tables of version 8 and 9, where it is in step with the timeline",
     "partition_stats": "not used: a record does not say which files it is about, so it cannot be joined to a snapshot",
 }
-"""Why plans do not use what else stands in the metadata table."""
+"""How plans use the other partitions of the metadata table, or why they do not."""
 
 
 class HudiOwnIndexes:
@@ -162,13 +162,13 @@ class HudiOwnIndexes:
 
     @property
     def expressions(self) -> list[tuple[str, str]]:
-        """Names and forms of the expressions that indexes are over and that plans can ask."""
+        """Names and forms of the indexed expressions that plans can use."""
         return [(used_one.name, used_one.made_by.text) for used_one in self._expressions.used]
 
     def implied(
         self, predicate: BoundExpr, semantics: Semantics
     ) -> Iterator[tuple[InLeaf, KnowsFields | None]]:
-        """Yield what follows from a predicate and can be looked up: see `Planner`."""
+        """Yield the conditions that a predicate implies and that can be looked up: see `Planner`."""
         if self._over_keys:
             about_keys = implied_keys(predicate, self._indexes, self._snapshot, semantics)
             if about_keys is not None:
@@ -177,16 +177,16 @@ class HudiOwnIndexes:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the indexes are called."""
+        """The names of the indexes."""
         return tuple(self._indexes.names)
 
     def described(self) -> dict[str, str]:
-        """What the table keeps as indexes, by name, and what plans make of each. The record index is read for it."""
+        """How plans use each of the table's own indexes, by name. This reads the record index."""
         running = dict.fromkeys(self._indexes.in_flight, "not used: Hudi is building it")
         return {name: self._use_of(name) for name in self._indexes.names} | running
 
     def _use_of(self, name: str) -> str:
-        """What plans make of one of the indexes."""
+        """How plans use one of the indexes."""
         if name == COLUMN_STATS:
             return self._use_of_statistics()
         if name == RECORD_INDEX and self._record_index is not None:
@@ -200,7 +200,7 @@ class HudiOwnIndexes:
             covered = self._files.covered_by(self._indexes.column_stats(RECORD_KEY))
         except (FormatError, StorageError) as error:
             return f"not used: {error}"
-        # Old releases have none of the record key, which tells nothing of other columns.
+        # Old releases have none of the record key, which says nothing about other columns.
         return f"used: {covered:,} of {len(self._snapshot):,} file groups" if covered else "used"
 
     @cached_property
@@ -236,7 +236,7 @@ class HudiOwnIndexes:
         self._add_records(NAME, about, sources, read)
 
     def _add_by_partition(self, about: Field, sources: Sources) -> None:
-        """Add statistics that are read for the partitions that are asked about."""
+        """Add statistics that are read only for the partitions that are asked about."""
         kind = statistics_of(about)
         if kind is None:
             return
@@ -284,5 +284,5 @@ class HudiOwnIndexes:
 
 
 def _is_column(about: Field) -> bool:
-    """Tell whether a field is a column by a name that Hudi writes: paths are joined by dots there."""
+    """Tell whether a field is a column with a name that Hudi writes: it joins paths with dots."""
     return about.expression is None and not any("." in part for part in about.path)

@@ -1,9 +1,9 @@
 """Evidence from Hudi's secondary indexes: a value leads to record keys, and those lead to file groups.
 
-An index is believed where it has as many entries as the files have rows, besides what the record index must show. A
-row that it lacks would have to be made up for by an entry of no row. Writers of table version 9 leave none. Those
-before lost entries where a row moved to another partition (hudi#14090). An entry whose record key is that of no row
-leaves all files.
+An index is believed if it has as many entries as the files have rows and the record index is believed. A missing row
+would then have to be offset by an entry without a row. Writers of table version 9 leave no such entry. Earlier ones
+lost entries when a row moved to another partition (hudi#14090). An entry whose record key belongs to no row keeps all
+files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 MOST_LOOK_UPS = 1_000
-"""Values times file groups of an index that are looked up for one predicate at most."""
+"""Most lookups for one predicate: values times file groups of the index."""
 
 _NO_RECORD_INDEX = "the record index, to which it leads, is not believed"
 _OLD_WRITERS = "writers of earlier releases left entries out of it (hudi#14090)"
@@ -48,7 +48,7 @@ _OTHER_TEXT = "some files have values of another type, whose text may be another
 
 
 class SecondaryLookup(KeyLookup):
-    """One secondary index over a column of text or integers, whose name is `column`."""
+    """One secondary index over `column`, a column of text or integers."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class SecondaryLookup(KeyLookup):
 
     @property
     def use(self) -> str:
-        """What plans make of it, in a few words. This reads it."""
+        """How plans use it, in a few words. This reads it."""
         try:
             index = self._believed
         except (FormatError, StorageError) as error:
@@ -102,7 +102,7 @@ class SecondaryLookup(KeyLookup):
         return self._indexes.secondary(self._name)
 
     def _doubt(self) -> str | None:
-        """Say why the index is not believed; None where it is."""
+        """Say why the index is not believed; None if it is."""
         if not self._indexes.born_now:
             return _OLD_WRITERS
         if self._indexes.schema_changed_at:
@@ -128,18 +128,18 @@ class SecondaryLookup(KeyLookup):
 
 
 class Alone:
-    """The sources of one field, asked for what follows from a predicate: see `Focus`."""
+    """The sources of one field, for a condition that a predicate implies: see `Focus`."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
 
     def sources(self, about: Field) -> Sources:
-        """Those of the field."""
+        """The sources of the field."""
         return self._sources
 
 
 class SecondaryIndexes:
-    """All secondary indexes of a table, by their columns. Nothing is read before a predicate could use one."""
+    """All secondary indexes of a table, by column. Nothing is read before a predicate can use one."""
 
     def __init__(
         self, indexes: HudiIndexes, snapshot: Snapshot, record_index: RecordIndexLookup | None
@@ -150,7 +150,7 @@ class SecondaryIndexes:
         self._record_index = record_index
 
     def implied(self, predicate: BoundExpr, semantics: Semantics) -> Iterator[tuple[InLeaf, Alone]]:
-        """Yield each condition that follows from a predicate and that an index can answer, and that index."""
+        """Yield each condition that a predicate implies and an index can answer, with the sources of that index."""
         for field, values in required_values(predicate, semantics) if self._names else ():
             usable = len(field.path) == 1 and not field.partition and field.dispute is None
             if usable and field.expression is None and 0 < len(values) <= MOST_LOOK_UPS:
@@ -159,7 +159,7 @@ class SecondaryIndexes:
                     yield InLeaf(field, tuple(Point(value, value) for value in values)), Alone(sources)
 
     def use_of(self, name: str) -> str:
-        """What plans make of one of them."""
+        """How plans use one of them."""
         try:
             lookup = self._by_name.get(name)
         except (FormatError, StorageError) as error:

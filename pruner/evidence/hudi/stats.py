@@ -1,8 +1,8 @@
 """Evidence from the column statistics that Hudi keeps in its own metadata table.
 
-A slice is covered where every one of its files has statistics that are believed (`pruner.tables.hudi.metadata`), and
-its record bounds the rows of all of them together (R5). From there on the records are those of a `column_stats` index,
-and what they prove is judged as theirs is.
+A slice is covered if each of its files has statistics that are believed (`pruner.tables.hudi.metadata`); its record
+bounds the rows of all of them together (R5). From there on, the records are those of a `column_stats` index and are
+evaluated as such.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BOUNDS = ("integer", "decimal", "float", "bytes")
 
 
 class FilesOfSlices:
-    """The files of a snapshot by the ids that statistics have, worked out once for all columns."""
+    """The files of a snapshot by the ids that statistics use, computed once for all columns."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         paths: list[Any] = snapshot.partitions.paths.to_pylist()
@@ -55,7 +55,7 @@ class FilesOfSlices:
         self.names = compute.binary_join_element_wise(partitions.take(pa.array(self.slices)), names, "")
 
     def covered_by(self, stats: pa.Table) -> int:
-        """The number of slices of which every file has statistics."""
+        """The number of slices in which every file has statistics."""
         rows = compute.index_in(self.names, value_set=stats.column("file").combine_chunks()).is_valid()
         lacking = np.unique(self.slices[~np.asarray(rows)])
         return int(np.count_nonzero(self.of_each)) - len(lacking)
@@ -72,15 +72,15 @@ def stat_records(
     """The records of one column, and why slices with statistics have none.
 
     Args:
-        indexes: of the table.
-        files: of the snapshot.
+        indexes: those of the table.
+        files: those of the snapshot.
         snapshot: the table.
         about: the column.
-        schema: that of the records of a `column_stats` index.
-        stats: what Hudi says of it; without them, its column statistics.
+        schema: the record schema of a `column_stats` index.
+        stats: Hudi's statistics of it; by default, its column statistics.
 
     Returns:
-        Records with `__slice`, and for each reason one clause with the number of slices.
+        Records with `__slice`, and one clause per reason with the number of slices.
 
     Raises:
         FormatError: the metadata table is damaged.
@@ -109,7 +109,7 @@ def stat_records(
 
 
 def _doubted_slices(indexes: HudiIndexes, snapshot: Snapshot) -> Iterator[tuple[str, Mask]]:
-    """Slices whose statistics are not used whatever they say, with the reason."""
+    """Slices whose statistics are not used, whatever they say, each with the reason."""
     if indexes.version <= _SHARED_LOGS_VERSION:
         yield _APPENDED, snapshot.has_logs
     changed = indexes.schema_changed_at
@@ -120,9 +120,9 @@ def _doubted_slices(indexes: HudiIndexes, snapshot: Snapshot) -> Iterator[tuple[
 
 
 def _of_other_unit(types: Any, about: Field) -> Mask:
-    """Timestamps of another unit: old releases of Hudi called milliseconds microseconds in files.
+    """Timestamps of another unit: old releases of Hudi labeled milliseconds as microseconds in files.
 
-    Today's readers go by the table's unit there, and statistics made later by the file's.
+    Today's readers use the table's unit for them; statistics computed later use the file's.
     """
     unit = f"timestamp[{about.type.unit}" if pa.types.is_timestamp(about.type) else "timestamp["
     texts = types.cast(pa.string())
@@ -133,7 +133,7 @@ def _of_other_unit(types: Any, about: Field) -> Mask:
 def _joined(
     rows: pa.Table, slices: NDArray[np.int64], files: FilesOfSlices
 ) -> tuple[dict[str, Any], Mask, dict[str, int]]:
-    """One record for each slice that has any statistics; which of them are usable, and how many not for each reason."""
+    """One record per slice with any statistics, which of them are usable, and how many are not, by reason."""
     doubts: Any = rows.column("doubt").combine_chunks()
     table = rows.append_column("slice", pa.array(slices)).append_column("doubted", doubts.is_valid())
     if len(np.unique(slices)) == len(slices):
@@ -190,7 +190,7 @@ def _grouped(table: pa.Table) -> tuple[dict[str, Any], NDArray[np.int64]]:
 
 
 def _rescaled(rows: pa.Table, about: Field) -> pa.Table:
-    """Give decimals of the wrapper's scale that of the column, where that is exact."""
+    """Rescale decimals from the wrapper's scale to the column's, where that is exact."""
     type_ = about.type
     types: Any = rows.column("type").cast(pa.string())
     wrapped = compute.fill_null(compute.equal(types, WRAPPED_DECIMAL), False)
@@ -219,7 +219,7 @@ def _divided(value: Any, factor: int) -> int | None:
 
 
 def _records(schema: pa.Schema, columns: dict[str, Any], slices: NDArray[np.int64], count: int) -> pa.Table:
-    """Records of a `column_stats` index; bounds of Hudi are never known to be values of the column."""
+    """Records of a `column_stats` index; Hudi's bounds are never known to be values of the column."""
     constants = {"trusted": True, "absent": False, "has_values": True, "in_range": True} | dict.fromkeys(
         ("min_exact", "max_exact", "calendar_open", "from_data"), False
     )

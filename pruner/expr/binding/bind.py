@@ -1,4 +1,4 @@
-"""Binding: from the expression form to leaves that each speak of one column in that column's storage domain.
+"""Binding: from the expression form to leaves that are each about one column in that column's storage domain.
 
 Names are resolved, literals coerced, casts undone where that loses nothing. Whatever cannot be decided from
 one column's values becomes `Unknown` with the reason; AND, OR and NOT are kept, so that nothing is ever
@@ -88,12 +88,12 @@ def bind(
         indexed: the expressions that some index is over.
 
     Returns:
-        The bound predicate; nested ANDs and ORs are flattened, constants taken out of them.
+        The bound predicate; nested ANDs and ORs are flattened, their constants removed.
 
     Raises:
         SchemaError: strict, and a column does not exist or is ambiguous.
-        PredicateError: strict, and the engine would refuse a comparison; or the predicate exceeds the bounds
-            of `pruner.limits`.
+        PredicateError: strict, and the engine would refuse a comparison; or the predicate exceeds the limits
+            in `pruner.limits`.
 
     """
     bound = _Binder(schema, semantics, strict, indexed).predicate(expression)
@@ -150,7 +150,7 @@ class _Binder:
         return same([self._about(value, node), plain])
 
     def _about(self, target: ColumnValue, node: _Test) -> BoundExpr:
-        """A condition on an expression, of the values that an index over it recorded."""
+        """A condition on an expression, bound to the values that an index over it recorded."""
         match node:
             case Compare():
                 return self._compared(target, node)
@@ -209,7 +209,7 @@ class _Binder:
         return target if isinstance(target, Unknown) else self._compared(target, node)
 
     def _compared(self, target: Subject, node: Compare) -> BoundExpr:
-        """A comparison of a subject with a constant, on whichever side that stands."""
+        """A comparison of a subject with a constant on either side."""
         operator, constant = node.operator, node.right
         if not _is_constant(constant):
             operator, constant = operator.mirrored, node.left
@@ -233,7 +233,7 @@ class _Binder:
     def _listed(self, target: Subject, node: In) -> BoundExpr:
         """A subject in a list of constants."""
         if not node.options and isinstance(target, ColumnValue):
-            # No value is in an empty list; whether NULL is, engines and their settings answer differently.
+            # No value is in an empty list; whether NULL is depends on the engine and its settings.
             return BoundAnd((NotNullLeaf(target.field, False), unknown(node, "an empty list")))
         options = in_one_type(node.options) if node.options else None
         if options is None:
@@ -252,16 +252,16 @@ class _Binder:
         return self._in_of_values(leaf, target.field, has_null, node)
 
     def _in_of_values(self, leaf: BoundExpr, field: Field, has_null: bool, node: In) -> BoundExpr:
-        """A list of an engine for which NULL may be a value like others: what holds of NULL is open."""
+        """A list in an engine that may treat NULL as a value: the result for NULL is unknown."""
         if has_null:
             return unknown(node, "a list with NULL, which the engine may compare like a value")
         of_null = any_of([negation(IsNullLeaf(field)), unknown(node, "whether NULL is in a list")])
         return all_of([leaf, of_null])
 
     def _lists_text(self, target: Subject, options: Sequence[Literal]) -> bool:
-        """Tell whether the engine writes the column as text to find it in a list of texts.
+        """Tell whether the engine converts the column to text to find it in a list of texts.
 
-        An equal text is one of an equal value, but an equal value may be written otherwise ('1.00').
+        Equal texts mean equal values, but an equal value may have a different text ('1.00').
         """
         texts = any(isinstance(option.value, str) for option in options)
         return texts and self._semantics.traits.writes_columns_as_text_in_lists and not is_string(target.type)
@@ -306,7 +306,7 @@ class _Binder:
         return self._matched(target, node)
 
     def _matched(self, target: Subject, node: Like) -> BoundExpr:
-        """A text that is compared with a pattern."""
+        """A text that is matched against a pattern."""
         if not is_string(target.type) or (
             isinstance(target, ColumnValue) and not is_string(target.field.type)
         ):
@@ -357,7 +357,7 @@ class _Binder:
 def _known(
     ask: Callable[_Asked, BoundExpr], node: Expr, *asked: _Asked.args, **more: _Asked.kwargs
 ) -> BoundExpr:
-    """What a condition says of the column; not known where it says nothing."""
+    """What a condition implies for the column; unknown where it implies nothing."""
     try:
         known = ask(*asked, **more)
     except NotInvertible as reason:
@@ -391,7 +391,7 @@ def _is_constant(expression: Expr) -> bool:
 
 
 def _all_plain_integers(target: Subject, options: Sequence[Literal]) -> bool:
-    """The quick way for long lists: integers against an integer column, as they are."""
+    """Tell whether the fast path for long lists applies: plain integers against an integer column."""
     return (
         isinstance(target, ColumnValue)
         and target.undo is None

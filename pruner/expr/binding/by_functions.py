@@ -1,7 +1,7 @@
-"""Conditions on a column, as conditions on functions of the column that an index is over.
+"""Conditions on a column, as conditions on functions of the column that are indexed.
 
-`ts BETWEEN a AND b` is answered by an index over `date(ts)`, too. What a function that never falls says of the
-condition is put beside it as another form of it (`Same`), so nothing is lost under NOT.
+An index over `date(ts)` answers `ts BETWEEN a AND b`, too. What the condition implies for a nondecreasing function is
+added as another form of it (`Same`), so nothing is lost under NOT.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
 
 _MOST_OPTIONS: Final = 1_000
-"""Longest list of values that is taken through a function."""
+"""Longest list of values that is passed through a function."""
 
 _NOTHING: Final[frozenset[str | None]] = frozenset()
 
 
 def with_functions(bound: BoundExpr, indexed: ExpressionIndexes, semantics: Semantics) -> BoundExpr:
-    """A bound predicate with what indexes over functions of its columns can say.
+    """A bound predicate, extended by forms for indexes over functions of its columns.
 
     Args:
         bound: the predicate.
@@ -57,7 +57,7 @@ class _Extended:
         self._semantics = semantics
 
     def whole(self, bound: BoundExpr, asked: frozenset[str | None]) -> BoundExpr:
-        """A predicate of which the expressions `asked` are asked already."""
+        """Extend a predicate that already has forms for the expressions `asked`."""
         match bound:
             case Unknown() | Constant():
                 return bound
@@ -87,7 +87,7 @@ class _Extended:
         return same([leaf, *(form for form in forms if form is not None)]) if forms else leaf
 
     def _of(self, rising: Rising, leaf: Leaf) -> Leaf | None:
-        """What a condition on the column says of the function; None for nothing."""
+        """What a condition on the column implies for the function; None for nothing."""
         try:
             return self._leaf_of(rising, leaf)
         except NotInvertible:
@@ -112,4 +112,4 @@ class _Extended:
                     return PrefixLeaf(rising.field, prefix, whole)
                 return CompareLeaf(rising.field, Operator.EQ, Point(widened, widened, exact=False))
             case RecurringLeaf():
-                return None  # a remainder says nothing of the order
+                return None  # a remainder says nothing about the order

@@ -1,4 +1,4 @@
-"""From the expression that a condition speaks of to a subject: names resolved, casts undone, functions looked up."""
+"""From the expression that a condition is about to a subject: names resolved, casts undone, functions looked up."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field, TableSchema
 
-# Columns as an engine's reader shows them: `Call("read_as", (column,), type)`, undone.
+# Undoing columns as an engine's reader shows them: `Call("read_as", (column,), type)`.
 #
-# Where an engine declares a type of its own for a column, it reads the files' values as that type. A wider one is
-# undone like a cast. Timestamps are a matter of their own: Trino's Hive and Hudi connectors show a stored instant as
-# UTC's clock, whatever the session's zone, and round to the declared precision (half up, or cut off). INT96, which
-# follows a zone of the configuration, is unknown to Trino by its statistics.
+# Where an engine declares its own type for a column, it reads the files' values as that type. A wider type is undone
+# like a cast. Timestamps are a special case: Trino's Hive and Hudi connectors show a stored instant as a UTC wall
+# clock, whatever the session's zone, and round to the declared precision (half up, or truncated). INT96, which follows
+# a zone of the configuration, is unknown to Trino by its statistics.
 
 
 def undo_reading(
@@ -49,13 +49,13 @@ def undo_reading(
         semantics: whose rules hold.
 
     Returns:
-        The type in which constants are compared, and the way back from there (None where nothing is to be done); None
-        for a reading that may fail, lose or reorder values, or is not known.
+        The type in which constants are compared, and the inverse of the reading (None where there is nothing to
+        undo); None for a reading that may fail, lose or reorder values, or is unknown.
     """
     if column.equals(read):
         return column, None
     if pa.types.is_unsigned_integer(column) or (pa.types.is_integer(column) and pa.types.is_floating(read)):
-        # Trino takes the bits of an INT32 that a table declares as REAL for those of a float.
+        # Trino reads the bits of an INT32 that a table declares as REAL as those of a float.
         return None
     if is_binary(column) and is_binary(read):
         return column, None
@@ -73,7 +73,7 @@ def _timestamps(column: pa.DataType, read: pa.DataType) -> tuple[pa.DataType, Un
 
 
 def _rounded(units: int) -> Undo:
-    """Values were rounded to multiples of `units`."""
+    """The inverse of rounding values to multiples of `units`."""
 
     def undo(point: Point) -> Point:
         low, high = point.low, point.high
@@ -87,7 +87,7 @@ def _rounded(units: int) -> Undo:
 
 
 MOST_FUNCTIONS: Final = 4
-"""Functions of functions that are taken apart: each doubles what is asked of the column."""
+"""Nested functions that are resolved: each doubles the conditions on the column."""
 
 
 class Resolver:
@@ -107,12 +107,12 @@ class Resolver:
         self._indexed = indexed
 
     def subject(self, expression: Expr, node: Expr, depth: int = 0) -> Subject | Unknown:
-        """The column that an expression is, is a harmless cast of, or is a function of.
+        """The column that an expression is, or of which it is a harmless cast or a function.
 
         Args:
             expression: what is compared.
             node: the whole condition, for reports.
-            depth: how many functions stand around the expression.
+            depth: how many functions enclose the expression.
 
         Raises:
             SchemaError: strict, and a column does not exist or is ambiguous.
@@ -133,7 +133,7 @@ class Resolver:
                 return unknown(node, "it does not speak of a column")
 
     def over(self, expression: Expr, node: Expr) -> ColumnValue | Unknown | None:
-        """The values of an expression that an index is over; None where no index is."""
+        """The values of an indexed expression; None where no index is over it."""
         try:
             field = self._indexed.over(expression, self._source, self._semantics, self._schema)
         except NotAnswered as reason:
@@ -141,7 +141,7 @@ class Resolver:
         return None if field is None else self._column(field, field.type)
 
     def _source(self, column: Column) -> Field | str:
-        """A column of an indexed expression, as the engine reads it."""
+        """A column of an indexed expression, as the engine reads it; or why it has none."""
         try:
             field = as_read(self._find(column.path), self._semantics)
         except SchemaError as error:
@@ -169,7 +169,7 @@ class Resolver:
         return read
 
     def _find(self, path: tuple[str, ...]) -> Field:
-        """A field by its path, in front of which the table's name may stand where no column has that name."""
+        """A field by its path, which the table's name may precede where no column has that name."""
         sensitive = self._semantics.case_sensitive
         try:
             return self._schema.find(path, case_sensitive=sensitive)
@@ -182,7 +182,7 @@ class Resolver:
             raise
 
     def _is_element(self, path: tuple[str, ...]) -> bool:
-        """Tell whether a path leads into a column that is no struct: to the value of a map, say."""
+        """Tell whether a path leads into a column that is not a struct: a map's value, for example."""
         names = {column.name.lower(): column.type for column in self._schema.columns}
         number = names.get(path[0].lower())
         return (
@@ -193,7 +193,7 @@ class Resolver:
         )
 
     def require_columns(self, *expressions: Expr) -> None:
-        """Resolve columns that stand by themselves in a part that stays unknown, so that a misspelt one is reported.
+        """Resolve bare columns in a part that stays unknown, so that a misspelled one is reported.
 
         Raises:
             SchemaError: strict, and a column does not exist or is ambiguous.
@@ -208,13 +208,13 @@ class Resolver:
     def _cast(
         self, call: Call, operand: Expr, target: pa.DataType | None, node: Expr, depth: int
     ) -> Subject | Unknown:
-        """A cast: undone where it loses nothing, else a function like others."""
+        """A cast: undone where it loses nothing, otherwise a function like others."""
         inner = self.subject(operand, node, depth + 1)
         if isinstance(inner, Unknown):
             return inner
         if target is None:
             return unknown(node, "the type that is cast to is not supported")
-        # A moment too far away becomes NULL there, which the column is not.
+        # A moment out of range becomes NULL in the cast, though not in the column.
         lenient = call.function == "try_cast" and is_temporal(target)
         rules = self._rules(operand)
         undo = None if lenient else undo_cast(inner.type, target, rules)
@@ -232,7 +232,7 @@ class Resolver:
         return self._applied(function, inner, Use(inner.type, 0, (), rules, target), node)
 
     def _reading(self, column: Column, data_type: pa.DataType, node: Expr) -> ColumnValue | Unknown:
-        """A column that the engine reads as a type of its own."""
+        """A column that the engine reads as its own declared type."""
         field = self.field(column, node)
         if isinstance(field, Unknown):
             return field
@@ -244,7 +244,7 @@ class Resolver:
         return self._column(field, *reading)
 
     def _rules(self, operand: Expr) -> Semantics:
-        """The rules for functions of an operand. Of columns read as a declared type the rounding is undone below."""
+        """The rules for functions of an operand. For columns read as a declared type, rounding is undone below."""
         if self._semantics.timestamp_unit is None or not _is_of_readings(operand):
             return self._semantics
         return replace(self._semantics, timestamp_unit=None)
@@ -253,7 +253,7 @@ class Resolver:
         engine = self._semantics.traits.name
         spelled = named(call, engine)
         if isinstance(spelled, str):
-            # A row without evaluations has preimages all the same; what its shape refuses is another function.
+            # A row without evaluations has preimages all the same; a call that its shape refuses is another function.
             function = called(name, engine)
             function = None if function is None or function.shape is not None else function
         else:
@@ -276,7 +276,7 @@ class Resolver:
         return self._applied(function, inner, use, node)
 
     def _in_zone(self, expression: Expr, node: Expr, depth: int) -> tuple[Subject, Use] | None:
-        """An instant that is looked at by the clocks of a zone, as if that were the session's; None for others."""
+        """An instant as the wall clock of a zone, as if that were the session's; None for anything else."""
         match expression:
             case Call("timezone", (Literal() as zone, operand)):
                 inner = self.subject(operand, node, depth + 1)
@@ -322,19 +322,19 @@ def _both(inner: Undo | None, outer: Undo) -> Undo:
 
 
 def unknown(node: Expr, reason: str, kind: UnknownKind = UnknownKind.PREDICATE) -> Unknown:
-    """A condition of which nothing is known."""
+    """An unknown condition."""
     return Unknown(show(node), reason, kind)
 
 
 def unknown_function(node: Expr, reason: str) -> Unknown:
-    """A condition of which nothing is known because of a function in it."""
+    """A condition that is unknown because of a function in it."""
     return unknown(node, reason, UnknownKind.FUNCTION)
 
 
 def _is_declared_narrow(field: Field, declared: pa.DataType) -> bool:
-    """Tell whether an engine declares integers of 8 or 16 bits where the files' annotations do, or narrower ones.
+    """Tell whether an engine declares integers of 8 or 16 bits where the files' annotations are the same or narrower.
 
-    The field has room for numbers that do not fit; that there are none, evidence makes sure (trap S24).
+    The field has room for numbers that do not fit; evidence ensures that there are none (trap S24).
     """
     types = [type_.arrow for type_ in field.parquet or ()]
     return (

@@ -1,7 +1,7 @@
-"""What a condition speaks of: a column, what an engine reads of it, casts of it, and functions of it.
+"""Subjects of conditions: a column, a column as an engine reads it, casts of it, and functions of it.
 
-A subject turns a condition on itself into conditions on the column. A cast that loses nothing is undone; a function
-has a rule for the values on which it was proved (`pruner.expr.functions`), and elsewhere nothing is known.
+A subject turns a condition on itself into conditions on the column. A lossless cast is undone; a function has a rule
+for the values on which it was proved (`pruner.expr.functions`), and is unknown elsewhere.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
 MOST_OPTIONS = 1_000
-"""Longest list of values that is taken through a function."""
+"""Longest list of values that is inverted through a function."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnValue:
-    """A column; `type` is that of the cast above it, which `undo` reverses."""
+    """A column; `type` is that of the cast over it, which `undo` reverses."""
 
     field: Field
     type: pa.DataType
@@ -61,7 +61,7 @@ class ColumnValue:
         """`value LIKE 'prefix%'`.
 
         Raises:
-            NotInvertible: the column is no text.
+            NotInvertible: the column is not text compared by its bytes.
         """
         if not is_string(self.field.type) or self.semantics.collation != BINARY_COLLATION:
             raise NotInvertible("text that is not compared by its bytes")
@@ -71,7 +71,7 @@ class ColumnValue:
         """`value % period` is in one of the points.
 
         Raises:
-            NotInvertible: something stands between the value and the column.
+            NotInvertible: a cast is between the value and the column.
         """
         if self.undo is not None:
             raise NotInvertible("the remainder of a cast")
@@ -163,7 +163,7 @@ class FunctionValue:
         behind = successor(prefix)
         if behind is None or not isinstance(self.inverse, Pieces):
             raise NotInvertible("how the text begins that a function makes")
-        # Texts in the order of the values: those that begin so stand together.
+        # Texts are in the order of the values: those with this prefix are contiguous.
         ends = [
             self.compare(Operator.GE, Point(prefix, prefix)),
             self.compare(Operator.LT, Point(behind, behind)),
@@ -174,12 +174,12 @@ class FunctionValue:
         """`value % period` is in one of the points.
 
         Raises:
-            NotInvertible: always; remainders are asked of columns alone.
+            NotInvertible: always; only columns support remainders.
         """
         raise NotInvertible("the remainder of a function")
 
     def is_null(self) -> BoundExpr:
-        """`value IS NULL`: in its domain a function is NULL of NULL alone."""
+        """`value IS NULL`: in its domain a function is NULL only for NULL."""
         null = self.inner.is_null()
         match self.inverse:
             case Pieces(_, pieces):
@@ -204,7 +204,7 @@ class FunctionValue:
         return self.inner.compare(asked, piece.undo(point))
 
     def _by_pieces(self, pieces: Sequence[Piece], found: Sequence[BoundExpr]) -> BoundExpr:
-        """What holds on each piece, where the value is in it; in no piece nothing is known."""
+        """The condition of each piece, where the value is in it; unknown outside all pieces."""
         if len(pieces) == 1:
             return guarded(found[0], self._inside(pieces[0]), self.text)
         inside = [self._inside(piece) for piece in pieces]
@@ -212,7 +212,7 @@ class FunctionValue:
         return guarded(any_of(parts), any_of(inside), self.text)
 
     def _by_cycles(self, cycles: Sequence[Cycle], ranges: Sequence[Sequence[Point]]) -> BoundExpr:
-        """What holds on each cycle, whose remainders are in the ranges, where the value is in it."""
+        """The condition of each cycle (a remainder in its ranges), where the value is in it."""
         inside = [self._between(cycle.low, cycle.high) for cycle in cycles]
         by_cycle = [self.inner.recurs(cycle.period, r) for cycle, r in zip(cycles, ranges, strict=True)]
         if len(cycles) == 1:
@@ -233,7 +233,7 @@ class FunctionValue:
 
 
 def _is_trivial(condition: BoundExpr) -> bool:
-    """Tell whether a condition is true of every value."""
+    """Tell whether a condition is true for every value."""
     return isinstance(condition, NotNullLeaf) and condition.value
 
 

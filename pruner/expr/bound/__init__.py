@@ -1,1 +1,1 @@
-"""Predicates bound to a table: leaves that speak of one column, and what follows from a whole predicate."""
+"""Predicates bound to a table: leaves over one column each, and what follows from a whole predicate."""

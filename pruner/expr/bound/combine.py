@@ -1,6 +1,6 @@
-"""Bound predicates put together: leaves simplified where the type decides them, AND, OR and NOT kept flat.
+"""Constructors of bound predicates: AND, OR and NOT kept flat, and leaves.
 
-Leaves of a comparison or list, simplified where the column's type decides them.
+Leaves of a comparison or list are simplified where the column's type decides them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def flat(node: Expr, kind: type[And] | type[Or]) -> list[Expr]:
-    """The operands of nested ANDs (or ORs) in order, however deep the nest."""
+    """The operands of nested ANDs (or ORs) in order, at any depth of nesting."""
     operands: list[Expr] = []
     pending: list[Expr] = [node]
     while pending:
@@ -52,7 +52,7 @@ def flat(node: Expr, kind: type[And] | type[Or]) -> list[Expr]:
 
 
 def all_of(operands: list[BoundExpr]) -> BoundExpr:
-    """AND of bound predicates; constants are taken out by Kleene's logic."""
+    """AND of bound predicates; constants are removed by Kleene's logic."""
     left = [operand for operand in operands if operand != TRUE]
     if FALSE in left:
         return FALSE
@@ -66,7 +66,7 @@ def all_of(operands: list[BoundExpr]) -> BoundExpr:
 
 
 def any_of(operands: list[BoundExpr]) -> BoundExpr:
-    """OR of bound predicates; constants are taken out by Kleene's logic."""
+    """OR of bound predicates; constants are removed by Kleene's logic."""
     left = [operand for operand in operands if operand != FALSE]
     if TRUE in left:
         return TRUE
@@ -80,7 +80,7 @@ def any_of(operands: list[BoundExpr]) -> BoundExpr:
 
 
 def _spliced(operands: list[BoundExpr], kind: type[BoundAnd] | type[BoundOr]) -> list[BoundExpr]:
-    """Operands that came out as the same kind themselves are taken apart, as `NOT NOT (a AND b)` is."""
+    """Splice in the operands of operands that are of the same kind themselves, as in `NOT NOT (a AND b)`."""
     flat: list[BoundExpr] = []
     for operand in operands:
         if type(operand) is kind:
@@ -92,7 +92,7 @@ def _spliced(operands: list[BoundExpr], kind: type[BoundAnd] | type[BoundOr]) ->
 
 
 def same(forms: list[BoundExpr]) -> BoundExpr:
-    """One predicate by several forms of it; those of which nothing is known add nothing."""
+    """One predicate from several forms of it; unknown forms add nothing."""
     known: list[BoundExpr] = []
     for form in forms:
         if isinstance(form, Constant):
@@ -103,11 +103,11 @@ def same(forms: list[BoundExpr]) -> BoundExpr:
 
 
 def guarded(inner: BoundExpr, domain: BoundExpr, text: str) -> BoundExpr:
-    """What `inner` says of rows where `domain` is true; of the other rows nothing is known.
+    """`inner` for rows where `domain` is true; unknown for other rows.
 
     Args:
         inner: null where `domain` is null.
-        domain: true of the values for which `inner` was proved.
+        domain: true for the values for which `inner` was proved.
         text: the predicate as it was written.
     """
     if domain == TRUE:
@@ -129,7 +129,7 @@ def negation(operand: BoundExpr) -> BoundExpr:
 
 
 def null_test(operand: BoundExpr) -> BoundExpr:
-    """`(operand) IS NULL` of a bound predicate; a test of the column's own NULLs where the two are the same."""
+    """`(operand) IS NULL` of a bound predicate; a test for NULLs of the column where that is equivalent."""
     match operand:
         case Constant(value):
             return Constant(value is None)
@@ -158,7 +158,7 @@ def compare_leaf(field: Field, operator: Operator, point: Point, semantics: Sema
 
 
 def in_leaf(field: Field, points: Iterable[Point], has_null: bool) -> Leaf:
-    """The leaf of `field IN (points…)`; points that no value equals are left out."""
+    """The leaf of `field IN (points…)`; points that no value can equal are left out."""
     possible = tuple(dict.fromkeys(_sometimes_equal(field, points)))
     if not possible and not has_null:
         return NotNullLeaf(field, False)
@@ -166,7 +166,7 @@ def in_leaf(field: Field, points: Iterable[Point], has_null: bool) -> Leaf:
 
 
 def recurring_leaf(field: Field, period: int, points: Iterable[Point]) -> Leaf:
-    """The leaf of `field % period` in one of the points, by floor."""
+    """The leaf of `field % period`, by floor, in one of the points."""
     possible = tuple(dict.fromkeys(points))
     return RecurringLeaf(field, period, possible) if possible else NotNullLeaf(field, False)
 
@@ -200,7 +200,7 @@ def _sometimes_equal(field: Field, points: Iterable[Point]) -> list[Point]:
     """The points that some value of the column may equal."""
     if not pa.types.is_integer(field.type):
         return [point for point in points if not _never_equal(field, point)]
-    # Lists are long, and nearly all points of them are integers that the type can hold.
+    # Lists are long, and nearly all their points are integers that the type can hold.
     smallest, largest = integer_range(field.type)
     return [
         point
@@ -211,7 +211,7 @@ def _sometimes_equal(field: Field, points: Iterable[Point]) -> list[Point]:
 
 
 def _never_equal(field: Field, point: Point) -> bool:
-    """No value of the column equals the point."""
+    """Tell whether no value of the column equals the point."""
     if point.nan:
         return False
     if _order_of_all(field.type, point) is not None:

@@ -1,9 +1,9 @@
-"""Which columns the parts of a bound predicate speak of, and what NaN makes of its comparisons.
+"""Which columns the parts of a bound predicate are about, and what its comparisons yield for NaN.
 
-What NaN makes of comparisons: `x >= 1 AND x <= 5` is not true of NaN, though `x >= 1` is where NaN is the greatest.
+`x >= 1 AND x <= 5` is not true for NaN, though `x >= 1` is where NaN is the greatest.
 
-Statistics say little of NaN, so that a comparison by itself keeps every file that may hold one. Of a comparison beside
-another one of the same field, which decides what NaN makes of the two, that is known: it comes to the same on NaN.
+Statistics say little about NaN, so a comparison by itself keeps every file that may contain NaN. Where another
+comparison of the same field decides the result of the two for NaN, either comparison may take that result.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def leaves(predicate: BoundExpr) -> Iterator[Leaf]:
 
 
 def unknowns(predicate: BoundExpr) -> Iterator[Unknown]:
-    """All parts of a predicate about which nothing is known, in order."""
+    """All unknown parts of a predicate, in order."""
     match predicate:
         case Unknown():
             yield predicate
@@ -65,7 +65,7 @@ def unknowns(predicate: BoundExpr) -> Iterator[Unknown]:
 
 
 def only_field(predicate: BoundExpr) -> Field | None:
-    """The one field that a predicate is about; None where there are several or none, or something is not known."""
+    """The one field that a predicate is about; None where there are several or none, or a part is unknown."""
     if any(unknowns(predicate)):
         return None
     fields = {leaf.field.path: leaf.field for leaf in leaves(predicate)}
@@ -96,7 +96,7 @@ def parts(predicate: BoundExpr) -> Iterator[Field]:
 
 
 def grouped(predicate: BoundExpr) -> BoundExpr:
-    """The same predicate with those operands of each AND and OR put together that are about one and the same field."""
+    """The same predicate, with the operands of each AND and OR that are about the same field grouped together."""
     match predicate:
         case BoundAnd(operands) | BoundOr(operands):
             groups: dict[Path | int, list[BoundExpr]] = {}
@@ -118,9 +118,9 @@ def _joined(kind: type[BoundAnd] | type[BoundOr], parts: list[BoundExpr]) -> Bou
 
 
 def conjoins(predicate: BoundExpr, *, negated: bool = False) -> bool:
-    """Tell whether a row that matches must meet several parts at once.
+    """Tell whether a matching row must satisfy several parts at once.
 
-    Where it need not, a slice holds a matching row exactly when it holds one for some leaf.
+    Where it need not, a slice has a matching row exactly when it has one for some leaf.
     """
     match predicate:
         case BoundAnd(operands) | BoundOr(operands):
@@ -138,7 +138,7 @@ def conjoins(predicate: BoundExpr, *, negated: bool = False) -> bool:
 
 
 def nan_makes_true(leaf: CompareLeaf | InLeaf, semantics: Semantics) -> bool:
-    """Tell whether a comparison or list is true of NaN (trap S2)."""
+    """Tell whether a comparison or list is true for NaN (trap S2)."""
     is_greatest = semantics.nan_order is NanOrder.GREATEST
     if isinstance(leaf, InLeaf):
         return is_greatest and any(point.nan for point in leaf.points)
@@ -151,9 +151,9 @@ def nan_makes_true(leaf: CompareLeaf | InLeaf, semantics: Semantics) -> bool:
 
 
 def with_nans_decided(predicate: BoundExpr, semantics: Semantics) -> BoundExpr:
-    """The same predicate, of whose comparisons it is said what NaN makes of them where another one decides it.
+    """The same predicate, its comparisons annotated with their result for NaN where another comparison decides it.
 
-    It comes to the same on every row and for every outcome, so that it may stand below a NOT as well.
+    It is equivalent on every row and for every outcome, so it may be below a NOT as well.
     """
     match predicate:
         case BoundNot(operand):
@@ -170,7 +170,7 @@ def with_nans_decided(predicate: BoundExpr, semantics: Semantics) -> BoundExpr:
 def _decided(
     of: BoundAnd | BoundOr, operands: tuple[BoundExpr, ...], semantics: Semantics
 ) -> tuple[BoundExpr, ...]:
-    """Operands that are joined: one that is false of NaN decides an AND, one that is true of it an OR."""
+    """The annotated operands: one that is false for NaN decides an AND, one that is true an OR."""
     if isinstance(of, Same):
         return operands
     deciding = isinstance(of, BoundOr)
@@ -179,7 +179,7 @@ def _decided(
         for operand in operands
         if isinstance(operand, CompareLeaf | InLeaf)
         and pa.types.is_floating(operand.field.type)
-        and not (isinstance(operand, InLeaf) and operand.has_null)  # which may be NULL of NaN
+        and not (isinstance(operand, InLeaf) and operand.has_null)  # which may be NULL for NaN
         and nan_makes_true(operand, semantics) is deciding
     }
     return tuple(

@@ -1,10 +1,10 @@
-"""Predicates bound to a table: leaves speak of one column of the table in that column's own storage domain.
+"""Predicates bound to a table: each leaf is about one column of the table, in that column's own storage domain.
 
 Binding (`pruner.expr.binding.bind`) resolves names, coerces literals without loss and turns whatever cannot be decided
-from one column's values into `Unknown`. What is left is what indexes give evidence on. As in the expression form there
-are And, Or, Not and IsNull over leaves. NOT is not pushed down: the verdict's algebra handles it (`pruner.verdict`).
+from one column's values into `Unknown`. Indexes give evidence on the rest. As in the expression form there are And, Or,
+Not and IsNull over leaves. NOT is not pushed down: the verdict's algebra handles it (`pruner.verdict`).
 
-What becomes of a literal that is compared with a column: a `Point`, or one of the two results here.
+A literal that is compared with a column becomes a `Point`, or one of the two other results of coercion here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
 StorageValue: TypeAlias = bool | int | float | bytes
-"""A value in a column's storage domain, which is what statistics are kept in.
+"""A value in a column's storage domain, in which statistics are recorded.
 
 bool for boolean; int for integers, dates (days), timestamps and times of day (in the column's unit) and decimals
 (unscaled, at the column's scale); float for floating point; bytes for strings (UTF-8), binary and UUIDs. Integers are
@@ -29,7 +29,7 @@ unbounded.
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a coerced literal means to the values of a column, as an interval of its storage domain.
+    """A coerced literal relative to the values of a column, as an interval of the column's storage domain.
 
     Values below `low` are certainly less than the literal, values above `high` certainly greater. Those in
     [low, high] are certainly equal to it when `exact`, and otherwise may be less, equal or greater (an unknown zone, a
@@ -48,8 +48,8 @@ class Point:
 class CompareLeaf:
     """`field operator point`, null where the field is null.
 
-    `nan` tells what the comparison comes to on NaN where that is not what the operator says, because a condition beside
-    it decides it (`pruner.expr.bound.fields`).
+    `nan` is the result of the comparison for NaN where an adjacent condition, not the operator, decides it
+    (`pruner.expr.bound.fields`).
     """
 
     field: Field
@@ -60,10 +60,9 @@ class CompareLeaf:
 
 @dataclass(frozen=True, slots=True)
 class InLeaf:
-    """`field IN (points…)`; `has_null` tells that the list held a NULL. `points` is not empty or `has_null` is set.
+    """`field IN (points…)`; `has_null` tells whether the list has a NULL. `points` is not empty or `has_null` is set.
 
-    `text` is the predicate as it was written, where it was about a function and the points are what that says of the
-    field.
+    `text` is the predicate as written, where that is about a function and the points are what it implies for the field.
     """
 
     field: Field
@@ -84,7 +83,7 @@ class PrefixLeaf:
     """`field LIKE 'prefix…'`.
 
     With `whole` the pattern is exactly the prefix followed by `%`, so that each value that starts with it matches.
-    Without, more must match behind the prefix. `prefix` is never empty.
+    Without it, more must match after the prefix. `prefix` is never empty.
     """
 
     field: Field
@@ -94,10 +93,10 @@ class PrefixLeaf:
 
 @dataclass(frozen=True, slots=True)
 class RecurringLeaf:
-    """The remainder of the field's value by `period`, by floor, is in one of the points; null where the field is null.
+    """`field % period`, by floor, is in one of the points; null where the field is null.
 
-    The field's domain is that of integers. `points` have both ends, the lower one from 0 to `period` - 1; one that
-    ends behind the period goes on at 0. A remainder in a point that is not `exact` may or may not count.
+    The field's domain is the integers. `points` have both ends, the lower one from 0 to `period` - 1; a point that ends
+    beyond the period continues at 0. A remainder in a point that is not `exact` may or may not count.
     """
 
     field: Field
@@ -117,7 +116,7 @@ class NotNullLeaf:
 
 
 class UnknownKind(Enum):
-    """What it is about a predicate that no index can say anything."""
+    """Why no index can decide a predicate."""
 
     PREDICATE = "its form or its constants"
     FUNCTION = "the values of a function, which an index over that expression may know"
@@ -126,7 +125,7 @@ class UnknownKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A predicate about which no index can say anything; `text` shows it, `reason` says why."""
+    """A predicate that no index can decide; `text` shows it, `reason` says why."""
 
     text: str
     reason: str
@@ -138,32 +137,32 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class BoundAnd:
-    """Conjunction of at least two."""
+    """Conjunction of at least two operands."""
 
     operands: tuple[BoundExpr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Same(BoundAnd):
-    """One predicate in several forms, which come to the same on every row: each speaks of another column or index.
+    """One predicate in several forms that are equivalent on every row: each is about a different column or index.
 
-    What any of them excludes is excluded, whatever the outcome that is asked for. A conjunction of one predicate with
-    itself is that predicate, so whoever takes it for one loses sharpness alone.
+    What any of them excludes is excluded, for every outcome. A conjunction of a predicate with itself is that
+    predicate, so code that treats this as a plain conjunction loses only precision.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class BoundOr:
-    """Disjunction of at least two."""
+    """Disjunction of at least two operands."""
 
     operands: tuple[BoundExpr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Guarded(BoundOr):
-    """A predicate over a function: what follows from its rule where that was proved, or not known elsewhere.
+    """A predicate over a function: what follows from the function's rule where that was proved, unknown elsewhere.
 
-    It is made by `pruner.expr.bound.combine.guarded`; `text` is the predicate as it was written.
+    `pruner.expr.bound.combine.guarded` creates it; `text` is the predicate as written.
     """
 
     text: str = ""
@@ -192,7 +191,7 @@ BoundExpr: TypeAlias = "Leaf | Unknown | Constant | BoundAnd | BoundOr | BoundNo
 
 @dataclass(frozen=True, slots=True)
 class NotComparable:
-    """Nothing can be said; `reason` says why. With `mismatch` the engine itself refuses the comparison."""
+    """The comparison cannot be decided; `reason` says why. With `mismatch` the engine itself refuses it."""
 
     reason: str
     mismatch: bool = False

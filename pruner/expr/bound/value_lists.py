@@ -1,17 +1,17 @@
 """Predicates as lists of values: short ranges, many ranges of one field, and equalities of a column.
 
-Engines make ranges of lists of neighbours, and people write them. What looks values up one by one knows nothing of a
-range, and can look up the values in it. The list is put beside the range as another form of it (`Same`), and only
-where a predicate is asked whether the range can be true: under a NOT that is where it is written as `k < 500 OR
-k > 502`. So nothing that is known of the range by itself gets lost.
+Engines turn lists of adjacent values into ranges, and users write ranges. Indexes that look up single values cannot use
+a range, but can look up the values in it. The list is added to the range as another form of it (`Same`), and only where
+the question is whether the range can be true: under a NOT that is where it is written as `k < 500 OR k > 502`. So
+nothing that is known about the range itself gets lost.
 
-Which values a predicate lets a column have, where it names them one by one.
+The values that a predicate allows a column, where it names them one by one.
 
 Many ranges of one field as one list: `k BETWEEN 1 AND 5 OR k BETWEEN 9 AND 12 OR …`.
 
-A join hands over its keys so, as hundreds of ranges. Each of them would be asked for by itself, and a list is asked for
-at once: a point of a list is an interval of values some of which count as equal. So the list is true wherever one of
-the ranges is, and says nothing of where they are false or NULL.
+A join passes its keys like this, as hundreds of ranges. Each range would be a question of its own, while a list is one
+question: a point of a list is an interval of values some of which count as equal. So the list is true wherever one of
+the ranges is, and says nothing about where they are false or NULL.
 """
 
 from __future__ import annotations
@@ -61,21 +61,21 @@ class Listed(Same):
 
 @dataclass(frozen=True, slots=True)
 class ValuesOfRange(InLeaf):
-    """The list of the values in a range. Whatever knows the order of values is asked about the range alone."""
+    """The list of the values in a range. Evidence that knows the order of values is asked about the range only."""
 
 
 def with_lists(predicate: BoundExpr, longest: Longest) -> BoundExpr:
-    """A predicate with the values of its short ranges, to be asked where it can be true.
+    """A predicate with the values of its short ranges, for the question where it can be true.
 
     Args:
         predicate: the predicate.
-        longest: how many values of a range of a field are listed at most; 0 where no list of them is of use.
+        longest: the most values of a range of a field that are listed; 0 where a list of them is useless.
     """
     return _extended(predicate, longest, negated=False)
 
 
 def conditions(predicate: BoundExpr) -> list[BoundExpr]:
-    """The parts of a predicate that must all be true, ranges and the lists of their values each by itself."""
+    """The parts of a predicate that must all be true; ranges and the lists of their values are separate parts."""
     if isinstance(predicate, Listed) or not isinstance(predicate, BoundAnd):
         return _parts(predicate)
     return [part for operand in predicate.operands for part in _parts(operand)]
@@ -87,7 +87,7 @@ def listed(operands: Iterable[BoundExpr], longest: Longest) -> list[InLeaf]:
 
 
 def _parts(operand: BoundExpr) -> list[BoundExpr]:
-    """The range of a list and the list; any other operand as it is."""
+    """The range of a list and the list; any other operand unchanged."""
     if not isinstance(operand, Listed):
         return [operand]
     span, values = operand.operands
@@ -97,7 +97,7 @@ def _parts(operand: BoundExpr) -> list[BoundExpr]:
 def _extended(predicate: BoundExpr, longest: Longest, *, negated: bool) -> BoundExpr:
     match predicate:
         case Unknown() | Constant() | BoundIsNull():
-            return predicate  # whether it is NULL is asked by each of the other outcomes as well
+            return predicate  # each of the other outcomes asks whether it is NULL as well
         case BoundNot(operand):
             return BoundNot(_extended(operand, longest, negated=not negated))
         case Guarded(operands, text):
@@ -139,7 +139,7 @@ def _joined(
 def _lists(
     operands: Sequence[BoundExpr], longest: Longest, *, negated: bool
 ) -> list[tuple[list[BoundExpr], InLeaf]]:
-    """For each field with a short range: the operands that make the range, and the list of its values."""
+    """For each field with a short range: the operands that form the range, and the list of its values."""
     ranges: dict[Field, _Range] = {}
     for operand in operands:
         for leaf in operand.operands if isinstance(operand, Same) else (operand,):
@@ -159,10 +159,10 @@ def _lists(
 
 @dataclass
 class _Range:
-    """The values between the ends that conditions on a field leave, both included; None for an end that is open.
+    """The values between the bounds that conditions on a field leave, both inclusive; None for an open bound.
 
-    `exact` tells of the values whether the conditions hold for them certainly; None before there was a condition.
-    Conditions of both kinds together make no list, for a list is believed or allowed for as a whole.
+    `exact` tells whether the conditions certainly hold for the values; None before the first condition.
+    Conditions of both kinds together form no list, because a list is exact or inexact as a whole.
     """
 
     field: Field
@@ -226,12 +226,12 @@ class _Range:
 
 
 def _has_ends(type_: pa.DataType) -> bool:
-    """Tell whether a type has a least and a greatest value, where a range with one end ends as well."""
+    """Tell whether a type has a least and a greatest value, which close a range with one bound."""
     return pa.types.is_boolean(type_) or pa.types.is_integer(type_)
 
 
 def _is_counted(type_: pa.DataType) -> bool:
-    """Tell whether there are only so many values of a type between any two."""
+    """Tell whether a type has finitely many values between any two."""
     types = pa.types
     return (
         _has_ends(type_)
@@ -243,13 +243,13 @@ def _is_counted(type_: pa.DataType) -> bool:
 
 
 MOST_LISTED: Final = 1_000
-"""Values of a range that are named one by one."""
+"""Most values of a range that are named one by one."""
 
 
 def required_values(predicate: BoundExpr, semantics: Semantics) -> Iterator[tuple[Field, list[int | bytes]]]:
     """Yield each column that must have one of some values wherever a predicate is true, and these values.
 
-    Integers and text alone are taken, by engines that compare text byte by byte.
+    Only signed integers qualify, and text in engines that compare it byte by byte.
     """
     yield from _required(with_lists(predicate, lambda _: MOST_LISTED), semantics)
 
@@ -285,7 +285,7 @@ def _of_alternatives(
 
 
 def values_of(leaf: Leaf, semantics: Semantics) -> list[int | bytes] | None:
-    """The values of which a column has one where a leaf is true; None where that is not known."""
+    """The values one of which a column has where a leaf is true; None where they are unknown."""
     type_ = leaf.field.type
     text = pa.types.is_string(type_) or pa.types.is_large_string(type_)
     if not (text and semantics.collation == BINARY_COLLATION) and not pa.types.is_signed_integer(type_):
@@ -318,20 +318,20 @@ def _single(points: Sequence[Point]) -> list[int | bytes] | None:
 
 
 def _is_empty(low: int | bytes, high: object) -> bool:
-    """Tell whether no value lies between the ends of a literal that no value equals."""
+    """Tell whether no value lies between the bounds of a literal that no value equals."""
     return isinstance(low, int) and isinstance(high, int) and low > high
 
 
 FEWEST: Final = 8
-"""Fewer ranges are asked for one by one, which also tells where all rows match."""
+"""Fewer ranges are evaluated one by one, which also tells where all rows match."""
 
 
 def with_spans(predicate: BoundExpr, longest: Callable[[Field], int]) -> BoundExpr:
-    """A predicate with lists in the place of many ranges, to be asked where it can be true.
+    """A predicate with lists instead of many ranges, for the question where it can be true.
 
     Args:
         predicate: the predicate.
-        longest: how many values of a range of a field are looked up one by one at most. If any are, ranges stay.
+        longest: the most values of a range of a field that are looked up one by one. If any are, ranges stay.
     """
     if type(predicate) is BoundAnd:
         return BoundAnd(tuple(with_spans(operand, longest) for operand in predicate.operands))
@@ -351,7 +351,7 @@ def with_spans(predicate: BoundExpr, longest: Callable[[Field], int]) -> BoundEx
 
 
 def _points(operand: BoundExpr) -> tuple[Field, list[Point]] | None:
-    """The intervals of which a value is in one where a range or list is true; None for anything else."""
+    """The intervals one of which contains the value where a range or list is true; None for anything else."""
     match operand:
         case InLeaf(field, points, False):
             return field, list(points)
@@ -366,5 +366,5 @@ def _points(operand: BoundExpr) -> tuple[Field, list[Point]] | None:
 
 
 def _is_never_rounded(type_: pa.DataType) -> bool:
-    """Tell whether no engine rounds values of a type: an interval would be taken for one that allows for it."""
+    """Tell whether no engine rounds values of a type: otherwise an interval would be read as allowing for rounding."""
     return pa.types.is_integer(type_) or pa.types.is_decimal(type_) or pa.types.is_date(type_)

@@ -1,9 +1,9 @@
-"""The one form of an expression, by which an index over it is found, whatever engine and dialect it was written in.
+"""The canonical form of an expression, by which an index over it is found, whatever engine and dialect wrote it.
 
 Columns are resolved, functions named as in the registry, patterns translated, constants of one type, and casts that
-change nothing taken out. Two expressions of one form have the same value wherever the rows of their functions hold.
+change nothing removed. Two expressions of one form have the same value wherever the rows of their functions hold.
 
-Names that mean several functions are told apart by the types of what they are called with; conditions become calls.
+Names that mean several functions are distinguished by the types of their arguments; conditions become calls.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from pruner.schema import Field
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A part of an expression in the one form, with its type as the asking engine has it."""
+    """A part of an expression in the canonical form, with its type in the asking engine."""
 
     expression: Expr
     type: pa.DataType
 
 
 def by_type(name: str, arguments: list[Built], dialect: str | None) -> tuple[str, list[Built]]:
-    """The function of the registry, and its arguments there."""
+    """The function's name and arguments in the registry."""
     if dialect is None or len(arguments) != 2:
         return name, arguments
     first, second = arguments
     match name:
         case "add" | "subtract" if pa.types.is_date(first.type):
             return _dates(name, first, second, dialect)
-        # In DuckDB it comes to a timestamp.
+        # In DuckDB it yields a timestamp.
         case "date_trunc" if pa.types.is_date(second.type) and dialect != DUCKDB:
             return "first day", arguments
         case "quotient" if dialect == TRINO and pa.types.is_signed_integer(first.type):
@@ -55,7 +55,7 @@ def by_type(name: str, arguments: list[Built], dialect: str | None) -> tuple[str
 
 
 def _dates(name: str, date: Built, other: Built, dialect: str) -> tuple[str, list[Built]]:
-    """A date and days, or, in DuckDB, the days between two dates."""
+    """A date plus days or, in DuckDB, the days between two dates."""
     if name == "subtract" and pa.types.is_date(other.type) and dialect == DUCKDB:
         return "days between", [date, other]
     if not isinstance(other.expression, Literal) or not isinstance(other.expression.value, int):
@@ -65,7 +65,7 @@ def _dates(name: str, date: Built, other: Built, dialect: str) -> tuple[str, lis
 
 
 _COMPARED: Final = {
-    # operator: (row of the registry, whether operands change places, whether it is the negation)
+    # operator: (row of the registry, whether operands are swapped, whether it is the negation)
     Operator.EQ: ("is equal", False, False),
     Operator.NE: ("is equal", False, True),
     Operator.LT: ("is less", False, False),
@@ -76,11 +76,11 @@ _COMPARED: Final = {
 
 
 def as_calls(node: Compare | IsNull | Not | And | Or) -> tuple[str, tuple[Expr, ...], bool]:
-    """A condition by its row of the registry, what it is of, and whether it is negated."""
+    """The registry row of a condition, its operands, and whether it is negated."""
     match node:
         case Compare(operator, left, right):
             name, swapped, negated = _COMPARED[operator]
-            # `1 < a` is written with the constant first; rows have the column first where both orders are one.
+            # Rows of symmetric comparisons have the column first, even where the constant is written first.
             if name == "is equal" and isinstance(left, Literal):
                 swapped = True
             return name, (right, left) if swapped else (left, right), negated
@@ -95,7 +95,7 @@ def as_calls(node: Compare | IsNull | Not | And | Or) -> tuple[str, tuple[Expr, 
 
 
 MOST_DEPTH: Final = 12
-"""Functions of functions of an indexed expression."""
+"""Deepest nesting of functions in an indexed expression."""
 
 _PARTS_OF_DATES: Final = frozenset(
     {
@@ -113,15 +113,15 @@ _PARTS_OF_DATES: Final = frozenset(
         "day of week, Sunday 1",
     }
 )
-"""Functions of a moment that look at its date alone, so that a cast to a date below them changes nothing."""
+"""Functions of a moment that depend on its date only, so that a cast to a date below them changes nothing."""
 
 _MOST_EXACT_POWER: Final = 22
-"""Of ten, that a double holds exactly."""
+"""The greatest exact power of ten in a double."""
 
 _NUMBERS: Final = frozenset({"add", "subtract", "multiply", "quotient"})
 _WHOLE: Final = frozenset({"floor", "ceil"})
 _STEPS_KEEP_DATES: Final = frozenset({SPARK, TRINO})
-"""Engines in which a date and an interval of days come to a date. In DuckDB they come to a timestamp."""
+"""Engines in which a date and an interval of days yield a date. In DuckDB they yield a timestamp."""
 
 
 class NotCanonical(Exception):  # noqa: N818 - callers make a sentence of it
@@ -133,7 +133,7 @@ class NotCanonical(Exception):  # noqa: N818 - callers make a sentence of it
 
 
 class Applied(NamedTuple):
-    """A function that is part of an expression, and how it is evaluated for its arguments there."""
+    """A function that is part of an expression, and its evaluation for its arguments there."""
 
     name: str
     evaluation: Evaluation
@@ -141,10 +141,10 @@ class Applied(NamedTuple):
 
 @dataclass
 class Canonical:
-    """An expression in the one form, with what it is made of.
+    """An expression in the canonical form, with its columns and functions.
 
-    `type` is that of its values as the asking engine has them. `clocks` tells that an instant became a wall clock, by
-    the session's zone.
+    `type` is that of its values in the asking engine. `clocks` tells whether an instant became a wall clock by the
+    session's zone.
     """
 
     expression: Expr
@@ -155,7 +155,7 @@ class Canonical:
 
     @property
     def text(self) -> str:
-        """Its form as JSON: equal texts mean equal values."""
+        """The form as JSON: equal texts mean equal values."""
         return msgspec.json.encode(node_of(self.expression)).decode()
 
 
@@ -164,12 +164,12 @@ FindColumn = Callable[[Column], Field | str]
 
 
 def canonical(expression: Expr, find: FindColumn, engine: str | None) -> Canonical:
-    """Bring an expression to the one form.
+    """Bring an expression to the canonical form.
 
     Args:
         expression: as decoded from an engine's plan or text.
         find: resolves columns.
-        engine: whose spelling it is; None for an expression that is in the one form.
+        engine: whose spelling it is; None for one that is already canonical.
 
     Raises:
         NotCanonical: it has a part that is not in the registry, or no column.
@@ -230,9 +230,9 @@ class _Builder:
         return Built(Column(own_field.path), own_field.type)
 
     def _as_read(self, value: Built, read: pa.DataType) -> Built:
-        """A column as an engine declares it (`pruner.expr.binding.resolve`): nothing is known where it reads others.
+        """A column as an engine declares it (`pruner.expr.binding.resolve`); refused where it then reads other values.
 
-        Trino shows an instant as UTC's clock, whatever the session's zone.
+        Trino shows an instant as a UTC wall clock, whatever the session's zone.
         """
         stored = value.type
         alike = stored.equals(read) or (is_string(stored) and is_string(read))
@@ -260,11 +260,11 @@ class _Builder:
             arguments = [self._as_double(argument) for argument in arguments]
         name, arguments = by_type(call.function, arguments, self._engine)
         form = self._applied(name, arguments)
-        # Spark's come to integers.
+        # Spark's yield integers.
         return self._applied("whole", [form]) if self._engine == SPARK and name in _WHOLE else form
 
     def _choice(self, parts: Sequence[Expr], depth: int) -> Built:
-        """CASE: conditions and values by turns, and the value of ELSE."""
+        """CASE: conditions and values alternating, and the value of ELSE."""
         built = [self.build(part, depth + 1) for part in parts]
         form = built.pop() if len(built) % 2 else None
         while built:
@@ -297,7 +297,7 @@ class _Builder:
         return Built(Call(name, tuple(argument.expression for argument in arguments)), row.result(judged))
 
     def _clock_of_utc(self, value: Built) -> Built:
-        """What UTC's clock shows: what is evaluated anyhow, whatever the zone of the session."""
+        """The UTC wall clock, which is what is evaluated anyway, whatever the session's zone."""
         if not is_instant(value.type):
             raise NotCanonical("a zone for a moment that has none")
         return Built(value.expression, timestamp(unit_of(value.type), instant=False))
@@ -310,7 +310,7 @@ class _Builder:
         return self._applied("double", [value])
 
     def _cast(self, value: Built, target: pa.DataType) -> Built:
-        """A cast that changes no value is left out, one that has a row is that function."""
+        """A cast that changes no value is omitted; one that has a row becomes that function."""
         source = value.type
         if isinstance(value.expression, Literal):
             raise NotCanonical(f"a constant that is cast to {target}")
@@ -340,7 +340,7 @@ class _Builder:
 
 
 def _require_doubles(arguments: Iterable[Built], written: Iterable[Expr]) -> None:
-    """Refuse arithmetic that engines do in decimals or in floats of 32 bits.
+    """Refuse arithmetic that engines do in decimals or 32-bit floats.
 
     `a * 0.1` is 0.3 exactly where the integer `a` is 3. `a * 0.1::FLOAT` is a float.
     """
@@ -374,7 +374,7 @@ def _argument(value: Built) -> Argument:
 
 
 def _constant(node: Literal) -> Built:
-    """A constant in one of three types: engines write the same number in several."""
+    """A constant in one of three types: engines write the same number in different types."""
     match node.value:
         case bool() | None:
             raise NotCanonical("NULL, or a truth value, among its constants")
@@ -393,7 +393,7 @@ def _constant(node: Literal) -> Built:
 
 
 def _becomes_nearest_double(value: Decimal) -> bool:
-    """Whether digits and power of ten are doubles themselves: then their quotient is the nearest one."""
+    """Tell whether digits and power of ten are exact as doubles: their quotient is then the nearest double."""
     _, digits, exponent = value.as_tuple()
     number = int("".join(map(str, digits)))
     return isinstance(exponent, int) and number < 2**53 and -_MOST_EXACT_POWER <= exponent <= 0
@@ -404,7 +404,7 @@ def parsed(text: str) -> Expr:
     """Return the expression of `Canonical.text`.
 
     Raises:
-        PredicateError, msgspec.DecodeError, msgspec.ValidationError: it is no such text.
+        PredicateError, msgspec.DecodeError, msgspec.ValidationError: the text is not one.
     """
     return expression_of(msgspec.json.decode(text, type=Node))
 
@@ -431,7 +431,7 @@ def _functions_of(expression: Expr) -> Iterator[str]:
 
 
 def shown(expression: Expr) -> str:
-    """An expression in the one form as people read it."""
+    """An expression in the canonical form, for display."""
     match expression:
         case Column(path):
             return render_column_path(path)

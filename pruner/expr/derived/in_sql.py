@@ -1,11 +1,12 @@
 """Indexes over expressions in SQL: in DuckDB's queries and in Spark's ORDER BY.
 
-The expression is that of its records: of an instant, what the clock shows in UTC, whatever the session's zone is.
+In DuckDB an expression is the same as in the index's records: an instant is a UTC wall clock, whatever the session's
+zone.
 
-Expressions of indexes in Spark's SQL, to order rows by: where an index has no value, the order has none.
+In Spark's SQL, expressions of indexes order rows: where an index has no value, the order has none.
 
-Instants are read by the session's clock. The index is in UTC, so that the order is another one than that of its
-values; but rows of one value lie together here, too, but for the hours at which a clock changes.
+Spark reads instants by the session's clock. The index is in UTC, so the order differs from that of its values; but rows
+of one value are adjacent here, too, except in the hours at which a clock changes.
 """
 
 from __future__ import annotations
@@ -37,24 +38,24 @@ _BEHIND_AN_ITEM: Final = frozenset({"FROM", "WHERE", ",", ")", ";", ""})
 
 
 class _Named(NamedTuple):
-    """An index that a query names: the tokens from its qualifier on, and the pairs of brackets around it."""
+    """An index that a query names: its tokens including the qualifier, and the pairs of parentheses around it."""
 
     first: int
     last: int
     name: str
     brackets: tuple[int, ...]
     is_item: bool
-    """Whether it is selected by itself, so that a query around the brackets has a column of its name."""
+    """Whether it is selected by itself, so that a query around the parentheses has a column of its name."""
 
 
 def with_expressions(query: str, indexes: Mapping[str, Field]) -> str:
-    """A query with the expressions of indexes for their names; as it is where it cannot be read.
+    """A query with the names of indexes replaced by their expressions; unchanged where it cannot be parsed.
 
-    Where a query in brackets selects an index by its name, it is a column for the queries around it.
+    Where a subquery selects an index by its name, that is a column for the queries around it.
 
     Args:
         query: in DuckDB's SQL.
-        indexes: the fields of indexes over expressions (`derived_field`), by their names in small letters.
+        indexes: the fields of indexes over expressions (`derived_field`), by their names in lower case.
     """
     try:
         tokens = Dialect.get_or_raise(str(DUCKDB)).tokenize(query)
@@ -99,7 +100,7 @@ def _named(tokens: Sequence[Token], indexes: Mapping[str, Field]) -> Iterator[_N
 
 
 def _selecting(name: str, named: Sequence[_Named]) -> set[int]:
-    """The innermost brackets in which an index is selected by its name."""
+    """The innermost parentheses in which an index is selected by its name."""
     selecting = {each.brackets for each in named if each.name == name and each.is_item and each.brackets}
     return {column[-1] for column in selecting if not any(column[-1] in other[:-1] for other in selecting)}
 
@@ -108,8 +109,8 @@ def in_duckdb(field: Field, qualifier: tuple[str, ...] = ()) -> str:
     """The expression of an index in DuckDB's SQL.
 
     Args:
-        field: of the index (`derived_field`).
-        qualifier: the name of the table, to be put before its columns.
+        field: the field of the index (`derived_field`).
+        qualifier: the name of the table, to prefix to its columns.
     """
     instants = {source.path for source in field.sources if is_instant(source.type)}
     return _written(parsed(field.expression or ""), qualifier, instants)
@@ -140,7 +141,7 @@ def _is_name(token: Token) -> bool:
 
 
 def _is_item(tokens: Sequence[Token], first: int, last: int) -> bool:
-    """Whether these tokens are a whole item of a list."""
+    """Tell whether these tokens are a whole item of a list."""
     return _text(tokens, first - 1) in _BEFORE_AN_ITEM and _text(tokens, last + 1) in _BEHIND_AN_ITEM
 
 
@@ -153,10 +154,10 @@ class NotInSpark(Exception):  # noqa: N818 - callers make a sentence of it
 
 
 def in_spark(field: Field) -> str:
-    """The expression of an index.
+    """The expression of an index in Spark's SQL.
 
     Raises:
-        NotInSpark: it has a function that is not known there.
+        NotInSpark: it has a function without one there.
     """
     return _spark_sql(parsed(field.expression or ""))
 

@@ -1,7 +1,7 @@
 """The indexes over expressions of one table, as binding finds them: by the expression, or by the index's name.
 
-Which indexed expressions are functions of one column that never fall (`pruner.expr.functions.rising`), and what a
-record of an expression says of its values: of which columns, by whom and where they were made.
+Which indexed expressions are functions of one column that never fall (`pruner.expr.functions.rising`), and the
+provenance of recorded values: from which columns, by which evaluator and where they were made.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def rising(expression: Expr, field: Field, column: Field) -> Rising | None:
-    """An expression as a function of a column that never falls; None where it may, or is over another column.
+    """An expression as a function of a column that never falls; None where it may fall or is over another column.
 
     Args:
         expression: in the canonical form.
-        field: stands for its values.
+        field: represents its values.
         column: as the engine reads it.
     """
     function = _function(expression, column)
@@ -92,26 +92,26 @@ _UTC: Final = frozenset(
     }
     | {"gmt", "etc/gmt", "gmt0", "etc/gmt0", "+00:00", "-00:00", "+00", "greenwich", "etc/greenwich"}
 )
-"""Names of zones that are UTC at every moment, in small letters."""
+"""Names of zones that are UTC at every moment, in lower case."""
 
 
 _MOST_KNOWN: Final = 512
-"""Expressions that are remembered."""
+"""Most expressions that are cached."""
 
 
 class NotAnswered(Exception):  # noqa: N818 - binding makes an `Unknown` of it
-    """There is an index over the expression, and it cannot answer this session; `str()` says why."""
+    """An index over the expression exists but cannot answer this session; `str()` says why."""
 
 
 def derived_field(form: Canonical) -> Field:
-    """The field that stands for the values of an expression."""
+    """The field that represents the values of an expression."""
     since = [column.since for column in form.columns.values() if column.since is not None]
-    # In a file without the columns, `coalesce(x, -1)` is a value, and no index has looked at it.
+    # In a file without the columns, `coalesce(x, -1)` has a value, which no index has seen.
     absent_is_null = not any(function.evaluation.of_null for function in form.functions) and all(
         column.absent_is_null for column in form.columns.values()
     )
     return Field(
-        # No column of a file has an empty name above its own.
+        # No column of a file has a parent with an empty name.
         path=("", shown(form.expression)),
         type=form.type,
         absent_is_null=absent_is_null,
@@ -122,13 +122,13 @@ def derived_field(form: Canonical) -> Field:
 
 
 class ExpressionIndexes:
-    """Which expressions some index is over.
+    """The expressions of a table that are indexed.
 
-    What an expression came to is kept, or the reason why it is not answered: statements come again and again.
+    The field of an expression, or the reason why it is not answered, is cached: statements repeat.
     """
 
     def __init__(self, indexes: Iterable[tuple[str, str]] = (), schema: TableSchema | None = None) -> None:
-        """Those of pairs of a name and a form, over the columns of a schema."""
+        """Pairs of an index's name and form, over the columns of a schema."""
         pairs = list(indexes)
         self.names: Mapping[str, str] = {form: name for name, form in reversed(pairs)}
         self._forms = {name.casefold(): form for name, form in pairs}
@@ -139,16 +139,16 @@ class ExpressionIndexes:
     def over(
         self, expression: Expr, find: FindColumn, semantics: Semantics, schema: TableSchema
     ) -> Field | None:
-        """The field of an expression that an index is over; None where none is.
+        """The field of an indexed expression; None where no index is over it.
 
         Args:
             expression: what is compared.
             find: resolves columns in `schema`, as the engine reads them.
             semantics: whose rules hold.
-            schema: of the plan.
+            schema: the plan's schema.
 
         Raises:
-            NotAnswered: one is, and cannot answer an engine and session of these semantics.
+            NotAnswered: an index is, but cannot answer an engine and session of these semantics.
         """
         if not self.names:
             return None
@@ -180,9 +180,9 @@ class ExpressionIndexes:
         return derived_field(form)
 
     def rising_over(self, column: Field, semantics: Semantics) -> tuple[Rising, ...]:
-        """Functions of a column that never fall and that some index is over, as the kernel evaluates them.
+        """Indexed functions of a column that never fall, as the kernel evaluates them.
 
-        The engine computes none of them, so neither its zone nor its spelling matters. It reads the column.
+        The engine only reads the column and computes none of them, so neither its zone nor its spelling matters.
 
         Args:
             column: as the engine reads it.
@@ -198,7 +198,7 @@ class ExpressionIndexes:
         return self._rising[column]
 
     def named(self, name: str, find: FindColumn) -> Field | None:
-        """The field of the expression that the index of a name is over; None where there is no such index."""
+        """The field of the expression of a named index; None where there is no such index."""
         form = self._forms.get(name.casefold())
         if form is None:
             return None
@@ -231,7 +231,7 @@ def _require_compared(name: str, form: Canonical, semantics: Semantics) -> None:
 
 
 def _require_clock(name: str, form: Canonical, semantics: Semantics) -> None:
-    """Refuse sessions that read another clock than the evaluation, which is UTC's (traps S13, S18)."""
+    """Refuse sessions that use another clock than the evaluation, which uses UTC (traps S13, S18)."""
     if form.clocks and semantics.zone is None:
         raise NotAnswered(f"index {name} is evaluated in UTC, and the session's time zone is not known")
     if form.clocks and not is_utc(semantics.zone or ""):
@@ -255,7 +255,7 @@ def is_utc(zone: str) -> bool:
 
 
 class SourceColumn(msgspec.Struct, frozen=True, array_like=True):
-    """A column of the file: its type there as text, its Parquet type as text, and whether its numbers fit that."""
+    """A column of the file: its type there as text, its Parquet type as text, and whether its numbers fit it."""
 
     type: str
     parquet: str | None
@@ -265,7 +265,7 @@ class SourceColumn(msgspec.Struct, frozen=True, array_like=True):
 class Provenance(msgspec.Struct, frozen=True):
     """How the values of one slice were made.
 
-    `agreed` are the engines that were compared with the evaluator on every value that went in or came up between.
+    `agreed` are the engines that were compared with the evaluator on every input and intermediate value.
     """
 
     evaluator: str
@@ -275,13 +275,13 @@ class Provenance(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """A text from which `parse_made` makes it again."""
+        """A text that `parse_made` parses back."""
         return msgspec.json.encode(self).decode()
 
 
 @lru_cache(maxsize=4096)
 def parse_made(text: str) -> Provenance | str:
-    """Return what `Provenance.text` wrote down; the reason where it is no such text."""
+    """Parse a text of `Provenance.text`; the reason where it is not one."""
     try:
         return msgspec.json.decode(text, type=Provenance)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:

@@ -1,9 +1,9 @@
-"""Casts over a column that keep the order of its values, undone: `CAST(c AS T) < x` as a statement about `c`.
+"""Undoing casts over a column that keep the order of its values: `CAST(c AS T) < x` as a statement about `c`.
 
 Only casts that never fail and never lose the order qualify: integers to wider integers, to decimals with room
 for them, to float and to double; float to double; decimals to wider ones and to double; dates to
-timestamps without zone; timestamps to finer units of the same kind. Those to nanoseconds fail for far moments
-(`safe_range`). Everything else, narrowing casts above all (`CAST(4294967297 AS INT) = 1`), is not undone.
+timestamps without zone; timestamps to finer units of the same kind. Casts to nanoseconds fail for far moments
+(`safe_range`). Everything else, above all narrowing casts (`CAST(4294967297 AS INT) = 1`), is not undone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pruner.expr.types import (
 )
 
 _EXACT_DIGITS = 15
-"""Decimals of no more digits are cast to double by one exact division, which all engines round alike."""
+"""Decimals of up to this many digits are cast to double by one exact division, which all engines round alike."""
 
 _MOST_NANOSECONDS = 2**63 - 1
 
@@ -38,7 +38,7 @@ Undo: TypeAlias = Callable[[Point], Point]
 
 
 def undo_cast(column: pa.DataType, target: pa.DataType, semantics: Semantics) -> Undo | None:
-    """The way back from a cast, or None for one that may fail, lose or reorder values."""
+    """The inverse of a cast, or None for one that may fail, lose or reorder values."""
     if column == target:
         return _same
     if pa.types.is_integer(column):
@@ -48,7 +48,7 @@ def undo_cast(column: pa.DataType, target: pa.DataType, semantics: Semantics) ->
     if pa.types.is_float32(column) and pa.types.is_float64(target):
         return _from_single
     if is_string(column) and is_string(target):
-        return _same  # the same text, stored in another way
+        return _same  # the same text, stored differently
     if not pa.types.is_timestamp(target) or semantics.timestamp_unit is not None:
         return None
     if pa.types.is_date32(column) and is_naive_timestamp(target):
@@ -60,10 +60,10 @@ def undo_cast(column: pa.DataType, target: pa.DataType, semantics: Semantics) ->
 
 
 def safe_range(column: pa.DataType, target: pa.DataType) -> tuple[int, int] | None:
-    """The values of a column for which a cast to nanoseconds does not fail; None where no cast needs a look.
+    """The values of a column for which a cast to nanoseconds does not fail; None where no cast needs a check.
 
-    Nanoseconds end in the years 1677 and 2262, and a date of 9999 is a common way to say "for ever". The ends of other
-    timestamps lie far beyond what is written.
+    Nanoseconds end in the years 1677 and 2262, and a date of 9999 commonly means "forever". The bounds of other
+    timestamps are far beyond the values that occur.
     """
     if not pa.types.is_timestamp(target) or unit_of(target) != "ns" or column == target:
         return None
@@ -82,14 +82,12 @@ def _from_integer(column: pa.DataType, target: pa.DataType) -> Undo | None:
         return _same if lowest <= smallest and largest <= highest else None
     if pa.types.is_decimal(target):
         precision, scale = decimal_digits(target)
-        room = len(
-            str(largest)
-        )  # what an engine reserves can be more (20 digits for BIGINT), and is not needed
+        room = len(str(largest))  # an engine may reserve more (20 digits for BIGINT), which is not needed
         return _scaled(10**scale) if precision - scale >= room else None
     if pa.types.is_float64(target):
         return _rounded(0, smallest, largest)
     if pa.types.is_float32(target):
-        # Some way round by double may miss the nearest float by one.
+        # A detour through double may miss the nearest float by one.
         slack = 0 if largest <= Width.SINGLE.exact_integers else 1
         return _rounded(0, smallest, largest, slack=slack, width=Width.SINGLE)
     return None
@@ -109,7 +107,7 @@ def _from_decimal(column: pa.DataType, target: pa.DataType) -> Undo | None:
 
 
 def _scaled(factor: int) -> Undo:
-    """Every value was multiplied by `factor`."""
+    """The inverse of multiplying every value by `factor`."""
 
     def undo(point: Point) -> Point:
         low, high = _number(point.low), _number(point.high)
@@ -122,7 +120,7 @@ def _scaled(factor: int) -> Undo:
 
 
 def _rounded(scale: int, smallest: int, largest: int, slack: int = 0, width: Width = Width.DOUBLE) -> Undo:
-    """Every value was divided by 10**scale and rounded, up to `slack` units in the last place wrong."""
+    """The inverse of dividing every value by 10**scale and rounding it, up to `slack` units in the last place off."""
 
     def rounded(unscaled: int) -> float:
         return nearest(Fraction(unscaled, 10**scale), width)

@@ -1,14 +1,14 @@
 """Dates, timestamps and zones as unbounded integers, and literals against columns of them.
 
-Moments are nanoseconds since 1970-01-01T00:00:00, of the wall clock or in UTC. Division is always by floor,
+Moments are nanoseconds since 1970-01-01T00:00:00, of the wall clock or in UTC. Division always rounds down,
 so that moments before 1970 fall on the right day and second.
 
 Date, timestamp and string literals against date and timestamp columns.
 
-A naive timestamp (wall clock) meets an instant through the session's zone. Where the zone is not known, or
+A naive timestamp (wall clock) is compared with an instant through the session's zone. Where the zone is unknown, or
 clocks change nearby, the point covers every moment that may be meant and is not exact. Engines disagree about
 what a column without a zone is: Trino's Hive connector shows stored instants as UTC wall clocks whatever the
-session's zone, and Spark reads naive files as instants below 3.4 or when told so. There a conversion is
+session's zone, and Spark reads naive files as instants below 3.4 or when configured so. There a conversion is
 always widened by the widest offset.
 """
 
@@ -39,17 +39,17 @@ WIDEST_OFFSET: Final = 18 * HOUR
 
 _EPOCH = datetime.date(1970, 1, 1)
 
-# Before, zones were local mean time or unlike in the engines' copies of the zone database; later, rules may
-# yet change.
+# Before, zones were local mean time or differed in the engines' copies of the zone database; later, rules may
+# still change.
 SETTLED_FROM = (datetime.date(1970, 1, 4) - _EPOCH).days * DAY
 SETTLED_TO = (datetime.date(2037, 12, 1) - _EPOCH).days * DAY
 
 _ALIKE_FROM: Final = (datetime.date(1997, 1, 1) - _EPOCH).days * DAY
-"""Before, copies of the zone database are up to an hour apart (WET to 1996, America/Tijuana to 1975)."""
+"""Before, copies of the zone database differ by up to an hour (WET to 1996, America/Tijuana to 1975)."""
 _OLDEST_COPY: Final = (datetime.date(2022, 1, 1) - _EPOCH).days * DAY
-"""Every copy knows the rules up to here. Of what governments changed since, each knows what it is young enough for."""
+"""Every copy knows the rules up to here. Later changes by governments are in a copy only if it is recent enough."""
 _NEWEST_COPY: Final = (datetime.date(2026, 1, 1) - _EPOCH).days * DAY
-"""Of changes from here on, the copy of this machine need not know what an engine's knows."""
+"""Changes from here on may be missing in this machine's copy though an engine's has them."""
 _YEAR: Final = 365 * DAY + 6 * HOUR
 
 
@@ -70,9 +70,9 @@ def date_of(day: int) -> datetime.date:
 
 @dataclass(frozen=True, slots=True)
 class IsoText:
-    """A date or timestamp as ISO 8601 writes it.
+    """A date or timestamp in ISO 8601 format.
 
-    `wall` is in nanoseconds; `offset` likewise, None where the text names none.
+    `wall` is in nanoseconds; so is `offset`, None where the text has none.
     """
 
     wall: int
@@ -113,9 +113,9 @@ _TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", re.ASCII)
 
 
 def parse_time(text: str, unit: int) -> int | None:
-    """Read `HH:MM[:SS[.f]]`, in units of so many nanoseconds since midnight.
+    """Read `HH:MM[:SS[.f]]` as units of `unit` nanoseconds since midnight.
 
-    None for anything else, and for more digits than the unit keeps.
+    None for anything else, and for more digits than the unit holds.
     """
     match = _TIME.fullmatch(text)
     if match is None:
@@ -133,9 +133,7 @@ _UTC = frozenset({"UTC", "Z", "GMT", "ETC/UTC", "ETC/GMT", "ZULU", "ETC/ZULU", "
 
 
 def fixed_offset(zone: str) -> int | None:
-    """The offset of "+HH:MM", "+HH", "Z" or a name of UTC, in nanoseconds east; None for a zone with rules or an
-    unknown one.
-    """
+    """The offset of "+HH:MM", "+HH", "Z" or a name of UTC, in nanoseconds east; None for any other zone."""
     if zone.upper() in _UTC:
         return 0
     match = _FIXED.fullmatch(zone)
@@ -154,11 +152,10 @@ def is_known_zone(zone: str) -> bool:
 
 
 def offsets_near(zone: str | None, moment: int) -> tuple[int, int]:
-    """Smallest and largest offset from UTC (nanoseconds east) that hold in `zone` within two days of
-    `moment`.
+    """Smallest and largest offset from UTC (nanoseconds east) in `zone` within two days of `moment`.
 
     They are the same when the conversion between wall clock and UTC is certain and one-to-one around
-    `moment`: no clock change near, and none by which copies of the zone database may differ. An unknown
+    `moment`: no clock change is near, and none by which copies of the zone database may differ. An unknown
     zone may have any offset.
     """
     if zone is None:
@@ -176,7 +173,7 @@ def offsets_near(zone: str | None, moment: int) -> tuple[int, int]:
     if moment >= _NEWEST_COPY:
         offsets += _recent_offsets(zone)
     else:
-        # A copy that does not know a change yet goes on as in the years before it.
+        # A copy that lacks a change continues as in the years before it.
         for past in range(moment - _YEAR, _OLDEST_COPY, -_YEAR):
             offsets += [_offset(rules, distance - moment + past) for distance in near]
     return min(offsets), max(offsets)
@@ -184,7 +181,7 @@ def offsets_near(zone: str | None, moment: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _recent_offsets(zone: str) -> tuple[int, ...]:
-    """What clocks of a zone with rules showed in the last years: of these offsets new rules choose."""
+    """The offsets of a zone with rules in recent years: new rules choose among these."""
     rules = _rules(zone)
     assert rules is not None
     return tuple({_offset(rules, moment) for moment in range(_OLDEST_COPY, _NEWEST_COPY, 10 * DAY)})
@@ -193,7 +190,7 @@ def _recent_offsets(zone: str) -> tuple[int, ...]:
 def _offset(rules: ZoneInfo, moment: int) -> int:
     instant = datetime.datetime.fromtimestamp(moment // SECOND, tz=rules)
     offset = instant.utcoffset()
-    assert offset is not None  # a ZoneInfo always knows it
+    assert offset is not None  # a ZoneInfo always has one
     return int(offset.total_seconds()) * SECOND
 
 
@@ -212,7 +209,7 @@ def instants_of_wall(wall: int, zone: str | None) -> tuple[int, int]:
 
 
 def walls_of_instant(instant: int, zone: str | None) -> tuple[int, int]:
-    """The earliest and the latest that clocks in `zone` can show at `instant`."""
+    """The earliest and the latest time that clocks in `zone` can show at `instant`."""
     low, high = offsets_near(zone, instant)
     return instant + low, instant + high
 
@@ -236,11 +233,10 @@ def coerce_temporal(column: pa.DataType, literal: Literal, semantics: Semantics)
 
 
 def coerce_session_timestamp(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerced:
-    """Coerce an instant that is written as the session's wall clock, as Spark's `TIMESTAMP '…'` is.
+    """Coerce an instant that is written as the session's wall clock, such as Spark's `TIMESTAMP '…'`.
 
-    `literal` is a naive timestamp or a date. Against a naive column the engine turns the column's values into
-    instants by the session's zone, so there the order is that of wall clocks only where no clock changes
-    nearby.
+    `literal` is a naive timestamp or a date. Against a naive column the engine converts the column's values to
+    instants by the session's zone, so their order is that of wall clocks only where no clock changes nearby.
     """
     moment = _moment(literal)
     low, high = _instants(moment, semantics)
@@ -306,9 +302,7 @@ def _walls(instant: int, semantics: Semantics) -> Span:
 
 
 def _point(column: pa.DataType, span: Span, semantics: Semantics) -> Point:
-    """The point in the column's days or units: rounded inward when certain, so that no value equals what lies
-    between two.
-    """
+    """The point in the column's days or units: if certain, rounded inward, so nothing equals what is between two."""
     low, high = span
     unit = DAY if pa.types.is_date(column) else nanoseconds(unit_of(column))
     read_unit = semantics.timestamp_unit

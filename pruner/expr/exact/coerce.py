@@ -1,7 +1,7 @@
 """Literals in the storage domain of a column: exact, or wide enough to be right.
 
-`coerce` follows the engine's own implicit casts. What it cannot follow for certain it refuses
-(`NotComparable`), so that the predicate stays unknown and nothing is pruned by a guess.
+`coerce` follows the engine's own implicit casts. It refuses what it cannot follow for certain (`NotComparable`), so
+that the predicate stays unknown and nothing is pruned by a guess.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def coerce(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerc
 
     Returns:
         A `Point` in the column's domain (`pruner.expr.bound.predicates`); `AlwaysNull` for NULL; `NotComparable` with
-        the reason where the engine refuses the comparison or its outcome cannot be told.
+        the reason where the engine refuses the comparison or its outcome is uncertain.
 
     """
     unsupported = unsupported_reason(column)
@@ -95,7 +95,7 @@ def _is_supported(column: pa.DataType) -> bool:
 def unsupported_reason(column: pa.DataType) -> str | None:
     """Why predicates on columns of this type are never decided, or None where they can be."""
     if not _is_supported(column):
-        # Types of lists are equal whatever their items are called, so this text must not be remembered by the type.
+        # List types are equal whatever their items are called, so this text must not be cached by type.
         return f"columns of type {column} are not supported"
     if pa.types.is_decimal(column) and decimal_digits(column)[0] > DECIMAL_DIGITS:
         return "decimals of more than 38 digits are not supported"
@@ -103,7 +103,7 @@ def unsupported_reason(column: pa.DataType) -> str | None:
 
 
 def _text(column: pa.DataType, text: str, semantics: Semantics) -> Coerced:
-    """A string literal; next to a column of another type it is cast, refused, or not understood."""
+    """A string literal; against a column of another type it is cast, refused, or not understood."""
     if is_string(column):
         if semantics.collation != BINARY_COLLATION:
             return NotComparable(f"text is compared by the collation {semantics.collation}")
@@ -139,7 +139,7 @@ def _number_text(column: pa.DataType, text: str, semantics: Semantics) -> Coerce
     misfit = NotComparable("the number in the text does not fit the column's type")
     to_double = semantics.traits.text_coercion is TextCoercion.DECIMALS_TO_DOUBLE
     if pa.types.is_decimal(column) and to_double:
-        # Decimals of many digits meet in one double.
+        # Decimals of many digits collapse into one double.
         return coerce_number(column, Literal(nearest(value, Width.DOUBLE), pa.float64()), semantics)
     # The engine casts the text to the column's type: what does not fit fails there, or becomes NULL.
     if pa.types.is_integer(column):
@@ -166,7 +166,7 @@ def _typed_text(column: pa.DataType, text: str) -> Coerced:
 
 
 def _time(column: pa.DataType, literal: Literal) -> Point:
-    """A time of day between times of another precision: no value equals one that lies between two of the column's."""
+    """A time of day against times of another precision: no value equals one that lies between two of the column's."""
     assert isinstance(literal.value, int)  # LiteralValue's table
     moment = literal.value * nanoseconds(unit_of(literal.type))
     unit = nanoseconds(unit_of(column))
@@ -181,7 +181,7 @@ def _boolean_text(text: str) -> Coerced:
 
 
 def _unlike(column: pa.DataType, literal: pa.DataType, semantics: Semantics) -> NotComparable:
-    """Types that do not go together: refused, except where the engine casts one of them."""
+    """Incompatible types: refused, except where the engine casts one of them."""
     booleans = pa.types.is_boolean(column) or pa.types.is_boolean(literal)
     integers = pa.types.is_integer(column) or pa.types.is_integer(literal)
     match semantics.traits.mixing:
@@ -199,9 +199,7 @@ def _unlike(column: pa.DataType, literal: pa.DataType, semantics: Semantics) -> 
 
 
 def coerce_constant(column: pa.DataType, constant: Literal | Call, semantics: Semantics) -> Coerced:
-    """Coerce a literal, or a cast of a literal whose value depends on the session or on the engine's
-    rounding.
-    """
+    """Coerce a literal, or a cast of a literal whose value depends on the session or on the engine's rounding."""
     if isinstance(constant, Literal):
         return coerce(column, constant, semantics)
     literal, target = constant.arguments[0], constant.type
@@ -210,7 +208,7 @@ def coerce_constant(column: pa.DataType, constant: Literal | Call, semantics: Se
     if unsupported_reason(column) is None and isinstance(literal, Literal) and target is not None:
         if is_temporal(column) and _reads_wall_clock(literal.type, target):
             return coerce_session_timestamp(column, literal, semantics)
-        # Moments are held as numbers, too, but cast to one they are NULL, or fail.
+        # Moments are stored as numbers, too, but casting them to one yields NULL or fails.
         counts = is_number(literal.type) or pa.types.is_boolean(literal.type)
         value = literal.value
         if pa.types.is_floating(target) and counts and isinstance(value, int | Decimal) and is_number(column):

@@ -8,10 +8,10 @@
 | float, double | float, double | exactly: float to double loses nothing |
 
 Sources: DuckDB's plans (`EXPLAIN` with the optimizer off, 2.0.0); Spark's `TypeCoercion`, `AnsiTypeCoercion`
-and `DecimalPrecision`; Trino's `TypeCoercion`. Where an engine's rule is not certain, the point covers
+and `DecimalPrecision`; Trino's `TypeCoercion`. Where an engine's rule is uncertain, the point covers
 every rule that it may follow and is not exact.
 
-Rounding to binary floating point, done exactly: which double or float stands nearest to a rational number.
+Exact rounding to binary floating point: the double or float that is nearest to a rational number.
 
 Engines convert literals and columns to floating point before they compare; the bounds of what then counts as
 equal follow from the rounding, so it is computed here with unbounded integers and never by another rounding.
@@ -37,14 +37,14 @@ from pruner.expr.types import decimal_digits, integer_digits, integer_range
 
 
 class Width(Enum):
-    """The two formats: significant bits, exponents of the smallest quantum and of the first overflow."""
+    """The two formats: significant bits, exponent of the smallest quantum, exponent of the first overflow."""
 
     SINGLE = (24, -149, 128)
     DOUBLE = (53, -1074, 1024)
 
     @property
     def exact_integers(self) -> int:
-        """Every integer up to this magnitude has its own value."""
+        """Every integer up to this magnitude is represented exactly."""
         return 1 << self.value[0]
 
     @property
@@ -55,15 +55,13 @@ class Width(Enum):
 
 
 def nearest(value: Fraction | int, width: Width) -> float:
-    """Round to the nearest value of the format, ties to even, to infinity from the overflow limit on (IEEE
-    754).
-    """
+    """Round to the nearest value of the format, ties to even, to infinity from the overflow limit on (IEEE 754)."""
     exact = Fraction(value)
     if exact == 0:
         return 0.0
     bits, smallest, overflow = width.value
     magnitude = abs(exact)
-    # 2**exponent <= magnitude < 2**(exponent + 1), up to one too high
+    # 2**exponent <= magnitude < 2**(exponent + 1), or one too high
     exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
     if Fraction(2) ** exponent > magnitude:
         exponent -= 1
@@ -75,7 +73,7 @@ def nearest(value: Fraction | int, width: Width) -> float:
 
 
 def next_above(value: float, width: Width) -> float:
-    """The next value of the format above one of it; infinity has none and is returned."""
+    """The next value of the format above a value of it; infinity has none and is returned."""
     if width is Width.DOUBLE or math.isinf(value):
         return math.nextafter(value, math.inf) if value != -math.inf else -width.largest
     if value == 0:
@@ -89,7 +87,7 @@ def next_above(value: float, width: Width) -> float:
 
 
 def next_below(value: float, width: Width) -> float:
-    """The next value of the format below one of it; minus infinity has none and is returned."""
+    """The next value of the format below a value of it; minus infinity has none and is returned."""
     return -next_above(-value, width)
 
 
@@ -102,9 +100,7 @@ def around(value: float, width: Width, steps: int) -> tuple[float, float]:
 
 
 def span(value: float, width: Width) -> tuple[float, float]:
-    """The smallest value of the format >= `value` and the largest <= `value`: the same one where it is in the
-    format.
-    """
+    """The smallest value of the format >= `value` and the largest <= `value`; equal where the format has `value`."""
     rounded = value if math.isinf(value) else nearest(Fraction(value), width)
     low = rounded if rounded >= value else next_above(rounded, width)
     high = rounded if rounded <= value else next_below(rounded, width)
@@ -112,9 +108,7 @@ def span(value: float, width: Width) -> tuple[float, float]:
 
 
 def first_where(low: int, high: int, reached: Callable[[int], bool]) -> int:
-    """The smallest integer in [low, high] for which the monotone `reached` holds; `high + 1` when there is
-    none.
-    """
+    """The smallest integer in [low, high] for which the monotone `reached` holds; `high + 1` when there is none."""
     while low <= high:
         middle = (low + high) // 2
         if reached(middle):
@@ -125,7 +119,7 @@ def first_where(low: int, high: int, reached: Callable[[int], bool]) -> int:
 
 
 DECIMAL_DIGITS: Final = 38
-"""Most digits of a decimal in all three engines."""
+"""Maximum digits of a decimal in all three engines."""
 
 CAST_SLACK: Final = 3
 """Units in the last place by which an engine's cast of a decimal may miss the nearest float."""
@@ -184,7 +178,7 @@ def _exact_literal(column: pa.DataType, literal: _Exact, traits: Traits) -> Coer
     """Both sides become decimals with room for both, if 38 digits are enough."""
     if pa.types.is_integer(column):
         if traits.decides_misfits_by_literal and not -(2**63) <= literal.value < 2**63:
-            # DecimalPrecision.integralAndDecimalLiteral makes TRUE or FALSE of it, for NULL as well.
+            # DecimalPrecision.integralAndDecimalLiteral replaces it by TRUE or FALSE, for NULL as well.
             reason = f"{traits.title} decides it by the literal alone, whether the column is NULL or not"
             return NotComparable(reason)
         if literal.scale == 0:
@@ -199,7 +193,7 @@ def _exact_literal(column: pa.DataType, literal: _Exact, traits: Traits) -> Coer
         return Point(math.ceil(literal.value * unit), math.floor(literal.value * unit))
     if not traits.rounds_beyond_38_digits:
         return NotComparable("comparing the two takes more than 38 digits")
-    # DuckDB rounds both to the scale that is left (LogicalType::MaxLogicalType).
+    # DuckDB rounds both to the remaining scale (LogicalType::MaxLogicalType).
     slack = Fraction(1, 10 ** max(0, DECIMAL_DIGITS - whole))
     low, high = (literal.value - slack) * unit, (literal.value + slack) * unit
     return Point(math.floor(low), math.ceil(high), exact=False)
@@ -210,7 +204,7 @@ def _rounded_literal(width: Width, literal: _Exact, traits: Traits) -> Point:
     rounded, certain = cast_to_floating(literal.unscaled, literal.scale, width)
     low, high = (rounded, rounded) if certain else around(rounded, width, CAST_SLACK)
     if width is Width.SINGLE and not traits.compares_single_precision:
-        # Spark compares float with decimal in double, Trino in real, and ANSI mode changes it for integers.
+        # Spark compares float with decimal in double, Trino in real, and ANSI mode changes this for integers.
         doubled, doubled_certain = cast_to_floating(literal.unscaled, literal.scale, Width.DOUBLE)
         ends = span(doubled, Width.SINGLE)
         low, high = min(low, *ends), max(high, *ends)
@@ -219,10 +213,9 @@ def _rounded_literal(width: Width, literal: _Exact, traits: Traits) -> Point:
 
 
 def cast_to_floating(unscaled: int, scale: int, width: Width) -> tuple[float, bool]:
-    """Cast a decimal to floating point as engines do, by dividing; tell also whether all of them get this
-    very value.
+    """Cast a decimal to floating point by division, as engines do; also tell whether all of them get this value.
 
-    They do while the unscaled value and the power of ten are exact in the format, for then the division
+    They do while the unscaled value and the power of ten are exact in the format, because the division then
     rounds once.
     """
     certain = abs(unscaled) <= width.exact_integers and scale <= _EXACT_POWERS[width]
@@ -261,7 +254,7 @@ def _beyond(column: pa.DataType) -> Point:
 
 
 def _against_rounded(column: pa.DataType, value: float, width: Width) -> Point:
-    """Which integers or unscaled decimals, rounded to `width`, are below, at and above `value`."""
+    """The point of integers or unscaled decimals that equal `value` once rounded to `width`."""
     if pa.types.is_integer(column):
         smallest, largest = integer_range(column)
         certain, scale = True, 0
@@ -283,16 +276,14 @@ def _against_rounded(column: pa.DataType, value: float, width: Width) -> Point:
 def preimage(
     monotone: Callable[[int], float], low: float, high: float, smallest: int, largest: int
 ) -> tuple[int, int]:
-    """The first integer in [smallest, largest] that maps to `low` or more, and the last that maps to `high`
-    or less.
-    """
+    """The first integer in [smallest, largest] that maps to `low` or more, and the last that maps to `high` or less."""
     first = first_where(smallest, largest, lambda number: monotone(number) >= low)
     last = first_where(smallest, largest, lambda number: monotone(number) > high) - 1
     return first, last
 
 
 def hull(points: list[Point]) -> Point:
-    """The point that holds whichever of several is right; exact only when they are all the same."""
+    """The point that is valid whichever of several is right; exact only when they are all the same."""
     first = points[0]
     if all(point == first for point in points):
         return first

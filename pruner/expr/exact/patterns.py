@@ -8,35 +8,33 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A LIKE pattern taken apart: `prefix` up to the first wildcard, `rest` from there on ("" without
-    wildcards).
-    """
+    """A split LIKE pattern: `prefix` up to the first wildcard, `rest` from there on ("" without wildcards)."""
 
     prefix: str
     rest: str
 
     @property
     def is_text(self) -> bool:
-        """No wildcard: LIKE means equality."""
+        """Whether LIKE means equality: no wildcard."""
         return self.rest == ""
 
     @property
     def is_whole(self) -> bool:
-        """Nothing but `%` behind the prefix: whatever starts with it matches."""
+        """Whether every text with the prefix matches: only `%` follows."""
         return self.rest != "" and self.rest.strip("%") == ""
 
 
 def literal_pattern(text: str) -> tuple[str, str | None]:
-    """Return the pattern that means this text, and its escape if it needs one."""
+    """Return the pattern that matches only this text, and its escape if it needs one."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return escaped, None if escaped == text else "\\"
 
 
 def split_pattern(pattern: str, escape: str | None) -> Pattern | None:
-    """Take a LIKE pattern apart; None where engines differ about it or refuse it.
+    """Split a LIKE pattern; None where engines differ about it or refuse it.
 
-    That is when the escape is no single character or a wildcard itself, ends the pattern, or stands before a
-    character that needs no escape. Such an escape behind the first wildcard refuses the whole pattern, too.
+    That is when the escape is not a single character, is a wildcard itself, ends the pattern, or precedes a character
+    that needs no escape. Such an escape after the first wildcard rules out the whole pattern, too.
     """
     if escape is not None and (len(escape) != 1 or escape in "%_"):
         return None
@@ -66,7 +64,7 @@ def successor(prefix: bytes) -> bytes | None:
 
 _REGEX_PREFIX = re.compile(r"[A-Za-z0-9 _/:,;=@&'\"<>!#~%-]*", re.ASCII)
 _REPEATED = re.compile(r"[*+?{]|\\[QE]|\(\?")
-"""What may repeat the letter before it, be it from behind an empty quotation or flags: `ab\\Q\\E*`, `ab(?i)*`."""
+"""What may repeat the letter before it, even across an empty quotation or flags: `ab\\Q\\E*`, `ab(?i)*`."""
 
 
 def literal_beginning(pattern: str, *, anchored: bool) -> str:
@@ -74,12 +72,12 @@ def literal_beginning(pattern: str, *, anchored: bool) -> str:
 
     Args:
         pattern: in RE2's or Java's syntax, without flags.
-        anchored: the whole text must match. Else the pattern must begin with `^`.
+        anchored: the whole text must match. Otherwise the pattern must begin with `^`.
     """
     if "|" in pattern or (not anchored and not pattern.startswith("^")):
         return ""
     rest = pattern[1:] if pattern.startswith("^") else pattern
     match = _REGEX_PREFIX.match(rest)
     prefix = match.group() if match else ""
-    # What is repeated may be there not once.
+    # A repeated letter may occur zero times.
     return prefix[:-1] if _REPEATED.match(rest, len(prefix)) else prefix

@@ -1,6 +1,6 @@
-"""Rules of functions whose results return at equal distances: parts of the day, days of the week, remainders.
+"""Rules of functions whose results recur at a fixed period: parts of the day, days of the week, remainders.
 
-Rules of functions of dates and timestamps whose results return again and again (trap L8).
+Rules of functions of dates and timestamps whose results recur at varying distances (trap L8).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def remainder(use: Use) -> Inverse:
         return tuple(Point(low, high) for low, high in _chosen(0, top, operator, point))
 
     def negative(operator: Operator, point: Point) -> tuple[Point, ...]:
-        # -1 % 8 is -1, and by floor 7.
+        # -1 % 8 is -1, but 7 by floor.
         ranges = _chosen(-top, 0, operator, point)
         return tuple(Point(low % divisor, low % divisor + high - low) for low, high in ranges)
 
@@ -118,8 +118,8 @@ def _of_clock(use: Use, period: int, results: Sequence[tuple[int, int, int]]) ->
 
     Args:
         use: how the function is used.
-        period: after how many microseconds the results return.
-        results: start and length within the period of each, and the result.
+        period: the microseconds after which the results recur.
+        results: the start and length of each within the period, and the result.
     """
     scale = scale_of(use)
     offsets, low, high = _offsets(use, period) if is_instant(use.type) else ((0,), FIRST, LAST)
@@ -140,7 +140,7 @@ def _of_clock(use: Use, period: int, results: Sequence[tuple[int, int, int]]) ->
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges in order, those together that end where another begins."""
+    """Ranges in order, merged where one ends at the start of another."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         first = merged.pop()[0] if merged and merged[-1][1] == start else start
@@ -149,7 +149,7 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _offsets(use: Use, period: int) -> tuple[tuple[int, ...], int, int]:
-    """The session's offsets from UTC within the period, in microseconds, and the moments for which they are all."""
+    """The session's offsets from UTC modulo the period, in microseconds, and the first and last moment they cover."""
     zone = use.semantics.zone
     if zone is None or not is_known_zone(zone):
         raise NotInvertible("the session's zone is not known")
@@ -157,7 +157,7 @@ def _offsets(use: Use, period: int) -> tuple[tuple[int, ...], int, int]:
     if fixed is not None:
         return (fixed // 1000 % period,), FIRST + 2 * DAY, LAST - 2 * DAY
     if "/" not in zone:
-        # WET, EET and their like are names of other zones in some copies of the database, and zones in others.
+        # WET, EET and the like are aliases in some copies of the database, and zones of their own in others.
         raise NotInvertible("a zone by an old name, which copies of the zone database read differently")
     offsets = tuple(sorted({offset % period for offset in _offsets_of(zone)}))
     if len(offsets) > _MOST_OFFSETS:
@@ -167,7 +167,7 @@ def _offsets(use: Use, period: int) -> tuple[tuple[int, ...], int, int]:
 
 @lru_cache(maxsize=16)
 def _offsets_of(zone: str) -> frozenset[int]:
-    """Every offset, in microseconds, that a zone had or will have in the years on which zone databases agree."""
+    """Every offset, in microseconds, that a zone has in the years on which zone databases agree."""
     rules = ZoneInfo(zone)
     offsets: set[datetime.timedelta | None] = set()
     for day in range(SETTLED_FROM // DAY_NANOSECONDS - 2, SETTLED_TO // DAY_NANOSECONDS + 3):
@@ -179,7 +179,7 @@ _EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
 
 _FROM: Final = 1900
 _TO: Final = 2199
-"""Years for which the rules hold: there is a range of values for each period."""
+"""Years for which the rules hold: each period has a range of values."""
 _DAYS_FROM: Final = 1970
 _DAYS_TO: Final = 2069
 """Likewise for days of the month, of which there are more."""
@@ -210,7 +210,7 @@ def day(use: Use) -> Inverse:
 
 @lru_cache(maxsize=64)
 def _ranges_of_days(chosen: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
-    """The moments whose day of the month is chosen, neighbouring days together."""
+    """The moments whose day of the month is chosen, adjacent days merged."""
     ranges: list[tuple[int, int]] = []
     first = datetime.date(_DAYS_FROM, 1, 1).toordinal()
     last = datetime.date(_DAYS_TO, 12, 31).toordinal()
@@ -252,7 +252,7 @@ def _starts(unit: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _ranges(unit: str, chosen: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
-    """The moments whose results are chosen, neighbouring periods together."""
+    """The moments whose results are chosen, adjacent periods merged."""
     starts = _starts(unit)
     ranges: list[tuple[int, int]] = []
     for number, start in enumerate(starts[:-1]):

@@ -1,7 +1,7 @@
-"""Rules of arithmetic on decimals with a constant, as DuckDB and Trino reckon: exactly, or with an error.
+"""Rules of arithmetic on decimals with a constant, as DuckDB and Trino compute it: exactly, or with an error.
 
-A sum has as many digits behind the point as the longer of the two, a product as many as both together. What would need
-more digits than the result's type has is an error, so that the rules leave such values to the engine.
+A sum has as many decimal places as the longer of the two, a product as many as both together. A result that needs more
+digits than its type has is an error, so the rules leave such values to the engine.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _MOST_DIGITS: Final = 38
 _MOST_OF_64_BITS: Final = 18
-"""Digits of a decimal in 64 bits: DuckDB does not make a wider one of two that fit."""
+"""Digits of a decimal in 64 bits: from two that fit, DuckDB does not make a wider one."""
 
 _DIGITS: Final[dict[pa.DataType, int]] = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 
 
 class _Number(NamedTuple):
-    """A type of exact numbers: digits in all, and digits behind the point."""
+    """A type of exact numbers: total digits, and decimal places."""
 
     width: int
     scale: int
@@ -69,14 +69,14 @@ def _sum(use: Use, sign: int, constant_sign: int) -> Inverse:
 
 
 def _linear(column: _Number, result: _Number, factor: int, shift: int, most: int | None = None) -> Inverse:
-    """Results, in units of their last place, that are `factor` times the column's plus `shift`.
+    """Results, in units of their last place, that are `factor` times the column's value plus `shift`.
 
     Args:
         column: the column's type.
-        result: the result's.
+        result: the result's type.
         factor: not 0.
         shift: in units of the result's last place.
-        most: the greatest value of the column that the engine can write in the result's type, None for all.
+        most: the greatest value of the column that fits the result's type in the engine, None for all.
     """
     greatest, largest = 10**result.width - 1, 10**column.width - 1
     ends = sorted(Fraction(end - shift, factor) for end in (-greatest, greatest))
@@ -113,10 +113,10 @@ def _number(type_: pa.DataType) -> _Number:
 
 
 def _result(use: Use, exact: _Number, column: _Number) -> _Number:
-    """The type of the result: as the engine told it, or the narrowest that it may have.
+    """The type of the result: as the engine reported it, or the narrowest that it may have.
 
     Raises:
-        NotInvertible: the engine tells another type than arithmetic on exact numbers has.
+        NotInvertible: the engine reports another type than arithmetic on exact numbers has.
     """
     if use.told is None:
         most = _MOST_OF_64_BITS if column.width <= _MOST_OF_64_BITS else _MOST_DIGITS

@@ -1,13 +1,13 @@
-"""What a row of the registry says of a function, and the arguments that rows take.
+"""Rows of the registry of functions, and predicates on the arguments that rows take.
 
-A row says how each engine calls the function, and up to two things of which an engine was compared with it:
+A row has each engine's names for the function, and up to two things with which engines were compared:
 
 - its `evaluations`: how DuckDB evaluates it for an index over it (every column a wall clock, number, text or date by
   itself), and for each engine on which values that was compared. A value outside keeps its file in a plan for that
   engine. Nested calls are checked node by node;
-- its `preimages`: what a condition on it says of its argument, so that statistics of a column serve it.
+- its `preimages`: what a condition on it implies for its argument, so that statistics of a column serve it.
 
-An engine that is not named there was not compared, and is never answered.
+An engine that is not named there was not compared, and never gets an answer.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ DUCKDB, SPARK, TRINO = SqlEngine.DUCKDB, SqlEngine.SPARK, SqlEngine.TRINO
 
 
 class Argument(NamedTuple):
-    """An argument as a row judges it: its type, and its value where it is a constant."""
+    """An argument as a row checks it: its type, and its value where it is a constant."""
 
     type: pa.DataType
     constant: LiteralValue = None
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is a constant (NULL is refused before)."""
+        """Whether it is a constant (NULL is refused earlier)."""
         return self.constant is not None
 
 
 Accepts: TypeAlias = Callable[[Argument], bool]
 Result: TypeAlias = Callable[[Sequence[Argument]], pa.DataType]
 Evaluate: TypeAlias = Callable[[Any], Any]
-"""A function of a value of the reference (`rising`); ValueError where that lies outside the calendar."""
+"""A function of a value of the reference (`rising`); ValueError where that is outside the calendar."""
 Rises: TypeAlias = Callable[[Sequence[Argument]], Evaluate | None]
-"""Gives the function of its one argument that is not constant, where that never falls; None where it may."""
+"""Returns the function of the one argument that is not constant, where that never falls; None where it may."""
 OfType: TypeAlias = Callable[[pa.DataType], bool]
 Shape: TypeAlias = "Callable[[Call, str], Call | str]"
-"""Brings a call of an engine's to the canonical form; one sentence where it is not the function for sure."""
+"""Converts an engine's call to the canonical form; one sentence where it may not be the function."""
 
 ANYWHERE: Final = "true"
 MOMENTS: Final = "{0} BETWEEN {first} AND {last}"
@@ -57,7 +57,7 @@ MOMENTS: Final = "{0} BETWEEN {first} AND {last}"
 SECOND_ARGUMENT_MOMENTS: Final = "{1} BETWEEN {first} AND {last}"
 ASCII: Final = "strlen({0}) = length({0})"
 PRINTABLE: Final = f"{ASCII} AND NOT regexp_matches({{0}}, '[\\x00-\\x1f\\x7f]')"
-"""Engines differ about which control characters are space, and about the two that end a line."""
+"""Engines differ about which control characters are whitespace, and about the two that end a line."""
 BOTH_KNOWN: Final = "{0} IS NOT NULL AND {1} IS NOT NULL"
 FITTING: Final = "{wide} BETWEEN {least} AND {greatest}"
 """The result fits the narrowest type that an engine may give it."""
@@ -69,53 +69,53 @@ NOT_YET: Final = "not compared yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """How values of a function are made for arguments of some types."""
+    """How values of a function are computed for arguments of some types."""
 
     accepts: tuple[Accepts, ...]
     result: Result
     sql: str
     """The evaluation by DuckDB; `{0}` is the first argument."""
     template: str = ""
-    """As people write it for DuckDB, where that is not its evaluation."""
+    """Its usual spelling in DuckDB, where that is not its evaluation."""
     wide: str = ""
-    """The result of integers before it is cut to 64 bits."""
+    """The result for integers before it is cast to 64 bits."""
     domain: str
-    """Condition on the arguments by which `compared` holds."""
+    """Condition on the arguments under which `compared` holds."""
     values: str
-    """The same, for people."""
+    """The same, for display."""
     compared: Mapping[str, str]
-    """The engines that were compared with the evaluation, each with a spelling, for people."""
+    """The engines that were compared with the evaluation, each with a spelling for display."""
     of_null: bool = False
-    """Whether it can come to a value where every column in it is NULL."""
+    """Whether it can yield a value where every column in it is NULL."""
     reads_clock: bool = False
     """Whether an instant becomes a wall clock, by the session's zone."""
     rises: Rises | None = None
-    """Of which arguments it never falls, so that a range of the column is one of its values (`rising`)."""
+    """For which arguments it never falls, so that a range of the column is a range of its values (`rising`)."""
     in_order: str = ""
-    """The same, for people."""
+    """The same, for display."""
     changed: int = 1
-    """Registry version since which it means what it means now."""
+    """Registry version since which it has its present meaning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preimage:
-    """What a condition on a function says of its one argument that is not constant."""
+    """What a condition on a function implies for its one argument that is not constant."""
 
     rule: Callable[[Use], Inverse]
     of: Callable[[Sequence[pa.DataType]], bool] = lambda _: True
-    """Whether it speaks of these types: of the argument, and of the constants behind it."""
+    """Whether it applies to these types: of the argument, then of the constants."""
     title: str = ""
-    """Its name for people, where that is not the function's own."""
+    """Its display name, where that is not the function's own."""
     domain: str
-    """Of which values the rule was proved, for people."""
+    """The values for which the rule was proved, for display."""
     operators: str = "all"
-    """Comparisons that it serves, for people."""
+    """The comparisons that it serves, for display."""
     compared: Mapping[str, str]
-    """The engines by which it was proved, each with a spelling, for people."""
+    """The engines for which it was proved, each with a spelling for display."""
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Why other engines are not among them, for people."""
+    """Why other engines are not among them, for display."""
     reads_clock: bool = False
-    """Whether it is one of a column alone: of what the clocks of another zone show it is not taken apart."""
+    """Whether it works on a column only: a zone in the argument then replaces the session's."""
 
 
 class Cast(NamedTuple):
@@ -124,7 +124,7 @@ class Cast(NamedTuple):
     source: OfType
     target: OfType
     of_column: bool = False
-    """Whether that is so in conditions on a column alone."""
+    """Whether that holds only in conditions on a column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,23 +132,23 @@ class Function:
     """A function, whatever engine calls it."""
 
     name: str
-    """In the canonical form, and so in the records of indexes: it never changes."""
+    """Its name in the canonical form and so in indexes' records: it never changes."""
     form: str = ""
-    """What every decoder calls it in the expression form; empty where they keep the engine's name."""
+    """Every decoder's name for it in the expression form; empty where they keep the engine's name."""
     called: tuple[str, ...] = ()
-    """Further names by which any decoder may call it: an engine's that has no other meaning elsewhere, or sqlglot's."""
+    """Further names that any decoder may use: an engine's name that means nothing else elsewhere, or sqlglot's."""
     own: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """What one engine calls it; there the name means this before it means anything else."""
+    """One engine's names for it; in that engine they mean this function before any other."""
     shape: Shape | None = None
-    """Brings a call by one of these names to the canonical form, where that depends on its arguments."""
+    """Converts a call by one of these names to the canonical form, where that depends on its arguments."""
     casts: tuple[Cast, ...] = ()
-    """The casts that it stands for."""
+    """The casts that it represents."""
     evaluations: tuple[Evaluation, ...] = ()
-    """By the types of its arguments; the first that accepts them counts. Empty: no index is over it."""
+    """By the types of its arguments; the first that accepts them applies. Empty: no index can be over it."""
     preimages: tuple[Preimage, ...] = ()
-    """By the type of its argument; the first that is of it counts. Empty: statistics of a column serve it not."""
+    """By the type of its argument; the first that is `of` it applies. Empty: statistics of a column do not serve it."""
     in_spark: str = ""
-    """How to write it in Spark's SQL; empty where it has no spelling there, or one by its arguments (`in_spark`)."""
+    """Its spelling in Spark's SQL; empty where it has none there, or one that depends on its arguments (`in_spark`)."""
 
     def evaluation_of(self, arguments: Sequence[Argument]) -> Evaluation | None:
         """The evaluation for arguments of these types; None where there is none."""
@@ -160,12 +160,12 @@ class Function:
         return None
 
     def preimage_of(self, types: Sequence[pa.DataType]) -> Preimage | None:
-        """The rule for an argument of a type, with constants of the types behind it; None where there is none."""
+        """The rule for the types of the argument and of the constants after it; None where there is none."""
         return next((preimage for preimage in self.preimages if preimage.of(types)), None)
 
 
 def own(*, duckdb: str = "", spark: str = "", trino: str = "") -> dict[str, tuple[str, ...]]:
-    """Names by engine, from texts with spaces between them."""
+    """Names by engine, from texts separated by spaces."""
     return {DUCKDB: tuple(duckdb.split()), SPARK: tuple(spark.split()), TRINO: tuple(trino.split())}
 
 
@@ -207,7 +207,7 @@ def is_text(argument: Argument) -> bool:
 
 
 def is_any_text(argument: Argument) -> bool:
-    """Text, a constant or not."""
+    """Text, constant or not."""
     return is_string(argument.type)
 
 
@@ -217,7 +217,7 @@ def is_constant_text(argument: Argument) -> bool:
 
 
 def is_integer(argument: Argument) -> bool:
-    """An integer, a constant or not."""
+    """An integer, constant or not."""
     return pa.types.is_signed_integer(argument.type)
 
 
@@ -227,7 +227,7 @@ def is_column_integer(argument: Argument) -> bool:
 
 
 def is_double(argument: Argument) -> bool:
-    """A double, a constant or not."""
+    """A double, constant or not."""
     return pa.types.is_float64(argument.type)
 
 
@@ -237,13 +237,13 @@ def is_full_text(argument: Argument) -> bool:
 
 
 def is_field_name(argument: Argument) -> bool:
-    """Text that is a constant and a name, so that it needs no quotes in a path."""
+    """Text that is a constant and an identifier, so that it needs no quotes in a path."""
     value = argument.constant
     return isinstance(value, str) and value.isascii() and value.isidentifier()
 
 
 def is_set_of_letters(argument: Argument) -> bool:
-    """Text that is a constant, of ASCII and without a letter twice."""
+    """Text that is a constant, nonempty ASCII, and has no letter twice."""
     value = argument.constant
     return isinstance(value, str) and value.isascii() and 0 < len(value) == len(set(value))
 
@@ -279,6 +279,6 @@ def is_condition(argument: Argument) -> bool:
 
 
 def is_count(argument: Argument) -> bool:
-    """A constant from 1 on."""
+    """A constant from 1 on, in 32 bits."""
     value = argument.constant
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31

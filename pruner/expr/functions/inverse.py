@@ -1,7 +1,7 @@
-"""The shapes that the rule of a function takes: what `f(x) op constant` says of `x`.
+"""The forms of a function's rule: what `f(x) op constant` implies for `x`.
 
-A rule speaks of a domain of `x`: of the values outside it nothing is known. Inside it the function is never NULL, never
-fails, and comes in all engines that its row names to what the reference says.
+A rule has a domain of `x`: values outside it are unknown. Inside it the function is never NULL, never fails, and yields
+the reference's result in all engines that its row names.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
 
 Result: TypeAlias = "int | float | bytes"
-"""What a reference comes to, in the domain of results."""
+"""The result of a reference, in the domain of results."""
 
 Undo: TypeAlias = Callable[[Point], Point]
 """Turns a point in the domain of results into one in the domain of arguments."""
 
 
 class NotInvertible(Exception):  # noqa: N818 - binding makes an `Unknown` of it
-    """A condition on the function says nothing about its argument; `str()` is the reason."""
+    """A condition on the function implies nothing for its argument; `str()` is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Use:
     """A function as a predicate uses it: of one value that is not constant, at `place` among its arguments.
 
     `type` is the type of that value, `constants` the other arguments in order, `told` the type of the result where the
-    engine tells it.
+    engine reports it.
     """
 
     type: pa.DataType
@@ -49,9 +49,9 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Values from `low` to `high` (None: without end) on which the function never falls, or with `falls` never rises.
+    """Values from `low` to `high` (None: unbounded) on which the function never falls, or with `falls` never rises.
 
-    Without `ordered` it does neither, but `undo` finds all values of which the result equals a point.
+    Without `ordered` neither holds, but `undo` finds all values whose result equals a point.
     """
 
     low: StorageValue | None
@@ -71,7 +71,7 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """A function whose results return again and again, on the values from `low` to `high`.
+    """A function whose results recur, on the values from `low` to `high`.
 
     `where` gives the ranges of values for which `result op point` is true; for all others it is false.
     """
@@ -84,7 +84,7 @@ class Periods:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Values from `low` to `high` (None: without end) on which the result follows from the remainder by `period`.
+    """Values from `low` to `high` (None: unbounded) on which the result follows from the remainder by `period`.
 
     `where` gives the remainders, by floor, for which `result op point` is true; for all others it is false.
     """
@@ -97,14 +97,14 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """A function whose results return at equal distances, on each of a few ranges, which do not overlap."""
+    """A function whose results recur at a fixed period, on each of a few ranges, which do not overlap."""
 
     result: pa.DataType
     cycles: tuple[Cycle, ...]
 
 
 class TextValue(Protocol):
-    """A value of type text, to be asked what conditions on it say of the column."""
+    """A value of type text, which turns conditions on it into conditions on the column."""
 
     def compare(self, operator: Operator, point: Point) -> BoundExpr:
         """`value operator point`."""
@@ -121,9 +121,9 @@ class TextValue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A function of text with a rule of its own for each comparison, proved of every text.
+    """A function of text with its own rule for each comparison, proved for every text.
 
-    `begins` says what `result LIKE 'prefix%'` says of the value.
+    `begins` gives what `result LIKE 'prefix%'` implies for the value.
     """
 
     result: pa.DataType
@@ -135,7 +135,7 @@ Inverse: TypeAlias = Pieces | Periods | Cycles | Texts
 
 
 def searched(evaluate: Callable[[int], Result], low: int, high: int) -> Undo:
-    """The way back from a function that never falls from `low` to `high`, found by halving that range."""
+    """The inverse of a function that never falls from `low` to `high`, by binary search in that range."""
 
     def undo(point: Point) -> Point:
         wanted: Any = point.low
@@ -149,17 +149,17 @@ def searched(evaluate: Callable[[int], Result], low: int, high: int) -> Undo:
 
 
 def whole(result: pa.DataType, undo: Undo) -> Pieces:
-    """A function that never falls, of every value."""
+    """A function that never falls, over all values."""
     return Pieces(result, (Piece(None, None, undo),))
 
 
 def rising(result: pa.DataType, evaluate: Callable[[int], Result], low: int, high: int) -> Pieces:
-    """A function that never falls from `low` to `high`, by its reference."""
+    """A function that never falls from `low` to `high`, given by its reference."""
     return Pieces(result, (Piece(low, high, searched(evaluate, low, high)),))
 
 
 def scaled(factor: int, shift: int) -> Undo:
-    """Each value was multiplied by `factor`, and `shift` was added."""
+    """The inverse of multiplying every value by `factor` and adding `shift`."""
 
     def undo(point: Point) -> Point:
         low, high = (point.low, point.high) if factor > 0 else (point.high, point.low)
@@ -173,10 +173,10 @@ def scaled(factor: int, shift: int) -> Undo:
 
 
 def whole_number(value: StorageValue | None) -> int | None:
-    """An end of a point of integers or moments.
+    """A bound of a point of integers or moments.
 
     Raises:
-        NotInvertible: the point is of something else.
+        NotInvertible: the point is of another kind.
     """
     if value is None or isinstance(value, int):
         return value
@@ -187,7 +187,7 @@ def holds(operator: Operator, result: int, point: Point) -> bool:
     """Tell whether `result op point` is true.
 
     Raises:
-        NotInvertible: the point is not certain, and the result within it.
+        NotInvertible: the point is not exact, and the result is within it.
     """
     low, high = whole_number(point.low), whole_number(point.high)
     below, above = low is not None and result < low, high is not None and result > high

@@ -1,9 +1,9 @@
-"""Rules of functions of dates and timestamps, and of moments that are written as text.
+"""Rules of functions of dates and timestamps, and of moments that are formatted as text.
 
-Rules of moments that are written as text, by patterns whose texts are in the order of the moments.
+Moments are formatted as text by patterns whose texts are in the order of the moments.
 
-That is so where the year comes first, then the month, and so on: all texts have digits at the same places, and the same
-letters between them.
+That holds where the year comes first, then the month, and so on: all texts have digits at the same positions, and the
+same characters between them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def truncated(use: Use) -> Inverse:
 
 
 def _truncated_instant(use: Use, unit: str) -> Inverse:
-    """An instant cut by the session's wall clock is one again: at most the unit's length before, give or take a clock
+    """An instant truncated by the session's wall clock is an instant: at most the unit's length earlier, up to a clock
     change.
     """
     scale, zone = scale_of(use) * 1000, use.semantics.zone
@@ -116,12 +116,12 @@ def instant(use: Use) -> Inverse:
 
 
 def wall_clock(use: Use) -> Inverse:
-    """`CAST(x AS TIMESTAMP)` of an instant: what the session's clock shows then."""
+    """`CAST(x AS TIMESTAMP)` of an instant: the session's wall clock at that instant."""
     return of_wall(use, pa.timestamp("us"), lambda moment: moment)
 
 
 def at_zone(use: Use) -> Inverse:
-    """`x AT TIME ZONE 'Area/City'`: what its clocks show at an instant, or the instant at which they show x."""
+    """`x AT TIME ZONE 'Area/City'`: the zone's wall clock at an instant, or the instant at which it shows x."""
     if not pa.types.is_timestamp(use.type):
         raise NotInvertible(f"the zone of a value of type {use.type}")
     semantics = in_zone_of(use)
@@ -132,7 +132,7 @@ def at_zone(use: Use) -> Inverse:
 
 
 def in_zone_of(use: Use) -> Semantics | None:
-    """The session's rules in the zone that `timezone(zone, x)` names; None where the zone is not certain."""
+    """The session's rules in the zone that `timezone(zone, x)` names; None where the zone is uncertain."""
     match use.constants:
         case [constant] if use.place == 1 and isinstance(constant.value, str):
             zone = constant.value
@@ -147,7 +147,7 @@ def is_certain_zone(zone: str) -> bool:
 
 
 def days_between(use: Use) -> Inverse:
-    """`date_diff('day', first, last)` of two dates, with `last` in front."""
+    """`date_diff('day', first, last)` of two dates, `last` given first."""
     match use.constants:
         case [constant] if pa.types.is_date32(use.type) and isinstance(constant.value, datetime.date | int):
             pass
@@ -168,7 +168,7 @@ def epoch_seconds(use: Use) -> Inverse:
 
 
 def epoch_milliseconds(use: Use) -> Inverse:
-    """Milliseconds since 1970: DuckDB rounds them, half up or to the nearest by its version."""
+    """Milliseconds since 1970: DuckDB rounds them, half up or to the nearest, depending on its version."""
     return _blurred(of_moment(use, pa.int64(), lambda moment: moment // 1000), lambda value: value, 1)
 
 
@@ -203,7 +203,7 @@ def _shifted(use: Use, sign: int) -> Inverse:
     scale = DAY if to_date else 1
     low, high = _bounds_of_shift(interval, sign)
     if interval.months and not of_date:
-        # Of two moments near the end of a month the later one may come to the earlier one: only days are in order.
+        # Of two moments near the end of a month the later one may yield the earlier result: only days are in order.
         def by_day(moment: int) -> int:
             return shifted(moment - moment % DAY, interval, sign) // DAY * DAY
 
@@ -213,7 +213,7 @@ def _shifted(use: Use, sign: int) -> Inverse:
 
 
 def _bounds_of_shift(interval: Interval, sign: int) -> tuple[int, int]:
-    """Moments that stay well within the years for which the reference holds."""
+    """Bounds that keep moments well within the years for which the reference holds."""
     reach = (
         abs(interval.months) * 31 * DAY + abs(interval.days) * DAY + abs(interval.nanoseconds) // 1000 + DAY
     )
@@ -223,8 +223,8 @@ def _bounds_of_shift(interval: Interval, sign: int) -> tuple[int, int]:
 
 
 def _shifted_instant(use: Use, interval: Interval, sign: int) -> Inverse:
-    """Hours are the same everywhere. A day has as many as the session's zone says, and the day before a clock changes
-    ends at another offset than it began at.
+    """Hours have the same length everywhere. That of a day depends on the session's zone, and the day before a clock
+    change ends at another offset than it began at.
     """
     fixed = use.semantics.zone is not None and fixed_offset(use.semantics.zone) is not None
     certain = not interval.days or fixed
@@ -243,7 +243,7 @@ def _shifted_instant(use: Use, interval: Interval, sign: int) -> Inverse:
 
 
 def _blurred(pieces: Pieces, floor: Callable[[int], int], widest: int = 0) -> Pieces:
-    """The same where results lie within `widest` of the reference, or are known by what `floor` makes of them."""
+    """The same pieces for results within `widest` of the reference, or known only after `floor`."""
 
     def blur(undo: Undo) -> Undo:
         def blurred(point: Point) -> Point:
@@ -275,7 +275,7 @@ def _unit(use: Use) -> str:
 
 
 def _interval(use: Use) -> tuple[Interval, bool]:
-    """What is added, and whether it is a number of days."""
+    """The added interval, and whether it is a number of days."""
     match use.constants:
         case [constant] if isinstance(constant.value, Interval):
             if constant.value.nanoseconds % 1000:
@@ -291,7 +291,7 @@ _S: Final = "[-/ :.T]?"
 _IN_ORDER: Final = re.compile(f"%Y({_S}%m({_S}%d({_S}%H({_S}%M({_S}%S)?)?)?)?)?")
 _PART: Final = re.compile("%(.)")
 _FIRST: Final = midnight(datetime.date(1000, 1, 1))
-"""Earlier years are not written with four digits everywhere."""
+"""Not every engine writes earlier years with four digits."""
 _MILLISECOND: Final = 1_000
 
 
@@ -328,7 +328,7 @@ def _written(use: Use, pattern: str) -> Inverse:
 
 
 def _rounded(pieces: Pieces) -> Pieces:
-    """The same of moments that are rounded before: those just before a second may be written as that second."""
+    """The same pieces for moments that are rounded first: those just before a second may be written as that second."""
 
     def widened(undo: Undo) -> Undo:
         def wide(point: Point) -> Point:

@@ -1,10 +1,10 @@
-"""Moments that move: `now()`, `current_date` and what is counted from them.
+"""Moving moments: `now()`, `current_date` and what is computed from them.
 
-The engine takes the moment when its statement or transaction begins, and that is not known here for certain. It is not
-before the moment that the session told, or that planning began, give or take what clocks differ. When it is at the
-latest is known only where whoever runs the statement makes sure of it (`Semantics.latest`): else a plan may be read an
-hour later. So such a constant is everything from an earliest moment on, up to the latest one if there is one: `ts >=
-now() - INTERVAL 1 DAY` is bounded below whatever moment the engine takes, and `ts < now()` only where it is known.
+The engine uses the moment when its statement or transaction begins, which is not known here for certain. It is not
+before the moment that the session reported, or at which planning began, except for clock skew. An upper bound is known
+only where the caller that runs the statement guarantees one (`Semantics.latest`): otherwise a plan may be read an hour
+later. So such a constant is every moment from the earliest, up to the latest if there is one: `ts >= now() - INTERVAL 1
+DAY` is bounded below whatever moment the engine uses, and `ts < now()` only where the upper bound is known.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CURRENT_WALL: Final = "current_wall"
 """The date and time that the session's clock shows, without a zone."""
 
 CLOCKS_DIFFER: Final = 300 * SECOND
-"""By how much the engine's clock may be behind ours, or be set back before the statement begins."""
+"""How far the engine's clock may be behind ours, or be set back before the statement begins."""
 
 _MOVING: Final = frozenset({NOW, CURRENT_DATE, CURRENT_WALL})
 _SHIFTS: Final = {"add": 1, "subtract": -1}
@@ -59,7 +59,7 @@ class _End:
 
 
 class _Unsure(Exception):  # noqa: N818 - becomes a `NotComparable`
-    """Nothing is known of the moment."""
+    """The moment is unknown."""
 
 
 def is_moment(expression: Expr) -> bool:
@@ -68,7 +68,7 @@ def is_moment(expression: Expr) -> bool:
 
 
 def is_moving(expression: Expr) -> bool:
-    """Tell whether an expression is a moment that moves, by its form."""
+    """Tell whether an expression is a moving moment, by its form."""
     match expression:
         case Call(function, ()):
             return function in _MOVING
@@ -83,7 +83,7 @@ def is_moving(expression: Expr) -> bool:
 
 
 def coerce_moving(column: pa.DataType, expression: Expr, semantics: Semantics) -> Coerced:
-    """Coerce a moment that moves to a date or timestamp column: everything from the earliest to the latest moment."""
+    """Coerce a moving moment to a date or timestamp column: everything from the earliest to the latest moment."""
     if not is_temporal(column):
         return NotComparable("a moment beside something else than a date or timestamp")
     told = time.time_ns() if semantics.now is None else semantics.now
@@ -93,13 +93,13 @@ def coerce_moving(column: pa.DataType, expression: Expr, semantics: Semantics) -
     last = _coerced(column, expression, semantics, _End(_Kind.INSTANT, semantics.latest, latest=True))
     if not isinstance(last, Point):
         return Point(first.low, None, exact=False)
-    # Between two moments of one day there is no date, and what is compared with a date is that day's midnight.
+    # Between two moments of one day there is no date, and a comparison with a date uses that day's midnight.
     nothing_between = isinstance(first.low, int) and isinstance(last.high, int) and first.low > last.high
     return Point(first.low, last.high, exact=nothing_between)
 
 
 def _coerced(column: pa.DataType, expression: Expr, semantics: Semantics, now: _End) -> Coerced:
-    """What one end of `now()` makes of an expression of it, as a literal beside the column."""
+    """The value of an expression for one bound of `now()`, coerced as a literal to the column."""
     try:
         end = _end(expression, semantics, now)
     except (_Unsure, OverflowError, ValueError):
@@ -145,7 +145,7 @@ def _cast(end: _End, kind: _Kind, semantics: Semantics) -> _End:
 
 
 def _at_zone(end: _End, zone: str, semantics: Semantics) -> _End:
-    """What the clocks of a zone show at an instant, or the instant at which they show a date and time."""
+    """The wall clock of a zone at an instant, or the instant at which the zone's clocks show a date and time."""
     compared = semantics.traits.name in FUNCTIONS["timezone"].preimages[0].compared
     if not compared or end.kind is _Kind.DATE or not is_certain_zone(zone):
         raise _Unsure
@@ -161,17 +161,17 @@ def _shifted(end: _End, constant: Literal, sign: int, semantics: Semantics) -> _
         raise _Unsure
     if not (value.months or value.days):
         return _End(_without_date(end.kind), end.moment + sign * value.nanoseconds, end.latest)
-    # A day has as many hours as the session's zone says.
+    # The length of a day depends on the session's zone.
     start = _micros(_cast(end, _Kind.WALL, semantics).moment)
     if value.months:
-        start -= start % MICROSECONDS_OF_DAY  # a later moment may come to an earlier one of the same day
+        start -= start % MICROSECONDS_OF_DAY  # a later moment may yield an earlier one of the same day
         start += MICROSECONDS_OF_DAY - 1 if end.latest else 0
     moment = shifted(start, value, sign) * 1000
     return _cast(_End(_Kind.WALL, moment, end.latest), _without_date(end.kind), semantics)
 
 
 def _without_date(kind: _Kind) -> _Kind:
-    """A date and an interval are a date or a timestamp, by the engine, and the same moment either way."""
+    """A date and an interval yield a date or a timestamp, depending on the engine, but the same moment."""
     return _Kind.WALL if kind is _Kind.DATE else kind
 
 

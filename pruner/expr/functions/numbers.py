@@ -92,7 +92,7 @@ def widened(use: Use) -> Inverse:
 
 
 def _integers(use: Use) -> tuple[pa.DataType, int, int]:
-    """The argument's type, with the range of values that the argument and the result both have."""
+    """The argument's type, with the range of values that the types of argument and result share."""
     if not pa.types.is_signed_integer(use.type):
         raise NotInvertible(f"arithmetic on values of type {use.type}")
     smallest, largest = integer_range(use.type)

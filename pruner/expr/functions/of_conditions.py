@@ -1,7 +1,7 @@
 """Rows of CASE and of the conditions in it: see `pruner.expr.functions.function`.
 
-A CASE is one row inside of the other: `if(a, x, if(b, y, z))`. Without ELSE it has two arguments. Some engines leave
-NULL out of a condition, so that none of these is NULL for sure where every column in it is.
+A CASE is one row nested in another: `if(a, x, if(b, y, z))`. Without ELSE it has two arguments. Some engines leave
+NULL out of a condition, so none of these is certain to be NULL where every column in it is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pruner.expr.functions.function import (
 
 
 class _Kind(NamedTuple):
-    """What the values of a CASE are, with how people write one, without its ELSE and with it."""
+    """The kind of a CASE's values, with an example spelling without and with ELSE."""
 
     accepts: Accepts
     result: Result
@@ -59,7 +59,7 @@ def _case(kind: _Kind, *, has_else: bool) -> Evaluation:
 
 
 def _condition(name: str, sql: str, *of: tuple[str, str, tuple[Accepts, ...]]) -> Function:
-    """A condition, with each of its kinds of arguments: in words, as people write it, and as rows judge them."""
+    """A condition, with each kind of its arguments: in words, an example spelling, and checks of the arguments."""
     return Function(
         name=name,
         evaluations=tuple(

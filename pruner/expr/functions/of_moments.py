@@ -102,7 +102,7 @@ def _since_1970(
     values: str = _SINCE,
     compared: Mapping[str, str],
 ) -> Evaluation:
-    """What passed since 1970, which no clock shows."""
+    """Time since 1970, independent of wall clocks."""
     return Evaluation(
         accepts=(of,),
         result=result,
@@ -116,7 +116,7 @@ def _since_1970(
 def _by_clock(
     sql: str, *, result: Result = BIGINT, rises: Rises | None = None, compared: Mapping[str, str]
 ) -> tuple[Evaluation]:
-    """What the clock shows of a moment: a whole number, or a date."""
+    """A part of a moment on the wall clock: a whole number, or a date."""
     shown = Evaluation(
         accepts=(is_moment,),
         result=result,
@@ -139,7 +139,7 @@ def _of_clock(
     missing: Mapping[str, str] | None = None,
     compared: Mapping[str, str],
 ) -> tuple[Preimage]:
-    """A part of a moment that returns every day or week."""
+    """A part of a moment that recurs every day or week."""
     return (Preimage(rule=rule, domain=domain, compared=compared, missing=missing or {}, reads_clock=True),)
 
 
@@ -541,7 +541,7 @@ LATER: Final = Preimage(
         TRINO: "x + INTERVAL '1' DAY, date_add('day', 7, x)",
     },
 )
-"""What is added to a moment; numbers are added to each other by the same name."""
+"""Additions to a moment; adding numbers has the same name."""
 EARLIER: Final = replace(
     LATER,
     title="earlier",
@@ -560,7 +560,7 @@ _COUNTED: Final = (
         evaluations=(
             _since_1970(
                 "epoch({0})",
-                # Of an instant DuckDB adds up seconds and their fraction, which may be the next double.
+                # For an instant DuckDB adds seconds and their fraction, which may yield the adjacent double.
                 of=_is_wall_clock,
                 result=DOUBLE,
                 values=f"timestamps without a zone, {_SINCE}",
@@ -595,7 +595,7 @@ _COUNTED: Final = (
         evaluations=(
             _since_1970(
                 "epoch_ms({0})",
-                # DuckDB rounds, Spark cuts.
+                # DuckDB rounds, Spark truncates.
                 domain=f"{_FROM_1970} AND epoch_us({{0}}) % 1000 = 0",
                 values=f"{_SINCE}, whole milliseconds",
                 compared=spelled(duckdb="epoch_ms(ts)", spark="unix_millis(ts)"),

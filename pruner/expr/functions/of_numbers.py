@@ -1,4 +1,4 @@
-"""Rows of functions of numbers, and of what is added to moments: see `pruner.expr.functions.function`."""
+"""Rows of functions of numbers, and of additions to moments: see `pruner.expr.functions.function`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _arithmetic(sign: str, rises: Rises, in_order: str) -> tuple[Evaluation, Eva
 def _of_integer(
     sql: str, *, template: str, of_wide: bool = False, compared: Mapping[str, str]
 ) -> tuple[Evaluation]:
-    """A function of an integer that comes to one; with `of_wide` it may come to one that does not fit."""
+    """A function from integer to integer; with `of_wide` the result may not fit."""
     evaluation = Evaluation(
         accepts=(is_column_integer,),
         result=BIGINT,
@@ -321,7 +321,7 @@ _CASTS: Final = (
 
 
 def _of_two(name: str) -> Function:
-    """The greater or smaller of two integers; some engines leave NULL out, some come to NULL."""
+    """The greater or smaller of two integers; some engines ignore NULL, some yield NULL."""
     return Function(
         name=name,
         called=(name,),
@@ -381,7 +381,7 @@ _CHOSEN: Final = (
 def _of_double(
     name: str, domain: str = ANYWHERE, values: str = "double", *, compared: Mapping[str, str]
 ) -> Evaluation:
-    """A function of a double that comes to one."""
+    """A function from double to double."""
     return Evaluation(
         accepts=(is_column_double,),
         result=DOUBLE,
@@ -432,7 +432,7 @@ _ROUNDED: Final = (
         evaluations=(
             _of_double(
                 "round",
-                # Trino adds 0.5, which makes 1 of the greatest double below it. Spark has no negative zero here.
+                # Trino adds 0.5, which turns the greatest double below 0.5 into 1. Spark has no negative zero here.
                 "(abs({0}) BETWEEN 0.5 AND 1e15 OR {0} < 0.49 AND NOT signbit({0}))",
                 "double from 0.5 to 1e15, or minus that, or from 0 to 0.49",
                 compared=everywhere("round(x)"),
@@ -460,7 +460,7 @@ _ROUNDED: Final = (
 
 
 def _of_bits(name: str, called: str, sql: str, sign: str, compared: Mapping[str, str]) -> Function:
-    """The bits of two integers, taken together."""
+    """A bitwise combination of two integers."""
     return Function(
         name=name,
         form=called,
@@ -513,7 +513,7 @@ _BITS: Final = (
                 result=BIGINT,
                 sql="bit_count({0}::BIGINT)::BIGINT",
                 template="bit_count({0})",
-                # The sign has as many bits as the engine's type of integers.
+                # The sign is extended to the width of the engine's integer type.
                 domain="{0} >= 0",
                 values="integers from 0 on",
                 compared={DUCKDB: "bit_count(a)", SPARK: "bit_count(a)", TRINO: "bit_count(a, 64)"},

@@ -41,7 +41,7 @@ from pruner.expr.types import is_string
 _PLAIN: Final = "ASCII without control characters"
 _PADDED: Final = "ASCII; a length from 1 on"
 _CHANGED: Final = 2
-"""Registry version since which text that is no UTF-8 lies in no domain."""
+"""Registry version since which text that is not UTF-8 is in no domain."""
 
 
 def _text(
@@ -53,7 +53,7 @@ def _text(
     of_null: bool = False,
     compared: Mapping[str, str],
 ) -> Evaluation:
-    """A function of a text and others, which comes to text unless a result is given."""
+    """A function of a text and others, which yields text unless a result is given."""
     return Evaluation(
         accepts=(is_text, *more),
         result=result,
@@ -421,9 +421,9 @@ _JSON: Final = (
     r"CASE WHEN {0} IS NULL THEN true"
     r" WHEN NOT json_valid({0}) OR strlen({0}) > 50000 OR contains({0}, '\') THEN false"
     r" WHEN TRY(json_type({0})) <> 'OBJECT' OR len(list_filter(TRY(json_keys({0})), lambda k: k = {1})) > 1 THEN false"
-    # DuckDB alone takes these for JSON.
+    # Only DuckDB accepts these as JSON.
     r" WHEN regexp_matches({0}, ',\s*[}}\]]|[:\[,]\s*[-+]?(?i:nan|inf)') THEN false"
-    # Readers end at some depth, and write some numbers anew.
+    # Readers stop at some depth, and rewrite some numbers.
     r" WHEN strlen({0}) - strlen(replace(replace({0}, '[', ''), '{{', '')) > 200 THEN false"
     r" WHEN regexp_matches({0}, '[0-9]{{200}}|:\s*-0[\s,}}]') THEN false"
     r" WHEN TRY(json_type({0}, '$.' || {1})) IN ('UBIGINT', 'BIGINT')"

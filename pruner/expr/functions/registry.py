@@ -1,15 +1,15 @@
-"""The registry of functions: one row for each, and the names that calls of engines have there.
+"""The registry of functions: one row for each, and the names that engines' calls have there.
 
 A function that is not here is opaque. A new one is a row, and a form in `tests/support` by which engines are compared.
 
-From the calls that an engine's decoder and its SQL text give to the names of the registry.
+It maps calls from an engine's decoder and SQL text to the names of the registry.
 
 One name can mean different things: `dayofweek` counts from 0 in DuckDB, from 1 in Spark and from Monday in Trino. What
-no row names for a dialect is not known.
+no row names for a dialect is unknown.
 
-Trino's functions of bytes are known in the shapes that come to functions of text which others have. Others have digests
-of a text as small letters: `lower(to_hex(md5(to_utf8(s))))` is their `md5(s)`. Plans have these names, the parser of
-Trino's text gives some of them other names.
+Trino's functions of bytes are known in the forms that amount to functions of text in other engines. These return
+digests of a text in lower case: `lower(to_hex(md5(to_utf8(s))))` is their `md5(s)`. Plans have these names; the parser
+of Trino's text gives some of them other names.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pruner.expr.functions.function import Cast, Evaluation, Function
 
 REGISTRY_VERSION: Final = 2
-"""Counted up when an evaluation changes what it means or where it holds; it then names the new version as `changed`.
+"""Incremented when an evaluation changes in meaning or domain; its `changed` is then the new version.
 
-2: Trino rounds moments to milliseconds; text that is no UTF-8 lies in no domain.
+2: Trino rounds moments to milliseconds; text that is not UTF-8 is in no domain.
 """
 
 FUNCTIONS: Final[Mapping[str, Function]] = {
@@ -50,18 +50,18 @@ _OWN: Final[Mapping[str, Mapping[str, Function]]] = {
 
 
 def called(name: str, engine: str) -> Function | None:
-    """The function that the decoder of an engine gives a name to; None where no row is of it."""
+    """The function for a name that an engine's decoder uses; None where no row has the name."""
     return _OWN.get(engine, {}).get(name) or _CALLED.get(name)
 
 
 def form_name(name: str, engine: SqlEngine) -> str:
-    """What the expression form calls a function of an engine's: the engine's own name where no row has another."""
+    """The name in the expression form of an engine's function: the engine's own name where no row has another."""
     row = _OWN.get(engine, {}).get(name)
     return name if row is None else row.form or name
 
 
 def names_of(asking: SqlEngine, *types: pa.DataType) -> frozenset[str]:
-    """What an engine calls the functions that were compared with it, of values of any of these types."""
+    """An engine's names for the functions of any of these types that were compared with it."""
     of_types = [Argument(type_name) for type_name in types]
     return frozenset(
         name
@@ -81,12 +81,12 @@ def row_for(name: str, arguments: Sequence[Argument]) -> Evaluation | None:
 
 
 def cast_of_column(source: pa.DataType, target: pa.DataType) -> Function | None:
-    """The function that a cast is of which a condition says something of a column."""
+    """The function that a cast is, for conditions that imply something for a column."""
     return next((row for row, _ in _casts(source, target) if row.preimages), None)
 
 
 def cast_of_index(source: pa.DataType, target: pa.DataType) -> Function | None:
-    """The function that a cast is that an index may be over."""
+    """The function that a cast is, for indexes over it."""
     return next((row for row, cast in _casts(source, target) if row.evaluations and not cast.of_column), None)
 
 
@@ -101,7 +101,7 @@ _HEX: Final = ("to_hex", "hex")
 
 
 def of_bytes(call: Call) -> Call | None:
-    """The function of text that a call is, whose bytes are those of a text; None where it is none."""
+    """The function of text that a call on a text's bytes amounts to; None where there is none."""
     match call.function, call.arguments:
         case "lower", (Call(name, (inner,)),) if name in _HEX:
             return _digest(inner)
@@ -133,13 +133,13 @@ def _digest(node: Expr) -> Call | None:
 
 
 def _named_again(digest: Call) -> Call:
-    """A digest in Trino's own spelling, as a part of what is not named yet."""
+    """A digest in Trino's own spelling, as part of a call that is not named yet."""
     [text] = digest.arguments
     return Call("lower", (Call("to_hex", (Call(digest.function, (Call("to_utf8", (text,)),)),)),))
 
 
 def _text_of(node: Expr) -> Expr | None:
-    """The text of which these are the bytes."""
+    """The text whose bytes these are."""
     match node:
         case Call("to_utf8", (text,)) | Call("encode", (text, Literal(value="utf-8"))):
             return text
@@ -148,7 +148,7 @@ def _text_of(node: Expr) -> Expr | None:
 
 
 _PARTS_OF: Final = frozenset({"date_part", "datepart", "extract"})
-"""Functions that name another one, a part of a moment, in their first argument."""
+"""Functions whose first argument names another function, a part of a moment."""
 
 _PARTS: Final = frozenset(
     {
@@ -167,14 +167,14 @@ _PARTS: Final = frozenset(
         "yearofweek",
     }
 )
-"""Parts of `date_part` that are whole numbers in DuckDB and Trino; in Spark a second has its fraction."""
+"""Parts of `date_part` that are whole numbers in DuckDB and Trino; in Spark a second has a fraction."""
 
 
 def named(call: Call, dialect: str | None) -> Call | str:
-    """A call by its name in the canonical form, or one sentence that says why there is none.
+    """A call under its name in the canonical form, or one sentence that says why there is none.
 
     Args:
-        call: as a decoder gave it.
+        call: as a decoder returned it.
         dialect: whose decoder; None for a call that is in the canonical form.
     """
     if dialect is None:

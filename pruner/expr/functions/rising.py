@@ -1,9 +1,9 @@
-"""Functions of one column that never fall: a condition on the column says something of their values.
+"""Functions of one column that never fall: a condition on the column implies something for their values.
 
-`ts < TIMESTAMP '2024-05-01 12:00'` holds where `date(ts)` is before that day, does not where it is behind it, and on
-the day itself it may. That is a point which is not exact, so it stands under NOT as well (trap L6). The function is
-the kernel's own evaluation, of values that lie in its domain, and the asking engine computes nothing but the column:
-neither its spelling nor its zone matters.
+`ts < TIMESTAMP '2024-05-01 12:00'` holds where `date(ts)` is before that day, does not hold where it is after it, and
+on the day itself it may. That is a point that is not exact, so it is valid under NOT as well (trap L6). The function is
+the kernel's own evaluation, of values in its domain, and the asking engine computes only the column: neither its
+spelling nor its zone matters.
 
 Values are those of the reference: days, microseconds of the wall clock in UTC, integers and text.
 """
@@ -39,16 +39,16 @@ class Rising:
     """A function of a column, in the domains in which both are stored."""
 
     field: Field
-    """That stands for its values."""
+    """The field that represents its values."""
     evaluate: Callable[[StorageValue], StorageValue]
 
     def point(self, operator: Operator, point: Point) -> Point:
-        """The point for which `function operator point` says what `column operator point` says.
+        """The point for which `function operator point` follows from `column operator point`.
 
-        Where the end of the range is the first or the last value with its result, the two are the same condition.
+        Where the bound of the range is the first or the last value with its result, the two conditions are equivalent.
 
         Raises:
-            NotInvertible: the point says nothing of the function.
+            NotInvertible: the point implies nothing for the function.
         """
         if point.nan:
             raise NotInvertible("a comparison with NaN")
@@ -64,10 +64,10 @@ class Rising:
                 return Point(low, high, exact=False)
 
     def prefix(self, prefix: bytes) -> tuple[bytes, bool]:
-        """How the result begins of every text that begins so; and whether that says the same.
+        """The result's prefix for texts with this prefix, and whether the two conditions are equivalent.
 
         Raises:
-            NotInvertible: the prefix is no UTF-8.
+            NotInvertible: the prefix is not UTF-8.
         """
         value = self._result(prefix)
         assert isinstance(value, bytes)
@@ -79,7 +79,7 @@ class Rising:
         except (ValueError, OverflowError):
             raise NotInvertible("a value outside the calendar, or text that is not UTF-8") from None
         if isinstance(result, int) and not self._fits(result):
-            # That recorded values lie all on one side of it is no proof: files with values like it have no record.
+            # Recorded values that are all on one side of it prove nothing: files with such values have no record.
             raise NotInvertible("a result that cannot be recorded")
         return result
 
@@ -90,7 +90,7 @@ class Rising:
         return least <= result <= greatest
 
     def _begins(self, value: StorageValue | None) -> bool:
-        """Whether no smaller value has the same result. Of text the results are beginnings."""
+        """Whether no smaller value has the same result. Results of text are prefixes."""
         if isinstance(value, bytes):
             return self._result(value) == value
         return isinstance(value, int) and self._differ(value - 1, value)
@@ -105,13 +105,13 @@ class Rising:
         try:
             return self._result(one) != self._result(other)
         except NotInvertible:
-            return False  # one of them lies behind the end of the calendar
+            return False  # one of them is outside the calendar
 
 
 def in_storage(
     evaluate: Evaluate, source: pa.DataType, result: pa.DataType
 ) -> Callable[[StorageValue], StorageValue]:
-    """A function of values of the reference as one of values as columns of these types have them."""
+    """A function of the reference's values as one of the storage values of columns of these types."""
     before = _to_reference(source)
     after: Evaluate = str.encode if is_string(result) else _unchanged
     return lambda value: after(evaluate(before(value)))
@@ -138,7 +138,7 @@ def _microseconds(unit: int, value: int) -> int:
 
 
 def written(arguments: Sequence[Argument]) -> Evaluate | None:
-    """`format`: where the pattern has longer periods before shorter ones, and none of them is left out."""
+    """`format`, where the pattern has longer periods before shorter ones without gaps."""
     pattern = str(arguments[1].constant)
     parts = tuple(pattern[at : at + 2] for at, sign in enumerate(pattern) if sign == "%")
     if parts != _IN_ORDER[: len(parts)]:
@@ -164,7 +164,7 @@ def year(arguments: Sequence[Argument]) -> Evaluate:
 
 
 def year_of_week(arguments: Sequence[Argument]) -> Evaluate:
-    """The year of the week of a moment."""
+    """The week year of a moment."""
     to_moment = _to_moment(arguments[0].type)
     return lambda value: date_at(to_moment(value)).isocalendar().year
 
@@ -193,37 +193,37 @@ def truncated(arguments: Sequence[Argument]) -> Evaluate:
 
 
 def beginning(arguments: Sequence[Argument]) -> Evaluate | None:
-    """`substring` from the first character on: text is in the order of its characters."""
+    """`substring` from the first character: text is ordered by its characters."""
     first, count = arguments[1].constant, arguments[2].constant
     return (lambda value: value[:count]) if first == 1 else None
 
 
 def added(arguments: Sequence[Argument]) -> Evaluate | None:
-    """An integer and a constant."""
+    """An integer plus a constant."""
     constant = next((argument.constant for argument in arguments if argument.is_constant), None)
     return None if not isinstance(constant, int) else lambda value: value + constant
 
 
 def subtracted(arguments: Sequence[Argument]) -> Evaluate | None:
-    """An integer less a constant, never a constant less an integer."""
+    """An integer minus a constant, never a constant minus an integer."""
     constant = arguments[1].constant
     return None if not isinstance(constant, int) else lambda value: value - constant
 
 
 def multiplied(arguments: Sequence[Argument]) -> Evaluate | None:
-    """An integer by a constant above zero (trap L7)."""
+    """An integer times a constant above zero (trap L7)."""
     constant = next((argument.constant for argument in arguments if argument.is_constant), None)
     return None if not isinstance(constant, int) or constant <= 0 else lambda value: value * constant
 
 
 def divided(arguments: Sequence[Argument]) -> Evaluate | None:
-    """An integer by a constant from 1 on, its fraction cut off."""
+    """An integer divided by a constant of at least 1, truncated."""
     by = arguments[1].constant
     return None if not isinstance(by, int) else lambda value: value // by if value >= 0 else -(-value // by)
 
 
 def later(arguments: Sequence[Argument]) -> Evaluate | None:
-    """A date and a number of days."""
+    """A date plus a number of days."""
     days = arguments[1].constant
     return None if not isinstance(days, int) else lambda value: value + days
 

@@ -1,8 +1,8 @@
-"""Functions whose meaning is in their arguments: calls of an engine's as the registry has them.
+"""Functions whose meaning depends on their arguments: an engine's calls in the registry's form.
 
-A row names its shape (`Function.shape`). Of a call whose shape is not known it says why in one sentence.
+A row names its shape (`Function.shape`). For a call whose form is unknown, the shape says why in one sentence.
 
-Patterns of dates and times, as each dialect writes them, in the form of DuckDB's `strftime`.
+Patterns of dates and times, as each dialect writes them, are converted to the form of DuckDB's `strftime`.
 
 The lists are closed: week years, names and fractions differ between engines, or between their versions.
 """
@@ -21,19 +21,19 @@ _PERCENT: Final = {
     "duckdb": {"Y": "%Y", "m": "%m", "d": "%d", "H": "%H", "M": "%M", "S": "%S", "j": "%j"},
     "trino": {"Y": "%Y", "m": "%m", "d": "%d", "H": "%H", "i": "%M", "s": "%S", "S": "%S", "j": "%j"},
 }
-"""Letters behind a percent sign: DuckDB's `strftime`, and Trino's `date_format`, where `%M` is a month's name."""
+"""Letters after a percent sign: DuckDB's `strftime`, and Trino's `date_format`, where `%M` is a month's name."""
 
 _LETTERS: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "DDD": "%j"}
-"""Runs of letters in Spark's `date_format`. `YYYY` is the year of the week there, and is not among them."""
+"""Runs of letters in Spark's `date_format`. `YYYY` is the week year there, and is not among them."""
 
 _PLAIN: Final = frozenset(" -/:._,")
-"""Signs that stand for themselves in every engine's patterns."""
+"""Characters that are literal in every engine's patterns."""
 
 _RUN: Final = re.compile(r"([A-Za-z])\1*|[^A-Za-z]")
 
 
 def with_percents(pattern: str, dialect: str) -> str | None:
-    """A pattern of DuckDB's `strftime` or of Trino's `date_format`; None where it is not known to mean the same."""
+    """Convert a pattern of DuckDB's `strftime` or Trino's `date_format`; None where the same meaning is not certain."""
     known = _PERCENT[dialect]
     text = ""
     signs = iter(pattern)
@@ -51,7 +51,7 @@ def with_percents(pattern: str, dialect: str) -> str | None:
 
 
 def with_letters(pattern: str) -> str | None:
-    """A pattern of Spark's `date_format`; None where it is not known to mean the same."""
+    """Convert a pattern of Spark's `date_format`; None where the same meaning is not certain."""
     text = ""
     for match in _RUN.finditer(pattern.replace("'T'", "\0")):
         run = match.group()
@@ -68,22 +68,22 @@ def with_letters(pattern: str) -> str | None:
 
 
 def in_letters(pattern: str) -> str:
-    """A pattern of `with_letters` as Spark's `date_format` has it."""
+    """Convert `with_letters`' result back to Spark's `date_format`."""
     letters = {percent: run for run, percent in _LETTERS.items()}
     return re.sub("%.|T", lambda sign: letters.get(sign.group(), "'T'"), pattern)
 
 
 _UNITS: Final = {"mm": "month", "mon": "month", "yyyy": "year", "yy": "year"}
-"""Short units of Spark's."""
+"""Spark's short names of units."""
 
 
 def not_known(name: str) -> str:
-    """What is said of a function that no row is of."""
+    """The sentence about a function without a row."""
     return f"the function {name} is not in the registry of functions that indexes may be over"
 
 
 def pattern(call: Call, dialect: str) -> Call | str:
-    """A moment that is written by a pattern."""
+    """A moment that is formatted by a pattern."""
     match call.arguments:
         case (operand, Literal(value=str(text))):
             known = with_letters(text) if dialect == SPARK else with_percents(text, dialect)
@@ -95,7 +95,7 @@ def pattern(call: Call, dialect: str) -> Call | str:
 
 
 def json_field(call: Call, dialect: str) -> Call | str:
-    """A field of a JSON object, by its path or, in DuckDB, by its name alone."""
+    """A field of a JSON object, by its path or, in DuckDB, by its bare name."""
     match call.arguments:
         case (operand, Literal(value=str(path))):
             field = path.removeprefix("$.")
@@ -107,7 +107,7 @@ def json_field(call: Call, dialect: str) -> Call | str:
 
 
 def sha256(call: Call, dialect: str) -> Call | str:
-    """The digest of 256 bits, which Spark's function makes of a constant 256 or 0."""
+    """The digest of 256 bits, which Spark's function returns for a constant 256 or 0."""
     match call.function, call.arguments:
         case "sha2", (operand, Literal(value=256)) if dialect in (DUCKDB, SPARK):
             return Call("sha256", (operand,))
@@ -118,7 +118,7 @@ def sha256(call: Call, dialect: str) -> Call | str:
 
 
 def joined(call: Call, dialect: str) -> Call | str:
-    """Texts one after the other, as `a || b || c` joins them; Spark and Trino make one `concat` of all."""
+    """Concatenated texts, as in `a || b || c`; Spark and Trino make one `concat` of all."""
     if call.function != "concat":
         return Call("join", call.arguments)
     if dialect == DUCKDB:
@@ -133,7 +133,7 @@ def joined(call: Call, dialect: str) -> Call | str:
 
 
 def substring(call: Call, _: str) -> Call:
-    """`left(s, n)`, and `substr(s, from, n)`, which decoders call the same; a `substr` of two arguments is none."""
+    """`left(s, n)`, and `substr(s, from, n)`, which decoders name alike; a `substr` of two arguments is neither."""
     arguments = call.arguments
     if call.function == "left" and len(arguments) == 2:
         one: Expr = Literal(1, pa.int64())
@@ -142,7 +142,7 @@ def substring(call: Call, _: str) -> Call:
 
 
 def days_between(call: Call, _: str) -> Call | str:
-    """The days from one date to another; `date_diff` has its unit first, and the earlier date before the later one."""
+    """The days from one date to another; `date_diff` has its unit first, then the earlier and the later date."""
     match call.function, call.arguments:
         case "days_between", arguments:
             return Call("days between", arguments)
@@ -153,7 +153,7 @@ def days_between(call: Call, _: str) -> Call | str:
 
 
 def truncated(call: Call, dialect: str) -> Call:
-    """`date_trunc` with the name of its unit in small letters, and in full."""
+    """`date_trunc` with the full name of its unit in lower case."""
     match call.arguments:
         case (Literal(value=str(unit)), operand):
             unit = _UNITS.get(unit.lower(), unit.lower()) if dialect == SPARK else unit.lower()
@@ -163,7 +163,7 @@ def truncated(call: Call, dialect: str) -> Call:
 
 
 def bit_count(call: Call, dialect: str) -> Call | str:
-    """The bits that are set; Trino's `bit_count` names how many there are."""
+    """The number of set bits; Trino's `bit_count` also takes the width."""
     match call.function, call.arguments:
         case "bit_count", (operand, Literal(value=64)) if dialect == TRINO:
             return Call("bit count", (operand,))

@@ -1,7 +1,7 @@
-"""Rules of functions of text, which is compared by its code points as UTF-8 has them.
+"""Rules of functions of text, which is compared by its code points in UTF-8.
 
-`lower` and `upper` are no monotone functions (trap L7), but what can come to a text of ASCII stands within a range: its
-letters of ASCII in either case, and the few letters of Unicode that some engine makes a letter of ASCII of.
+`lower` and `upper` are not monotone (trap L7), but the texts that can yield an ASCII text are within ranges: of its
+ASCII letters in either case, and of the few other Unicode letters that some engine maps to an ASCII letter.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
 _STRING: Final = pa.string()
 
 BECOME_LOWER: Final[Mapping[str, str]] = {"i": "\u0130", "k": "\u212a"}
-"""The greatest character of which some engine makes this letter of ASCII: dotted I and the Kelvin sign."""
+"""The greatest character that some engine maps to this ASCII letter: dotted I and the Kelvin sign."""
 
 BECOME_UPPER: Final[Mapping[str, str]] = {
     "F": "\ufb04",  # ligatures: ff, fi, fl, ffi, ffl
     "I": "\u0131",  # dotless i
-    "J": "j",  # with a dot above, which a JVM in Lithuanian leaves out
+    "J": "j",  # with a dot above, which a JVM in Lithuanian omits
     "S": "\ufb06",  # long s, sharp s, and the ligatures st
 }
-"""Likewise for capital letters; Spark makes several letters of a ligature, and drops marks behind a letter."""
+"""Likewise for capital letters; Spark maps a ligature to several letters, and drops marks after a letter."""
 
 _ABOVE: Final = b"\xff"
-"""No text of UTF-8 has this byte."""
+"""No UTF-8 text has this byte."""
 
 _ASCII: Final = re.compile(rb"[\x00-\x7f]+")
 _MOST_BEGINNINGS: Final = 64
 
 _NEVER: Final = Point(_ABOVE, b"")
-"""What no text equals."""
+"""A point that no text equals."""
 
 
 def beginning(use: Use) -> Inverse:
-    """`substring(x, 1, n)`, which `left(x, n)` is made into: the first n characters.
+    """`substring(x, 1, n)`, to which `left(x, n)` is converted: the first n characters.
 
-    A call with one constant is `substr(x, n)`, which goes on from there to the end.
+    A call with one constant is `substr(x, n)`, which runs from there to the end.
     """
     _require_text(use)
     match [constant.value for constant in use.constants]:
@@ -75,18 +75,18 @@ def raised(use: Use) -> Inverse:
 
 
 def cased_ranges(text: str, others: Mapping[str, str]) -> list[Point]:
-    """Ranges that hold every text of which `lower` or `upper` may make this text of ASCII.
+    """Ranges that contain every text that `lower` or `upper` may turn into this ASCII text.
 
-    The first letters are taken in every case, and what stands behind them from the least text to the greatest one.
+    The first letters are enumerated in both cases; what follows them ranges from the least text to the greatest.
 
     Args:
         text: ASCII.
-        others: the greatest character that becomes a letter, of those that are not ASCII.
+        others: for a letter, the greatest non-ASCII character that becomes it.
     """
     beginnings = [""]
     for place, letter in enumerate(text):
         if letter in others:
-            # What stands behind may be shorter than here, as one character can come to several.
+            # The rest may be shorter than here, as one character can become several.
             least = text[place:].upper().encode()
             behind = others[letter].encode() + _ABOVE
             return [
@@ -131,7 +131,7 @@ def _other_case(use: Use, others: Mapping[str, str], make: Callable[[str], str])
 
 
 def _ascii_beginning(prefix: bytes) -> str:
-    """The letters of ASCII that a text begins with which begins with a prefix.
+    """The ASCII characters at the start of a prefix.
 
     Raises:
         NotInvertible: there are none.
@@ -143,7 +143,7 @@ def _ascii_beginning(prefix: bytes) -> str:
 
 
 def _with_rest(point: Point) -> Point:
-    """What begins with a text of a range."""
+    """Texts that begin with a text of a range."""
     assert isinstance(point.high, bytes)
     return Point(point.low, point.high + _ABOVE, exact=False)
 
@@ -170,7 +170,7 @@ def _beginning(value: TextValue, count: int, operator: Operator, point: Point) -
         case Operator.LE | Operator.LT if len(text) > count or (
             len(text) == count and operator is Operator.LE
         ):
-            # All texts that begin so are among those, and nothing behind them.
+            # All texts with this prefix match, and none after them.
             if behind is None:
                 raise NotInvertible("a text that is not UTF-8")
             return value.compare(Operator.LT, Point(behind, behind))

@@ -1,11 +1,11 @@
 """Dates and timestamps as microseconds of a clock, and the calendar in exact integers.
 
-An instant is looked at through the wall clock of the session's zone, whose inverse is as wide as clocks change.
+An instant is read through the wall clock of the session's zone, whose inverse is as wide as clocks change.
 
 The calendar of the rules for dates and timestamps, in exact integers.
 
-Moments are microseconds of the wall clock since 1970, in the proleptic Gregorian calendar, by floor (trap S14), from
-year 1 to year 9999.
+Moments are microseconds of the wall clock since 1970, in the proleptic Gregorian calendar, rounded down (trap S14),
+from year 1 to year 9999.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DAY: Final = 86_400 * SECOND
 _EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
 FIRST: Final = (1 - _EPOCH) * DAY
 LAST: Final = (datetime.date.max.toordinal() + 1 - _EPOCH) * DAY - 1
-"""The first and the last microsecond that the rules speak of."""
+"""The first and the last microsecond that the rules cover."""
 
 
 def date_at(moment: int) -> datetime.date:
@@ -70,20 +70,20 @@ FIXED_UNITS: Final = {
     "hour": 3600 * SECOND,
     "day": DAY,
 }
-"""Microseconds of units that all have the same length."""
+"""Microseconds in units of fixed length."""
 
 LONGEST: Final = {"week": 7 * DAY, "month": 31 * DAY, "quarter": 92 * DAY, "year": 366 * DAY}
-"""Microseconds of the longest of units that have not."""
+"""Greatest number of microseconds in units of varying length."""
 
 TRUNCATED_TO: Final = (*FIXED_UNITS, *LONGEST)
 """Units of `date_trunc`."""
 
 SHORT_UNITS: Final = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "day"}
-"""Other names that Spark has for units."""
+"""Spark's other names for units."""
 
 
 def shifted(moment: int, interval: Interval, sign: int = 1) -> int:
-    """A moment and an interval after it; a day that the month does not have is its last one.
+    """A moment plus an interval; a day beyond the end of the month becomes its last day.
 
     Raises:
         ValueError: the date is before year 1 or after year 9999.
@@ -104,7 +104,7 @@ Reference = Callable[[int], "int | float | bytes"]
 
 @dataclass(frozen=True, slots=True)
 class _Wall:
-    """Wall clocks of instants in the session's zone, undone; for other values nothing is to be done."""
+    """Undoes the wall clock of instants in the session's zone."""
 
     unit: int
     zone: str | None
@@ -119,7 +119,7 @@ class _Wall:
 def point_between(
     first: tuple[int, int] | None, last: tuple[int, int] | None, unit: int, *, exact: bool
 ) -> Point:
-    """The point between moments that are known to lie between two each, in units of so many nanoseconds."""
+    """The point between two moments, each known as a range, in units of `unit` nanoseconds."""
     certain = all(span is None or span[0] == span[1] for span in (first, last))
     low = None if first is None else -(-first[0] // unit)
     high = None if last is None else last[1] // unit
@@ -128,7 +128,7 @@ def point_between(
 
 
 def wall_of(use: Use) -> Undo:
-    """The way back from what the wall clock shows to the value."""
+    """The inverse of the conversion to the wall clock."""
     if not is_instant(use.type):
         return lambda point: point
     return _Wall(nanoseconds(unit_of(use.type)), use.semantics.zone)
@@ -138,7 +138,7 @@ def scale_of(use: Use) -> int:
     """Microseconds in one unit of the column.
 
     Raises:
-        NotInvertible: the column is no date or timestamp of the reference.
+        NotInvertible: the column is not a date or timestamp of the reference.
     """
     if pa.types.is_date32(use.type):
         return DAY
@@ -155,7 +155,7 @@ def scale_of(use: Use) -> int:
 def of_wall(
     use: Use, result: pa.DataType, reference: Reference, *, low: int = FIRST, high: int = LAST
 ) -> Pieces:
-    """A function of what the wall clock shows."""
+    """A function of the wall clock."""
     parts = of_moment(use, result, reference, low=low, high=high)
     if not is_instant(use.type):
         return parts
@@ -182,7 +182,7 @@ def of_moment(
     high: int = LAST,
     most: int | None = None,
 ) -> Pieces:
-    """A function of the moment itself, whatever a clock shows."""
+    """A function of the moment itself, independent of any wall clock."""
     scale = scale_of(use)
     if most is not None:
         low, high = max(low, -most), min(high, most)

@@ -1,1 +1,1 @@
-"""Predicates as text: every dialect of SQL to the common expression form, by the SQL parser."""
+"""Predicates as text: every SQL dialect to the common expression form, by the SQL parser."""

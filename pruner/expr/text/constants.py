@@ -1,7 +1,7 @@
 """Constants of predicates as typed literals: texts, numbers and bytes, their signs and their casts.
 
-Only what every version of the dialect reads alike is folded; the rest becomes an expression that nothing is derived
-from. The types of casts are Arrow's for the SQL types that predicates name, as each engine means them.
+Only what every version of the dialect reads the same way is folded; nothing is derived from the rest. The types of
+casts are Arrow's for the SQL types that predicates name, as each engine defines them.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ _BLOB_PART: Final = re.compile(r"\\x([0-9A-Fa-f]{2})|(.)")
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """Translates constants, signs and casts with the translator's own means.
+    """Translates constants, signs and casts with callbacks of the translator.
 
-    `value` translates the first node, which stands directly below the second; `opaque` makes an expression of a node
-    of which nothing is known, for a reason.
+    `value` translates the first node, which is directly below the second; `opaque` turns a node into an unknown
+    expression, with a reason.
     """
 
     semantics: Semantics
@@ -87,7 +87,7 @@ class Constants:
     opaque: Callable[[Node, str], Opaque]
 
     def typed(self, node: Node) -> Expr | None:
-        """A constant, a sign before a value or a cast of one; None for anything else."""
+        """A constant, a signed value or a cast of a value; None for anything else."""
         match node:
             case exp.Literal(is_string=True) | exp.RawString():
                 return Literal(str(node.this), STRING)
@@ -119,7 +119,7 @@ class Constants:
     def _negative(self, node: Node) -> Expr:
         inner = node.this
         if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal) and not inner.this.is_string:
-            # -128Y: the sign goes first, because 128Y by itself does not fit.
+            # -128Y: the sign is applied first, because 128Y by itself does not fit.
             operand = self._cast(inner, self._number(inner.this, negative=True))
             if isinstance(operand, Literal):
                 return operand
@@ -135,12 +135,12 @@ class Constants:
             folded = _fold(operand, target, self.semantics)
             if folded is not None:
                 return folded
-        # Spark's CAST comes as TRY_CAST, because its ANSI mode is not known to the parser.
+        # The parser returns Spark's CAST as TRY_CAST, because it does not know the ANSI mode.
         tries = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
         return Call("try_cast" if tries else "cast", (operand,), target)
 
     def _cast_type(self, node: Node, operand: Expr) -> pa.DataType | None:
-        """The type that is cast to; a timestamp that keeps fewer digits than its text has is none."""
+        """The target type of a cast; None for a timestamp that keeps fewer digits than its text has."""
         traits = self.semantics.traits
         target = _arrow_type(node.to, traits)
         if not isinstance(operand, Literal) or not isinstance(operand.value, str):
@@ -156,14 +156,6 @@ class Constants:
         return timestamp("us" if written <= 6 else "ns", instant=instant)
 
 
-def negated(literal: Literal) -> Literal | None:
-    """The literal with the sign changed; None for what has no sign."""
-    value = literal.value
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        return None
-    return Literal(value.copy_negate() if isinstance(value, Decimal) else -value, literal.type)
-
-
 def _negated(literal: Literal) -> Literal | None:
     """The literal with the sign changed; None for what has no sign."""
     value = literal.value
@@ -175,7 +167,7 @@ def _negated(literal: Literal) -> Literal | None:
 def _fold(literal: Literal, target: pa.DataType, semantics: Semantics) -> Expr | None:
     """The value of `CAST(literal AS target)`, where it is certain; None elsewhere.
 
-    The result is no literal in two cases: an instant given as a wall clock of a session zone that matters (a
+    The result is not a literal in two cases: an instant given as a wall clock of a session zone that matters (a
     cast of a naive timestamp), and a decimal whose nearest float the engine may miss (a cast of the decimal).
     """
     value = literal.value
@@ -197,7 +189,7 @@ def _fold_number(literal: Literal, target: pa.DataType) -> Expr | None:
     if pa.types.is_floating(target):
         width = Width.SINGLE if pa.types.is_float32(target) else Width.DOUBLE
         if isinstance(value, float):
-            # The processor rounds a double to a float, everywhere alike.
+            # The CPU rounds a double to a float the same way everywhere.
             finite = width is Width.SINGLE and math.isfinite(value)
             return _finite(nearest(Fraction(value), width), target) if finite else Literal(value, target)
         if isinstance(value, int | Decimal):
@@ -274,7 +266,7 @@ def _fold_blob(text: str, traits: Traits) -> Literal | None:
 
 
 def _arrow_type(node: exp.DataType, traits: Traits) -> pa.DataType | None:
-    """The Arrow type of a SQL type; None for one that is not known here, or whose length would cut values."""
+    """The Arrow type of a SQL type; None for one that is unknown here, or whose length would truncate values."""
     kind = node.this
     parameters = _type_parameters(node)
     if parameters is None:
@@ -289,13 +281,13 @@ def _arrow_type(node: exp.DataType, traits: Traits) -> pa.DataType | None:
 
 
 def _fraction_digits(node: exp.DataType, traits: Traits) -> int:
-    """Digits of a second that a timestamp type keeps: as written, else the engine's default."""
+    """Digits of a second that a timestamp type keeps: as written, otherwise the engine's default."""
     parameters = _type_parameters(node)
     return parameters[0] if parameters else traits.bare_timestamp_digits
 
 
 def _type_parameters(node: exp.DataType) -> tuple[int, ...] | None:
-    """The numbers in parentheses behind a type's name; None where something else stands there."""
+    """The numbers in parentheses after a type's name; None where there is something else."""
     numbers: list[int] = []
     for parameter in node.expressions:
         value = parameter.this if isinstance(parameter, exp.DataTypeParam) else parameter

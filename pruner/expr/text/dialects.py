@@ -1,7 +1,7 @@
 """The SQL parser for each dialect, with the corrections that pruning depends on.
 
-sqlglot reads a few things otherwise than the engines. What would change a value is mended on its tokens:
-string escapes of Spark, DuckDB's `x'…'`; what cannot be mended is refused. An engine names its dialect by a trait.
+sqlglot reads a few things differently from the engines. What would change a value is corrected in its tokens:
+string escapes of Spark, DuckDB's `x'…'`; what cannot be corrected is refused. An engine's dialect is a trait.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pruner.expr.text.scan import ScannedText
 
 Node: TypeAlias = Any
-"""A node of sqlglot's tree, which is not typed closely enough to be checked."""
+"""A node of sqlglot's tree, whose types are too loose to be checked."""
 
 _FRAMES_PER_LEVEL = 40
-"""Python frames that the parser takes for one level of nesting (25 measured), with room to spare."""
+"""Python frames that the parser uses per level of nesting (25 measured), with a margin."""
 
 _PLENTY_OF_FRAMES = 15
 """Levels of nesting that fit into Python's default recursion limit with any caller."""
@@ -40,41 +40,41 @@ _recursion_limit = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlDialect:
-    """How the SQL of an engine is written, where pruning depends on it."""
+    """The SQL syntax of an engine, where pruning depends on it."""
 
     name: str
-    """Its name, and that of sqlglot's dialect by which it is parsed."""
+    """Its name, and that of the sqlglot dialect that parses it."""
     tokens: re.Pattern[str]
-    """Its tokens, by `pruner.expr.text.scan.scanner`."""
+    """Its token pattern, by `pruner.expr.text.scan.scanner`."""
     x_before_text: bool = False
-    """The parser takes `x'41'` for a name and a text, and it is bytes."""
+    """The parser reads `x'41'` as a name and a text, but it is bytes."""
     backslash_escapes: bool = False
-    """A backslash in a text escapes, by the rules of `unescape_spark`."""
+    """A backslash in a text is an escape, by the rules of `unescape_spark`."""
     decimals_keep_digits: bool = False
-    """`DECIMAL '1.50'` is the number 1.50 with its digits; the parser takes it for a cast to DECIMAL, which rounds."""
+    """`DECIMAL '1.50'` is the number 1.50 with its digits; the parser reads it as a cast to DECIMAL, which rounds."""
     plain_signs: str = ""
-    """Signs that the parser takes for the start of a parameter and that mean something else."""
+    """Signs that the parser reads as the start of a parameter but that mean something else."""
 
     @property
     def parser(self) -> Dialect:
-        """The dialect of sqlglot."""
+        """The sqlglot dialect."""
         return _parser(self.name)
 
 
 _WRITTEN_NAME: Final = "written_name"
-"""Where the parser leaves the name by which a function was written."""
+"""The key under which the parser stores a function's name as written."""
 
 
 @lru_cache
 def _parser(name: str) -> Dialect:
-    """A dialect of sqlglot, loaded when it is first used."""
+    """A sqlglot dialect, loaded on first use."""
     dialect = Dialect.get_or_raise(name)
     dialect.ORIGINAL_NAME_META_KEY = _WRITTEN_NAME
     return dialect
 
 
 def function_name(node: Node) -> str:
-    """The name of a function: the parser's, by which rules know it; of those without rules the one that is written."""
+    """The name of a function: the parser's, which rules use; for functions without rules the one that is written."""
     match node:
         case exp.Anonymous():
             return as_written(node.name)
@@ -89,18 +89,18 @@ def function_name(node: Node) -> str:
 _AS_WRITTEN: Final = frozenset(
     {"STRFTIME", "DATE_FORMAT", "GET_JSON_OBJECT", "JSON_EXTRACT_SCALAR", "JSON_EXTRACT_STRING"}
 )
-"""Functions that stay as they are written: the parser takes Spark's pattern `YYYY` for `yyyy`, and adds to others. It
-takes a path of JSON without `$` for one with it.
+"""Functions that keep their written form: the parser reads Spark's pattern `YYYY` as `yyyy`, and adds to others. It
+reads a JSON path without `$` as one with it.
 """
 
 _UNKNOWN: Final = "\ue000"
-"""A sign before the name of a function, by which the parser does not know it. The parser cannot be told otherwise: its
-class may be compiled (`sqlglot[c]`), and is everybody's.
+"""A prefix that hides a function's name from the parser. The parser itself cannot be changed: its class may be compiled
+(`sqlglot[c]`), and is shared by all its users.
 """
 
 
 def as_written(text: str) -> str:
-    """Text that came from the parser, with functions by their own names."""
+    """Text from the parser, with the functions' own names restored."""
     return text.replace(_UNKNOWN, "")
 
 
@@ -113,7 +113,7 @@ _DIALECTS: Final = {
                 r"""[eE]'(?:[^'\\]|\\.|'')*+'""", DOUBLED_QUOTES, r"""\$(?P<tag>\w*)\$.*?\$(?P=tag)\$"""
             ),
             x_before_text=True,
-            plain_signs="@:",  # the absolute value, and what parts keys from values
+            plain_signs="@:",  # the absolute value, and the separator of keys and values
         ),
         SqlDialect(
             name="spark",
@@ -128,7 +128,7 @@ _DIALECTS: Final = {
 
 
 def dialect_of(semantics: Semantics) -> SqlDialect:
-    """The SQL in which predicates of an engine are written.
+    """The SQL dialect of an engine's predicates.
 
     Raises:
         PredicateError: the engine has no SQL.
@@ -146,7 +146,7 @@ def parse_condition(scanned: ScannedText, dialect: SqlDialect) -> Any:
     """Parse checked text as one boolean expression.
 
     Raises:
-        PredicateError: the text is no such expression; with line, column and the token at fault.
+        PredicateError: the text is not one; with line, column and the token at fault.
 
     """
     text = scanned.text
@@ -164,7 +164,7 @@ def parse_condition(scanned: ScannedText, dialect: SqlDialect) -> Any:
     except RecursionError:
         raise PredicateError("the predicate is nested too deeply for the SQL parser: simplify it") from None
     except (SqlglotError, AttributeError, ValueError, TypeError, KeyError, IndexError) as error:
-        # The parser stumbles over some texts that are no SQL instead of refusing them.
+        # The parser fails on some invalid texts instead of refusing them.
         raise PredicateError(f"the predicate cannot be parsed as {dialect.name} SQL: {error}") from None
     if len(parsed) != 1 or parsed[0] is None or isinstance(parsed[0], exp.Star):
         raise PredicateError("the predicate must be one condition, without semicolons between several")
@@ -257,7 +257,7 @@ def _is_call(tokens: list[Token], position: int) -> bool:
 
 
 def _mend_decimal(before: list[Token], token: Token) -> None:
-    """Make a number of the text behind the word DECIMAL; the word becomes its sign or goes."""
+    """Turn the text after the word DECIMAL into a number; the word becomes its sign or is removed."""
     if before[-1].token_type is not TokenType.DECIMAL or not _DECIMAL_TEXT.fullmatch(token.text):
         return
     token.token_type = TokenType.NUMBER
@@ -296,7 +296,7 @@ _SPARK_LETTERS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\
 
 
 def unescape_spark(body: str) -> str:
-    """The value of the inside of a Spark string literal (`ParserUtils.unescapeSQLString`, Spark 3.5).
+    """The value of the content of a Spark string literal (`ParserUtils.unescapeSQLString`, Spark 3.5).
 
     Raises:
         PredicateError: an escape names no valid character.

@@ -1,6 +1,6 @@
 """Typed literals from their text: numbers, moments (`DATE '…'`), plain lists.
 
-Only what every version of the dialect reads alike becomes a literal; for the rest the functions return None.
+Only what every version of the dialect reads the same way becomes a literal; for the rest the functions return None.
 """
 
 from __future__ import annotations
@@ -46,15 +46,13 @@ _DECIMALS: Final = {
 _NUMBER = re.compile(r"(\d*)(?:\.(\d*))?([eE][+-]?\d+)?", re.ASCII)
 TEXT_IN_SINGLE_QUOTES: Final = "double quotes hold a name, text stands in single quotes"
 MOST_DIGITS: Final = 400
-"""Longest text of a number that is read."""
+"""Longest number text that is read."""
 
 _PLAIN_PART = re.compile(r"(-?\d+(?:\.\d+)?)|(DATE\s*)?'([^']*)'|NULL", re.IGNORECASE | re.ASCII)
 
 
 def number(text: str, traits: Traits, *, negative: bool = False) -> Literal | None:
-    """Type a number as the engine does: integers by size, `1.5` DECIMAL, `1e3` DOUBLE; None when too long to
-    hold.
-    """
+    """Type a number as the engine does: integers by size, `1.5` DECIMAL, `1e3` DOUBLE; None when too long."""
     match = _NUMBER.fullmatch(text)
     if match is None or len(text) > MOST_DIGITS:
         return None
@@ -84,12 +82,12 @@ def _integer(value: int, traits: Traits) -> Literal:
 
 
 def decimal_type(precision: int, scale: int) -> pa.DataType:
-    """A decimal type of at most 38 digits, made once."""
+    """A decimal type of at most 38 digits, created once."""
     return _DECIMALS[precision, scale]
 
 
 def moment(text: str, target: pa.DataType, semantics: Semantics) -> Expr | None:
-    """`DATE '…'`, `TIMESTAMP '…'` and their kin."""
+    """`DATE '…'`, `TIMESTAMP '…'` and the like; None if uncertain."""
     iso = parse_iso(text)
     named = None
     if iso is None and semantics.traits.reads_zone_names:
@@ -124,9 +122,7 @@ def _with_named_zone(text: str) -> tuple[IsoText | None, str | None]:
 
 
 def plain_list(body: str, semantics: Semantics) -> tuple[Literal, ...] | None:
-    """The literals of an IN list that `pruner.expr.text.scan.PLAIN_LIST` matches; None when one of them is not
-    certain.
-    """
+    """The literals of an IN list that `pruner.expr.text.scan.PLAIN_LIST` matches; None when one is uncertain."""
     if body.isascii() and "'" not in body and "." not in body:
         whole = _plain_integers(body)
         if whole is not None:
@@ -151,7 +147,7 @@ def plain_list(body: str, semantics: Semantics) -> tuple[Literal, ...] | None:
 
 
 def _plain_integers(body: str) -> tuple[Literal, ...] | None:
-    """The quick way for a list of nothing but integers."""
+    """The fast path for lists of integers only."""
     try:
         values = list(map(int, body.split(",")))
     except ValueError:
@@ -162,11 +158,11 @@ def _plain_integers(body: str) -> tuple[Literal, ...] | None:
 
 
 def in_one_type(literals: tuple[Literal, ...]) -> tuple[Literal, ...] | None:
-    """Give literals that are compared together (IN, BETWEEN) their common type, as DuckDB and Trino do first.
+    """Convert literals that are compared together (IN, BETWEEN) to their common type, as DuckDB and Trino do first.
 
     Returns:
         The literals, exact ones widened to one type; None where the common type changes what is compared (an
-        integer next to a double, text next to a number, an instant next to a wall clock).
+        integer and a double, text and a number, an instant and a wall clock).
 
     """
     types = list({id(literal.type): literal.type for literal in literals}.values())

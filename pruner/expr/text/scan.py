@@ -1,8 +1,8 @@
-"""A look over predicate text before the SQL parser gets it: bounds are checked and long IN lists taken out.
+"""A scan of predicate text before the SQL parser gets it: limits are checked and long IN lists extracted.
 
 The parser recurses and tries alternatives, so nesting costs it stack, and nested calls of functions that are
 named like types cost it time that doubles with each level (measured with sqlglot 30). The scanner is linear.
-IN lists of plain literals are replaced by a placeholder, because the parser needs some 15 microseconds a
+IN lists of plain literals are replaced by a placeholder, because the parser takes about 15 microseconds per
 value.
 """
 
@@ -16,19 +16,18 @@ from pruner.errors import PredicateError
 from pruner.limits import PREDICATE_TEXT_BYTES, SQL_PARSER_NESTING
 
 PARSED_CHARACTERS = 1024 * 1024
-"""Longest text, IN lists taken out, that the SQL parser is given (about ten seconds of its time)."""
+"""Longest text, without extracted IN lists, that the SQL parser is given (it takes about ten seconds)."""
 
 CALL_NESTING = 10
 """Deepest nesting of function calls."""
 
 LIST_CHARACTERS = 200
-"""Shortest IN list that is worth taking out."""
+"""Shortest IN list that is worth extracting."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenList:
-    """An IN list that was taken out: `name` stands in its place, `body` is what stood between the
-    parentheses.
+    """An extracted IN list: `name` replaces it, `body` is the text that was between the parentheses.
 
     `start` is the offset of `name` in the shortened text.
     """
@@ -42,8 +41,7 @@ class TakenList:
 class ScannedText:
     """Text fit for the parser.
 
-    `text` is `original` with `lists` taken out, `nesting` its deepest nesting of parentheses, CASE, NOT and
-    signs.
+    `text` is `original` without `lists`, `nesting` its deepest nesting of parentheses, CASE, NOT and signs.
     """
 
     original: str
@@ -63,7 +61,7 @@ class ScannedText:
         return whole
 
     def check_length(self) -> None:
-        """Refuse text that would keep the parser busy for too long.
+        """Refuse text that would take the parser too long.
 
         Raises:
             PredicateError: the text is longer than `PARSED_CHARACTERS`.
@@ -76,15 +74,15 @@ class ScannedText:
             )
 
     def place(self, offset: int) -> str:
-        """Return line and column (from 1) in the original text of an offset in the shortened text."""
+        """Return the line and column (from 1) in the original text for an offset in the shortened text."""
         for taken in self.lists:
             if offset > taken.start:
                 offset += len(taken.body) - len(taken.name)
         return _place(self.original, offset)
 
 
-# Each part is possessive, so that an open quote is found where it stands and not by giving back a doubled
-# one.
+# Each part is possessive, so that an unclosed quote is found at its own position, not by backtracking into a
+# doubled one.
 DOUBLED_QUOTES = r"""'[^']*+(?:''[^']*+)*+' | "[^"]*+(?:""[^"]*+)*+" """
 """Quoted text and names of standard SQL, as a part of a pattern."""
 
@@ -100,30 +98,30 @@ _TOKEN = r"""
   | (?P<sign> [-+~!](?!=) )
   | (?P<other> [^\s] )
 """
-# A backslash in a string goes to the parser, whose dialects read it; so does a doubled quote.
+# Strings with a backslash are left to the parser, whose dialects interpret it; so are doubled quotes.
 _PLAIN = r"""(?: [-]?\d+(?:\.\d+)? | (?:DATE\s*)? '[^'\\]*' | NULL )"""
 PLAIN_LIST = re.compile(rf"\s*+{_PLAIN}\s*+(?:,\s*+{_PLAIN}\s*+)*+", re.VERBOSE | re.IGNORECASE | re.ASCII)
-"""The inside of an IN list that can be taken out, in every dialect."""
+"""The content of an IN list that can be extracted, in every dialect."""
 
 _COMMENT_ENDS = re.compile(r"/\*|\*/")
 _OPERATOR_WORDS = frozenset({"AND", "OR", "NOT", "IN", "WHEN", "THEN", "ELSE", "LIKE", "BETWEEN", "IS"})
 
 
 def scanner(*quoted: str) -> re.Pattern[str]:
-    """The pattern of a dialect's tokens; `quoted` are the patterns of its quoted texts and names."""
+    """The pattern of a dialect's tokens; `quoted` are the patterns of its quoted strings and names."""
     return re.compile(_TOKEN.format(quoted=" | ".join(quoted)), re.VERBOSE | re.DOTALL)
 
 
 def scan(text: str, tokens: re.Pattern[str]) -> ScannedText:
-    """Check the bounds of predicate text and take its long IN lists out.
+    """Check the limits of predicate text and extract its long IN lists.
 
     Args:
         text: the predicate.
-        tokens: the tokens of its dialect, by `scanner`.
+        tokens: the token pattern of its dialect, by `scanner`.
 
     Raises:
-        PredicateError: the text is too long or too deeply nested, holds a NUL or no valid Unicode, or a
-            quote, comment or parenthesis stays open.
+        PredicateError: the text is too long or too deeply nested, has a NUL or invalid Unicode, or a quote,
+            comment or parenthesis is not closed.
 
     """
     _check_characters(text)
@@ -160,9 +158,6 @@ class _Scanner:
         self.lists: list[tuple[int, int]] = []
         self.deepest = 0
         self._pattern = tokens
-        # A dollar may open a string that only DuckDB's parser knows for certain, so nothing is taken out
-        # then.
-        self._takes_lists = "$" not in text
         self._opened: list[tuple[int, int, str]] = []  # offset, nesting to return to, what opened it
         self._nesting = 0
         self._base = 0
@@ -223,7 +218,7 @@ class _Scanner:
         return offset + 1
 
     def _close(self) -> None:
-        # One that nothing opened is left to the parser, which reports it.
+        # An unmatched one is left to the parser, which reports it.
         if self._opened:
             self._pop()
 
@@ -247,9 +242,7 @@ class _Scanner:
                 )
 
     def _block_comment(self, start: int) -> int:
-        """Skip a comment, nested ones included; engines differ about those, so nothing is taken out behind
-        one.
-        """
+        """Skip a comment, including nested ones, about which engines differ."""
         depth = 0
         ends = _COMMENT_ENDS.finditer(self.text, start)
         while match := next(ends, None):

@@ -1,8 +1,8 @@
 """Predicate text to the common expression form, in the dialects of `pruner.expr.text.dialects`.
 
-Conjunctions of plain comparisons are read without the SQL parser, which takes longer to load than a plan to make, and a
-third of the time of a plan over 100,000 files. Statements of one shape come again and again with other constants; of
-such a text the parser's answer is known but for the constants. Where no word is a keyword, it is known from the start.
+Conjunctions of plain comparisons are read without the SQL parser, which takes longer to load than a plan takes, and a
+third of the time of a plan over 100,000 files. Statements of one shape repeat with other constants; for such a text the
+parser's answer is known except for the constants. Where no word is a keyword, it is known from the start.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Shape: TypeAlias = "tuple[tuple[str, ...], ...]"
 """The words and operators of each comparison, and the kinds of its constants."""
 
 _WORD = r"[A-Za-z_][A-Za-z0-9_]*"
-# No quotes, escapes or control characters, nothing beyond ASCII; and integers that 64 bits hold, with nothing behind.
+# No quotes, escapes or control characters, only ASCII; and integers that fit in 64 bits, with nothing after them.
 _CONSTANT = r"(?:'[ !#-&(-\[\]-~]*'|[0-9]{1,18}(?![0-9A-Za-z_.]))"
 _COMPARISON = (
     rf"({_WORD})\s*(?:(=|<>|!=|<=|>=|<|>)\s*({_CONSTANT})|\s[Bb][Ee][Tt][Ww][Ee][Ee][Nn]\s+({_CONSTANT})"
@@ -50,20 +50,20 @@ _SHAPES: Final = 1024
 
 
 class Plain(NamedTuple):
-    """A text that is a conjunction of plain comparisons, if its words are names of columns."""
+    """A text that is a conjunction of plain comparisons, provided that its words are column names."""
 
     shape: Shape
     expression: Expr
 
 
 class PlainTexts:
-    """Remembers which shapes of text the parser understands as they are read here. Threads may share it."""
+    """Caches for which shapes of text the parser agrees with the reading here. Threads may share it."""
 
     def __init__(self) -> None:
         self._understood: dict[tuple[Semantics, Shape], bool] = {}
 
     def parse(self, text: str, semantics: Semantics, parse: Callable[[], Expr]) -> Expr:
-        """Parse a text by `parse`, or without where that has understood another one of its shape.
+        """Parse a text by `parse`, or without it where that agreed on another text of the same shape.
 
         Raises:
             PredicateError: as `parse` does.
@@ -71,7 +71,7 @@ class PlainTexts:
         plain = read_plain(text, semantics.traits)
         if plain is None:
             return parse()
-        # When a statement runs makes no difference, and would make each one another shape.
+        # The time of a statement makes no difference here, but would make each one a separate shape.
         about = (
             semantics if semantics.now is None else replace(semantics, now=None, latest=None),
             plain.shape,
@@ -82,7 +82,7 @@ class PlainTexts:
         parsed = parse()
         if understood is None:
             if len(self._understood) >= _SHAPES:
-                self._understood = {}  # what comes again is soon known again
+                self._understood = {}  # shapes that recur are soon cached again
             self._understood[about] = parsed == plain.expression
         return parsed
 
@@ -93,12 +93,12 @@ _plain_texts = PlainTexts()
 def parse_predicate(text: str, semantics: Semantics) -> Expr:
     """Parse one boolean SQL expression in the dialect of the engine.
 
-    Time is linear in the length of the text: about 0.15 ms for two comparisons, 10 microseconds for a further
-    one, and 1 microsecond a value for IN lists of plain constants.
+    Time is linear in the length of the text: about 0.15 ms for two comparisons, 10 microseconds for each
+    further one, and 1 microsecond per value for IN lists of plain constants.
 
     Raises:
-        PredicateError: the text is no such expression (with line, column and the token at fault), holds a
-            subquery or a parameter, or exceeds the bounds of `pruner.limits`.
+        PredicateError: the text is not one (with line, column and the token at fault), has a subquery or a
+            parameter, or exceeds the limits in `pruner.limits`.
 
     """
     if len(text) <= _REMEMBERED_CHARACTERS:
@@ -115,13 +115,13 @@ def _remembered(text: str, semantics: Semantics) -> Expr:
 
 
 def with_hint(error: SchemaError, text: str) -> SchemaError:
-    """The error of a column that does not exist, and what was probably meant where it is in double quotes."""
+    """The error for a column that does not exist, with a hint where it is in double quotes."""
     missing = any(f"no column {name!r}:" in str(error) for name in _QUOTED_NAME.findall(text))
     return SchemaError(f"{error}; {TEXT_IN_SINGLE_QUOTES}") if missing else error
 
 
 def _parse(text: str, semantics: Semantics) -> Expr:
-    """Parse a condition of any form, by the SQL parser."""
+    """Parse a condition of any form with the SQL parser."""
     # Imported here, so that plain comparisons do not load it.
     from pruner.expr.text.dialects import dialect_of, parse_condition
     from pruner.expr.text.literals import plain_list
@@ -136,15 +136,15 @@ def _parse(text: str, semantics: Semantics) -> Expr:
         condition = parse_condition(scanned, dialect)
         translator = Translator(semantics, known)
         expression = translator.predicate(condition)
-        # Each name stands once in the text; one that is no IN list there was in a string or comment after all.
+        # Each name occurs once in the text; one that is not an IN list there was in a string or comment after all.
         if translator.lists_used == len(lists):
             return expression
-    # One of the lists holds more than plain constants, or is not one of IN: the parser gets them as well.
+    # One of the lists has more than plain constants, or does not belong to IN: the parser gets the lists as well.
     return Translator(semantics, {}).predicate(parse_condition(scanned.whole(), dialect))
 
 
 def is_certain(plain: Plain) -> bool:
-    """Tell whether the parser understands a text as it was read here, whatever the dialect: no word is a keyword."""
+    """Tell whether the parser is sure to agree with this reading in every dialect: no word is a keyword."""
     return all(word.upper() not in KEYWORDS for word, *_ in plain.shape)
 
 
@@ -190,9 +190,9 @@ def _literal(text: str, traits: Traits) -> Literal:
     return literal
 
 
-# Words that may be more than the name of a column in the SQL of some engine: the keywords of the SQL parser's dialects,
-# and what it takes for something else without one. A test reads them off the parser: any other word in front of a sign
-# of comparison is a name to it.
+# Words that may be more than a column name in some engine's SQL: the keywords of the SQL parser's dialects, and other
+# words to which it gives a special meaning. A test derives them from the parser, which reads any other word before a
+# comparison operator as a name.
 _WORDS: Final = """
 ADD ALL ALTER ANALYZE AND ANTI ANY APPLY ARCHIVE ARCHIVES ARRAY AS ASC ASOF ATTACH AUTOINCREMENT AUTO_INCREMENT BEGIN
 BETWEEN BIGDECIMAL BIGINT BIGNUM BIGNUMERIC BINARY BIT BITSTRING BLOB BOOL BOOLEAN BPCHAR BY BYTE BYTEA CACHE CALL

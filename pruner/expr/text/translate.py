@@ -1,7 +1,7 @@
 """From sqlglot's tree to the expression form.
 
 What is not understood becomes `Opaque`, or a `Call` whose arguments are translated; both are unknown to every
-index until somebody vouches for the function. Deep left chains, as the parser makes them of `a OR b OR c …`,
+index until the registry vouches for the function. Deep left chains, which the parser builds from `a OR b OR c …`,
 are walked in a loop.
 """
 
@@ -64,13 +64,11 @@ _OPERATORS: dict[type[Any], Operator] = {
 }
 _TEXT_LIMIT = 200
 _TEXT_NODES = 500
-"""Most nodes of a part whose text is written out for reports."""
+"""Most nodes of a part whose text is generated for reports."""
 
 
 class Translator:
-    """Translates one tree; `lists` maps the names of IN lists that were taken out of the text to their
-    literals.
-    """
+    """Translates one tree; `lists` maps the names of IN lists that were extracted from the text to their literals."""
 
     def __init__(self, semantics: Semantics, lists: Mapping[str, tuple[Literal, ...]]) -> None:
         self._semantics = semantics
@@ -98,10 +96,10 @@ class Translator:
         }
 
     def predicate(self, node: Node) -> Expr:
-        """Translate what stands where a truth value is wanted.
+        """Translate a node where a truth value is expected.
 
         Raises:
-            PredicateError: it holds a subquery or a parameter, or is nested too deeply.
+            PredicateError: it has a subquery or a parameter, or is nested too deeply.
         """
         self._depth += 1
         if self._depth > PREDICATE_DEPTH:
@@ -115,7 +113,7 @@ class Translator:
             if translate is not None:
                 return translate(node)
             value = self._value(node)
-            # A boolean column by itself; of any other type, binding finds that the two do not compare.
+            # A boolean column by itself; for any other type, binding finds that the two are not comparable.
             return (
                 Compare(Operator.EQ, value, Literal(True, pa.bool_())) if isinstance(value, Column) else value
             )
@@ -161,9 +159,9 @@ class Translator:
         )
 
     def _rows(self, operator: Operator, left: Node, right: Node) -> Expr | None:
-        """A comparison of rows, as far as its columns decide it: where it is true, this is not false.
+        """A comparison of rows, as far as its columns decide it: where it is true, the result is not false.
 
-        None where no rows are compared. NULL inside of a row makes the comparison NULL, or is a value like others.
+        None where no rows are compared. NULL inside a row makes the comparison NULL, or is a value like others.
         """
         if not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple):
             return None
@@ -188,7 +186,7 @@ class Translator:
                 return rest
 
     def _listed(self, operand: Expr, options: tuple[Literal, ...], node: Node) -> Expr:
-        """IN over constants; with NULL among several, the engine may take it for true where the operand is NULL."""
+        """IN over constants; with NULL among several, the engine may evaluate it to true where the operand is NULL."""
         known = tuple(option for option in options if option.value is not None)
         if self._semantics.traits.null_in_lists_is_null or len(known) in (0, 1, len(options)):
             return In(operand, options)
@@ -260,7 +258,7 @@ class Translator:
         return self._like(like, str(escape.this))
 
     def _like(self, node: Node, escape: str | None) -> Expr:
-        """LIKE; without ESCAPE the engine's own escape holds, where it has one."""
+        """LIKE; without ESCAPE the engine's own escape applies, where it has one."""
         pattern = node.expression
         if not isinstance(pattern, exp.Literal) or not pattern.is_string:
             listed = self._traits.like_takes_lists and escape is None
@@ -291,15 +289,15 @@ class Translator:
         return same if equal else Not(same)
 
     def _present(self, value: Expr, node: Node) -> Expr:
-        """`value` is not NULL, as far as `node`, which compares it null-safely with a constant, tells that."""
+        """`value` is not NULL, as far as `node`, its null-safe comparison with a constant, implies that."""
         present = Not(IsNull(value))
         if not self._traits.casts_constants_to_null:
             return present
-        # Cast to the column's type the constant may become NULL there ('1e0' beside an integer), and NULL equals it.
+        # Cast to the column's type, the constant may become NULL ('1e0' against an integer), and NULL equals it.
         return Or((present, self._opaque(node, "the constant may become NULL in the cast")))
 
     def _value(self, node: Node) -> Expr:
-        """Translate what stands where a value is wanted."""
+        """Translate a node where a value is expected."""
         match node:
             case exp.Paren():
                 return self._nested(node.this, node)
@@ -372,9 +370,7 @@ class Translator:
 
 
 def _chain(node: Node, kind: str) -> list[Node]:
-    """The operands of a left-deep chain of AND or OR, in order; parentheses around a part of it do not
-    matter.
-    """
+    """The operands of a left-deep chain of AND or OR, in order; parentheses around parts of it are ignored."""
     operands: list[Node] = []
     pending: list[Node] = [node]
     while pending:
@@ -390,13 +386,13 @@ def _chain(node: Node, kind: str) -> list[Node]:
 
 
 def _like_each(node: Node, like: Callable[[Node], Expr]) -> Expr | None:
-    """`LIKE ANY (…)` and `LIKE ALL (…)` as Spark has them; None for any other LIKE.
+    """`LIKE ANY (…)` and `LIKE ALL (…)` as in Spark; None for any other LIKE.
 
     `NOT LIKE ANY` is true where one pattern does not match, and `NOT LIKE ALL` where none does.
 
     Args:
         node: the LIKE.
-        like: translates one with a single pattern.
+        like: translates a LIKE with a single pattern.
     """
     patterns = node.expression
     if not isinstance(patterns, exp.Any | exp.All):
@@ -414,7 +410,7 @@ def _like_each(node: Node, like: Callable[[Node], Expr]) -> Expr | None:
 
 
 def _text_as_name(values: list[Node]) -> str:
-    """What to add to a reason where names stand in double quotes and texts were probably meant."""
+    """A hint to append to a reason where names are in double quotes and texts were probably meant."""
     quoted = any(isinstance(value, exp.Column) and value.this.args.get("quoted") for value in values)
     return f"; {TEXT_IN_SINGLE_QUOTES}" if quoted else ""
 

@@ -1,12 +1,12 @@
 """sqlglot's functions, operators and rows in the expression form, by the names of `pruner.expr.functions.registry`.
 
-sqlglot gives functions of several dialects one class. What it takes for alike need not be: whether an engine is one by
-which a rule was proved, binding asks. Whatever stands in another shape than the ones here is left to the caller.
+sqlglot has one class for functions of several dialects. What it treats as alike may differ: binding checks whether a
+rule was proved for the engine. Whatever has another form than those here is left to the caller.
 
-An engine may bind signs otherwise than sqlglot, which takes `&`, `^`, `|`, `<<` and `>>` from left to right, as DuckDB
-does. In Spark `n | 4 & 1` is `n | (4 & 1)`.
+An engine's operator precedence may differ from sqlglot's, which reads `&`, `^`, `|`, `<<` and `>>` from left to right,
+as DuckDB does. In Spark `n | 4 & 1` is `n | (4 & 1)`.
 
-Forms that only DuckDB's text has stand at the end: constants that its functions make, zones, patterns.
+Forms that only DuckDB's text has are at the end: constants that its functions make, zones, patterns.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _RANKS: Final[Mapping[str, Mapping[type[Any], int]]] = {
         exp.BitwiseOr: 1,
     }
 }
-"""How tightly the signs of an engine bind, from left to right among those of one rank."""
+"""Precedence of an engine's operators; those of one rank associate from left to right."""
 
 
 def binds_otherwise(node: Any, engine: str) -> bool:
-    """Tell whether an engine would give a node of sqlglot's tree other operands than it has there."""
+    """Tell whether a node of sqlglot's tree has other operands than the engine would give it."""
     ranks = _RANKS.get(engine, {})
     rank = ranks.get(_type_of(node))
     if rank is None:
@@ -93,7 +93,7 @@ _SINCE_1970: Final[dict[type[Any], str]] = {
     exp.UnixMicros: "epoch_us",
 }
 _MADE_FROM: Final = ("year", "month", "day", "hour", "min", "sec")
-"""What `make_date` and `make_timestamp` are given, by sqlglot's names."""
+"""The arguments of `make_date` and `make_timestamp`, by sqlglot's names."""
 _PARTS: Final = frozenset({"year", "quarter", "month"})
 _UNITS: Final = {
     "year": Interval(months=12),
@@ -113,7 +113,7 @@ _INTEGER_LIMIT: Final = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Translates nodes with the translator's own means: `value` and `predicate` translate what stands below."""
+    """Translates nodes with callbacks of the translator: `value` and `predicate` translate the nodes below."""
 
     semantics: Semantics
     value: Callable[[Node], Expr]
@@ -121,7 +121,7 @@ class Calls:
     opaque: Callable[[Node, str], Opaque]
 
     def translate(self, node: Node) -> Expr | None:
-        """A function or operator; None for one that is not known here."""
+        """A function or operator; None for one that is unknown here."""
         kind = cast("type[Any]", type(node))
         if binds_otherwise(node, self.semantics.traits.name):
             return self.opaque(
@@ -166,7 +166,7 @@ class Calls:
                 return None
 
     def _shifted(self, node: Node) -> Expr | None:
-        """Moments with something added by a function."""
+        """Functions that add something to a moment."""
         match node:
             case exp.DateAdd(unit=exp.Var() as unit, expression=exp.Literal() as count):
                 interval = _interval_of(count, unit, self.semantics)
@@ -185,7 +185,7 @@ class Calls:
         return self.semantics.traits.moment_functions_take_instants
 
     def _moment(self, node: Node) -> Expr:
-        """A moment as the engine hands it to functions of moments."""
+        """A moment as the engine passes it to functions of moments."""
         value = self.value(node)
         return Call("cast", (value,), timestamp("us", instant=True)) if self._takes_instants else value
 
@@ -201,7 +201,7 @@ class Calls:
         return Call("add", (Call("cast", (self.value(node.this),), pa.date32()), interval))
 
     def _sided(self, node: Node) -> Expr | None:
-        """Text that is cut or filled on one side or on both: sqlglot has one class for all of them."""
+        """Text that is trimmed or padded on one side or on both: sqlglot has one class for all of these."""
         match node:
             case exp.Trim() if _given(node) <= {"this", "position"} and node.args.get("position") in _TRIMMED:
                 return Call(_TRIMMED[node.args.get("position")], (self.value(node.this),))
@@ -274,7 +274,7 @@ class Calls:
         return conjunction((nan, disjunction((Not(IsNull(operand)), self.opaque(node, "NaN of NULL")))))
 
     def _case(self, node: Node) -> Expr | None:
-        """CASE and IF: of truth values by their logic, of others by their parts."""
+        """CASE and IF: by their logic for truth values, by their parts for others."""
         branches = [node] if isinstance(node, exp.If) else list(node.args.get("ifs") or ())
         last = node.args.get("false") if isinstance(node, exp.If) else node.args.get("default")
         if len(branches) > _MOST_CASES:
@@ -293,7 +293,7 @@ class Calls:
         return result
 
     def _choice(self, node: Node, branches: list[Node], values: list[Node]) -> Expr:
-        """Conditions and values by turns, and the value of ELSE."""
+        """Conditions and values alternating, and the value of ELSE."""
         parts: list[Expr] = []
         compared = None if isinstance(node, exp.If) or node.this is None else self.value(node.this)
         for branch, value in zip(branches, values, strict=False):
@@ -316,7 +316,7 @@ class Calls:
 
 
 def _is_no_truth_value(node: Node) -> bool:
-    """Whether a value of a CASE is a number or text, so that all of them are."""
+    """Tell whether a value of a CASE is a number or text, so that all of them are."""
     match node:
         case exp.Literal() | exp.Neg():
             return True
@@ -354,7 +354,7 @@ def _interval_of(count: Node, unit: Node, semantics: Semantics) -> Literal | Non
 
 
 def _folded(name: str, left: Literal, right: Literal) -> Literal | None:
-    """The result of arithmetic on small integers, which no engine takes to another type or to overflow."""
+    """The result of arithmetic on small integers, where no engine changes the type or overflows."""
     both = in_one_type((left, right))
     if both is None or not all(
         pa.types.is_integer(literal.type) and isinstance(literal.value, int) for literal in both
@@ -377,12 +377,12 @@ def contained(operand: Expr, options: Sequence[Expr]) -> In | None:
 def _duckdb_form(
     node: Node, value: Callable[[Node], Expr], opaque: Callable[[Node, str], Expr]
 ) -> Expr | None:
-    """Translate a form of DuckDB's; None for any other.
+    """Translate a form that only DuckDB has; None for any other.
 
     Args:
-        node: of sqlglot's tree.
-        value: translates what stands below.
-        opaque: makes an expression of a node of which nothing is known, for a reason.
+        node: a node of sqlglot's tree.
+        value: translates the nodes below.
+        opaque: turns a node into an unknown expression, with a reason.
     """
     match node:
         case exp.AtTimeZone():
@@ -414,7 +414,7 @@ def _duckdb_form(
 
 
 def _moved(moment: Literal, interval: Literal, sign: int) -> Literal | None:
-    """A constant moment with an interval after or before it; None where that is not certain."""
+    """A constant moment with an interval added or subtracted; None where the result is uncertain."""
     start, step = moment.value, interval.value
     if not isinstance(step, Interval) or step.nanoseconds % 1000:
         return None
@@ -425,7 +425,7 @@ def _moved(moment: Literal, interval: Literal, sign: int) -> Literal | None:
     else:
         return None
     if is_instant(type_) and (step.months or step.days):
-        return None  # a day has as many hours as the session's zone says
+        return None  # the length of a day depends on the session's zone
     try:
         shifted_moment = shifted(start, step, sign)
     except (ValueError, OverflowError):
@@ -467,7 +467,7 @@ def _moment_of_parts(parts: Sequence[Expr]) -> Literal | None:
 
 
 def _beginning(node: Node) -> str:
-    """The letters with which a text must begin to match as a whole; empty where that is not known."""
+    """The letters with which a text must begin to match as a whole; empty where they are unknown."""
     text = node.expression
     if (
         not isinstance(text, exp.Literal)

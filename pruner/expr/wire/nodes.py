@@ -1,7 +1,7 @@
 """The expression form as JSON, for programs in other languages (docs/http.md has the grammar).
 
-Every node is an object whose `node` says which it is. Values are plain JSON where JSON has them: integers of any
-size, true, false, null and finite doubles. The others are texts: decimals by their digits, NaN, Infinity and
+Every node is an object whose `node` names its kind. Values are plain JSON where JSON has them: integers of any
+size, true, false, null and finite doubles. Other values are texts: decimals by their digits, NaN, Infinity and
 -Infinity by these words, dates as `2024-02-29` (or the days since 1970-01-01 as an integer), binary in base64.
 Timestamps are integers in the unit of their type.
 """
@@ -70,10 +70,10 @@ _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def type_of(text: str) -> pa.DataType:
-    """Return the Arrow type that a text names, as Arrow itself writes it.
+    """Return the Arrow type that a text names, in Arrow's own notation.
 
     Raises:
-        PredicateError: it is none that a literal can have.
+        PredicateError: it is not a type that a literal can have.
     """
     if text in _NAMED_TYPES:
         return _NAMED_TYPES[text]
@@ -90,7 +90,7 @@ def type_of(text: str) -> pa.DataType:
 
 
 def literal_of(value: Json, type_: pa.DataType) -> Literal:
-    """Return the typed constant that a JSON value stands for.
+    """Return the typed constant that a JSON value represents.
 
     Raises:
         PredicateError: the type has no such value.
@@ -150,7 +150,7 @@ def _decimal(text: str) -> Decimal | None:
         return None
     if not number.is_finite():
         return None
-    # A short text can name a number of a billion digits, which exact arithmetic would write out.
+    # A short text can name a number of a billion digits, which exact arithmetic would expand.
     _, digits, exponent = number.as_tuple()
     return number if len(digits) <= _DIGITS and abs(int(exponent)) <= _DIGITS else None
 
@@ -191,7 +191,7 @@ class ColumnNode(msgspec.Struct, tag_field="node", tag="column", forbid_unknown_
 
 
 class LiteralNode(msgspec.Struct, tag_field="node", tag="literal", forbid_unknown_fields=True):
-    """A typed constant; `type` as Arrow writes it."""
+    """A typed constant; `type` is in Arrow's notation."""
 
     type: str
     value: Json
@@ -286,10 +286,10 @@ _OPERATORS = {operator.value: operator for operator in nodes.Operator}
 
 
 def expression_of(node: Node) -> nodes.Expr:
-    """Return the expression that a decoded JSON node stands for.
+    """Return the expression that a decoded JSON node represents.
 
     Raises:
-        PredicateError: it is nested too deep, or an operator, type or value in it is not known.
+        PredicateError: it is nested too deep, or an operator, type or value in it is unknown.
     """
     return _expression(node, 0)
 
@@ -396,7 +396,7 @@ def _operator(text: str) -> nodes.Operator:
 
 
 def _in_node(operand: nodes.Expr, options: tuple[nodes.Literal, ...]) -> Node:
-    # A NULL among the options is one of any type.
+    # A NULL among the options fits any type.
     types = {str(option.type) for option in options if option.value is not None}
     if len(types) > 1:
         equal = nodes.Operator.EQ

@@ -1,4 +1,4 @@
-"""Bitmaps: for each value the rows that hold it, in each slice."""
+"""Bitmaps: for each value, the rows that hold it, in each slice."""
 
 from pruner.indexes.bitmap.index import BITMAP, Bitmap
 

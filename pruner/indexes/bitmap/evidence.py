@@ -1,10 +1,10 @@
-"""What bitmaps say about leaf predicates: of slices at once, and of single rows for the slices that are left.
+"""What bitmaps say about leaf predicates: about all slices at once, and about single rows of the slices that are left.
 
-Every row stands in one entry (a value, NaN or NULL), so a leaf comes down to the entries on which it can come to the
-outcome, and so does every AND, OR and NOT of leaves on the same column. Slices are found by their postings, without a
-bitmap being looked at; bitmaps are read for slices that somebody asks for by number.
+Every row is in one entry (a value, NaN or NULL), so a leaf reduces to the entries on which it can evaluate to the
+outcome, and so does every AND, OR and NOT of leaves on the same column. Slices are found by their postings, without
+reading a bitmap; bitmaps are read for slices that a caller asks for by number.
 
-Recorded values as text, for people.
+Recorded values are also written as text, for display.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def texts(values: pa.Array[Any], type_: pa.DataType) -> list[str]:
     """Write values of a stored type as those of a table type are usually written.
 
-    Bytes of text that is not UTF-8 are written as escapes.
+    Bytes of text that are not UTF-8 are written as escapes.
     """
     types = pa.types
     listed: list[Any] = values.to_pylist()
@@ -58,14 +58,14 @@ def texts(values: pa.Array[Any], type_: pa.DataType) -> list[str]:
 
 
 _PART = 1 << 16
-"""Slices that are made positions at a time."""
+"""Slices that are converted to positions at a time."""
 
 _ONE_BY_ONE = 16
 """Looking up a slice in the postings of an entry costs about as much as marking this many slices."""
 
 
 class BitmapEvidence:
-    """Evidence of the bitmaps of one field: see `pruner.indexes.optional.RowEvidence`. Threads may share it."""
+    """Evidence from the bitmaps of one field: see `pruner.indexes.optional.RowEvidence`. Threads may share it."""
 
     def __init__(self, postings: Postings, field: Field, fetch: Fetch) -> None:
         self._p = postings
@@ -88,21 +88,21 @@ class BitmapEvidence:
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        """Tell for each slice whether some row can make `leaf` evaluate to `outcome`: see `Evidence.possible`."""
         entries = self.entries(leaf, outcome, semantics)
         return None if entries is None else self.holding(entries.mask, semantics, at)
 
     def settled(self, semantics: Semantics) -> Mask:
-        """Slices of which the bitmaps are about the values that this engine reads."""
+        """Slices whose bitmaps are about the values that this engine reads."""
         unread = self._unread.of(semantics)
         return self.covered if unread is None else self.covered & ~unread
 
     def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
-        """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""
+        """The entries whose rows can make `leaf` evaluate to `outcome`; None if the leaf cannot be answered."""
         return self._leaves.entries(leaf, outcome, semantics)
 
     def holding(self, entries: Mask, semantics: Semantics, at: NDArray[np.intp] | None) -> Mask:
-        """Slices that hold a row of the entries, and those of which nothing is known."""
+        """Slices that hold a row of the entries, and unknown ones."""
         chosen = np.flatnonzero(entries)
         total = int((self._p.starts[chosen + 1] - self._p.starts[chosen]).sum())
         if at is not None and len(chosen) * len(at) * _ONE_BY_ONE < min(total, len(self._p.slices) - total):
@@ -125,7 +125,7 @@ class BitmapEvidence:
         return mask
 
     def _holding_of_all(self, entries: Mask, chosen: NDArray[np.intp], total: int) -> Mask:
-        """Mark the slices of the chosen entries, or count in how many other entries the rows of a slice stand."""
+        """Mark the slices of the chosen entries, or count how many other entries the rows of a slice are in."""
         if 2 * total <= len(self._p.slices):
             mask = np.zeros(self.count, np.bool_)
             for slices in self._slices_of(chosen):
@@ -151,11 +151,11 @@ class BitmapEvidence:
         return chosen[self._p.starts[chosen + 1] > self._p.starts[chosen]]
 
     def _slices_of(self, entries: NDArray[np.intp]) -> list[NDArray[np.int32]]:
-        """The slices of some entries, those of neighbouring entries together."""
+        """The slices of some entries, those of neighboring entries together."""
         return [self._p.slices[run] for run in self._runs_of(entries)]
 
     def _runs_of(self, entries: NDArray[np.intp]) -> list[slice]:
-        """Where the postings of some entries are, those of neighbouring entries together."""
+        """Where the postings of some entries are, those of neighboring entries together."""
         if not len(entries):
             return []
         breaks = np.flatnonzero(np.diff(entries) > 1)
@@ -197,7 +197,7 @@ class BitmapEvidence:
         if len(chosen) == 1:
             holders, sizes = self._p.slices[runs[0]], self._p.sizes[runs[0]]
             if np.array_equal(holders, slices):
-                return sizes  # the slices that are left are often those of one value
+                return sizes  # the remaining slices are often those of one value
             of_all = np.zeros(self.count, np.int64)
             of_all[holders] = sizes
             return of_all[slices]
@@ -239,7 +239,7 @@ class BitmapEvidence:
         return by_slice[np.repeat(starts[slices], counts) + within], np.repeat(slices, counts)
 
     def _decoded(self, postings: NDArray[np.intp], owners: NDArray[np.intp]) -> Rows:
-        """The rows of some postings; slices of which a bitmap cannot be believed are named and left out."""
+        """The rows of some postings; slices with a bitmap that cannot be trusted are named and left out."""
         try:
             records = self._fetch(self._p.records[postings])
         except (FormatError, StorageError):
@@ -248,13 +248,13 @@ class BitmapEvidence:
 
 
 def _positions(slices: NDArray[np.int32]) -> Iterator[NDArray[np.intp]]:
-    """Some slices as NumPy takes them, a part at a time: by positions of 32 bits it takes twice as long."""
+    """Some slices as NumPy indices, a part at a time: indexing by 32-bit positions takes twice as long."""
     for start in range(0, len(slices), _PART):
         yield slices[start : start + _PART].astype(np.intp)
 
 
 def _overflowing(postings: Postings, type_: pa.DataType, *, rounded: bool) -> Mask | None:
-    """Slices with a value that Trino reads as another; None where there are none."""
+    """Slices with a value that Trino reads as another; None if there are none."""
     if not pa.types.is_timestamp(type_):
         return None
     values = as_numpy(postings.distinct.view(pa.int64()))

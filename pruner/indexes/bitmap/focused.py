@@ -1,10 +1,9 @@
-"""The bitmaps of one field as one predicate asks about them: pages are read when an answer needs them, and no others.
+"""The bitmaps of one field as one predicate asks about them: only the pages that an answer needs are read.
 
-Entries are the cells into which the predicate's literals cut the values, NaN and NULL.
-A set of entries is answered, segment by segment, from the pages with its records or from those with the records of all
-other entries, whichever are fewer bytes. Every row of a slice stands in exactly one entry. So a slice whose rows are
-not all in the others holds a row of the set. Where too many pages would have to be read they are not, and slices with
-rows on them stay possible.
+Entries are the cells into which the predicate's literals cut the values, NaN and NULL. A set of entries is answered,
+segment by segment, from the pages with its records or from those with the records of all other entries, whichever are
+fewer bytes. Every row of a slice is in exactly one entry, so a slice whose rows are not all in the others holds a row
+of the set. If too many pages would have to be read, they are not, and slices with rows on them stay possible.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-# Cells: the values of a column cut at every literal that a predicate compares them with.
+# Cells: the values of a column, cut at every literal that a predicate compares them with.
 #
-# All values of a cell compare alike with each literal, so a leaf is true of a whole cell or of none of it. A predicate
-# has few cells, however many values a column has.
+# All values of a cell compare alike with each literal, so a leaf is true for all of a cell or for none of it. A
+# predicate has few cells, however many values a column has.
 
 _BEFORE, _BEHIND = 0, 1
-"""A cut is before or behind the values that equal it."""
+"""A cut is before or after the values that equal it."""
 
 
 class Cells:
-    """A `ValueList` whose positions are cells; it knows the literals of some leaves alone."""
+    """A `ValueList` whose positions are cells; it knows only the literals of some leaves."""
 
     def __init__(self, leaves: Sequence[Leaf], stored: pa.DataType) -> None:
         """`stored` is the type in which values are recorded."""
@@ -70,7 +69,7 @@ class Cells:
         return leaf in self._leaves
 
     def serves(self, value: StorageValue) -> bool:
-        """Tell whether a literal is one of this domain."""
+        """Tell whether a literal belongs to this domain."""
         return self._serves(value)
 
     def starts(self, values: Sequence[StorageValue | None]) -> Integers:
@@ -78,11 +77,11 @@ class Cells:
         return np.array([0 if v is None else self._number[v, _BEFORE] for v in values], np.int64)
 
     def ends(self, values: Sequence[StorageValue | None]) -> Integers:
-        """Behind the last cell whose values are not greater than each literal; None is plus infinity."""
+        """The position after the last cell whose values are not greater than each literal; None is plus infinity."""
         return np.array([len(self) if v is None else self._number[v, _BEHIND] for v in values], np.int64)
 
     def of(self, values: ValueList, first: int = 0, last: int | None = None) -> Integers:
-        """The cell of each of ascending values, all of which are known to be in the cells `first` to `last`."""
+        """The cell of each of some ascending values, all of which are known to be in the cells `first` to `last`."""
         cuts = self._cuts[first:last]
         sides = np.array([side for _, side in cuts], np.int64)
         positions = np.empty(len(cuts), np.int64)
@@ -128,7 +127,7 @@ class WaitingBitmap:
         self.notes = bitmap.notes
 
     def focused(self, leaves: Sequence[Leaf]) -> FocusedBitmap:
-        """The evidence about some leaves: see `PagedEvidence`."""
+        """The evidence about the given leaves: see `PagedEvidence`."""
         return FocusedBitmap(self._bitmap, leaves)
 
 
@@ -150,7 +149,7 @@ class FocusedBitmap:
 
     @property
     def bitmap(self) -> PagedBitmap:
-        """What this is the evidence of."""
+        """The bitmaps that this is evidence from."""
         return self._b
 
     @property
@@ -160,35 +159,35 @@ class FocusedBitmap:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Why slices with records are not covered, or could not be asked about."""
+        """Why slices with records are not covered, or could not be answered for."""
         return (*self._b.notes, *self._problems)
 
     def bytes_to_read(self, entries: Mask, at: NDArray[np.intp] | None) -> int:
-        """How many bytes are read to answer for a set of entries: see `FocusedEvidence`."""
+        """How many bytes must be read to answer for a set of entries: see `FocusedEvidence`."""
         return sum(segment.cost(entries) for segment in self._segments_of(at))
 
     def bytes_of_rows(self, entries: Mask, at: NDArray[np.intp]) -> int:
-        """How many bytes are read to tell rows: see `FocusedEvidence`."""
+        """How many bytes must be read to list rows: see `FocusedEvidence`."""
         return sum(segment.cost_of_rows(entries) for segment in self._segments_of(at))
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        """Tell for each slice whether some row can make `leaf` evaluate to `outcome`: see `Evidence.possible`."""
         entries = self.entries(leaf, outcome, semantics)
         return None if entries is None else self.holding(entries.mask, semantics, at)
 
     def settled(self, semantics: Semantics) -> Mask:
-        """Slices of which the bitmaps are about the values that this engine reads."""
+        """Slices whose bitmaps are about the values that this engine reads."""
         unread = self._b.unread.of(semantics)
         return self.covered if unread is None else self.covered & ~unread
 
     def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
-        """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""
+        """The entries whose rows can make `leaf` evaluate to `outcome`; None if the leaf cannot be answered."""
         return self._leaves.entries(leaf, outcome, semantics) if self._cells.knows(leaf) else None
 
     def holding(self, entries: Mask, semantics: Semantics, at: NDArray[np.intp] | None) -> Mask:
-        """Slices that hold a row of the entries, and those of which nothing is known: see `RowEvidence`."""
+        """Slices that hold a row of the entries, and unknown ones: see `RowEvidence`."""
         mask = ~self.settled(semantics)
         with self._lock:
             for segment in self._segments_of(at):
@@ -196,12 +195,12 @@ class FocusedBitmap:
         return mask if at is None else mask[at]
 
     def row_total(self, entries: Mask, slices: NDArray[np.intp]) -> int:
-        """Most rows of the entries in some slices: see `RowEvidence`."""
+        """Upper bound on the rows of the entries in some slices: see `RowEvidence`."""
         with self._lock:
             return sum(segment.row_total(entries, slices) for segment in self._segments_of(slices))
 
     def rows_in(self, entries: Mask, slices: NDArray[np.intp]) -> Integers | None:
-        """How many rows of the entries each of some slices has at least: see `RowCountingEvidence`."""
+        """Lower bounds on the rows of the entries in each of some slices: see `RowCountingEvidence`."""
         if entries.all():
             return None
         counts = np.zeros(len(slices), np.int64)
@@ -225,7 +224,7 @@ class FocusedBitmap:
         return [segment for segment in self._segments if at is None or np.isin(at, segment.slices).any()]
 
     def may_read(self, size: int) -> bool:
-        """Take so many bytes of what may be read for this predicate; False, with a note, where they are too many."""
+        """Take `size` bytes from this predicate's read budget; False, with a note, if they are too many."""
         if size > self._left:
             limit = self._b.limit_bytes // 1_000_000
             self._problems[
@@ -241,7 +240,7 @@ class FocusedBitmap:
 
 
 class _Postings(NamedTuple):
-    """Rows by cell and slice (by its position among those of the segment)."""
+    """Row counts by cell and slice (its position among those of the segment)."""
 
     cells: Integers
     slices: Integers
@@ -249,7 +248,7 @@ class _Postings(NamedTuple):
 
 
 class _Segment:
-    """The pages of one segment under one predicate, and what was read of them."""
+    """The pages of one segment under one predicate, and what was read from them."""
 
     def __init__(self, about: ValuePages, focus: FocusedBitmap) -> None:
         self._about = about
@@ -282,14 +281,14 @@ class _Segment:
         return before[self._last + 1] > before[self._first]
 
     def _to_read(self, entries: Mask) -> Integers:
-        """The pages that answer for a set of entries: those of the set or of all others, and were not read."""
+        """The unread pages that answer for a set of entries: those of the set, or those of all others."""
         chosen, others = self._touching(entries) & ~self._read, self._touching(~entries) & ~self._read
         sizes = self._about.sizes
         fewer = chosen if sizes[chosen].sum() <= sizes[others].sum() else others
         return np.flatnonzero(fewer)
 
     def _ensure(self, entries: Mask) -> bool:
-        """Read what answers for a set of entries; returns whether all pages with records of the set were read."""
+        """Read the pages that answer for a set of entries; returns whether all pages of the set were read."""
         pages = self._to_read(entries)
         if len(pages) and not self._failed and self._focus.may_read(int(self._about.sizes[pages].sum())):
             try:
@@ -310,11 +309,11 @@ class _Segment:
         self._read[pages] = True
         total = np.bincount(self._found.slices, weights=self._found.sizes, minlength=len(self.slices))
         too_few = self._read.all() & (total < self._row_counts)
-        # Every row stands in exactly one entry: such a slice is not believed (R10).
+        # Every row is in exactly one entry: such a slice is not trusted (R10).
         self._broken |= (total > self._row_counts) | too_few
 
     def _records(self, page: int) -> _Postings:
-        """The records of a page that count: their cells, slices and numbers of rows."""
+        """The records of a page that count: their cells, slices and row counts."""
         records, cells = self._read_page(page)
         owners = as_numpy(records.column(SLICE_COLUMN)).astype(np.int64)
         sizes = as_numpy(records.column("cardinality")).astype(np.int64)
@@ -342,7 +341,7 @@ class _Segment:
         return np.where(self.slices[at] == owners, at, -1)
 
     def mark(self, entries: Mask, mask: Mask) -> None:
-        """Set in `found` the slices of the segment that can hold a row of the entries."""
+        """Set in `mask` the slices of the segment that can hold a row of the entries."""
         complete = self._ensure(entries)
         if complete:
             holds = np.zeros(len(self.slices), np.bool_)
@@ -352,14 +351,14 @@ class _Segment:
         mask[self.slices[holds | self._broken]] = True
 
     def _known_rows(self, entries: Mask) -> Integers:
-        """How many rows of each slice are known to stand in some entries."""
+        """How many rows of each slice are known to be in some entries."""
         chosen = entries[self._found.cells]
         return np.bincount(
             self._found.slices[chosen], weights=self._found.sizes[chosen], minlength=len(self.slices)
         ).astype(np.int64)
 
     def row_total(self, entries: Mask, slices: NDArray[np.intp]) -> int:
-        """Most rows of the entries in some slices of the snapshot."""
+        """Upper bound on the rows of the entries in some slices of the snapshot."""
         complete = self._ensure(entries)
         chosen = np.isin(self.slices, slices)
         if not complete:
@@ -368,9 +367,9 @@ class _Segment:
         return int(self._found.sizes[counted].sum())
 
     def add_rows_in(self, entries: Mask, slices: NDArray[np.intp], counts: Integers) -> None:
-        """Add to `found` how many rows of the entries each of some slices of the snapshot has at least.
+        """Add to `counts` lower bounds on the rows of the entries in each of some slices of the snapshot.
 
-        Nothing is read for it. Of slices that are not of the segment, or not believed, nothing is added.
+        Nothing is read for this. Slices outside the segment, or not trusted, are skipped.
         """
         if not len(self.slices):
             return
@@ -425,7 +424,7 @@ class _Segment:
 
 
 _GATHERED = 64
-"""Pages whose postings are in memory before they are added up."""
+"""Pages whose postings are held in memory before they are summed."""
 
 
 def _summed(cells: Integers, slices: Integers, sizes: Integers, count: int) -> _Postings:

@@ -1,6 +1,6 @@
 """The index type `bitmap`.
 
-How the records of a bitmap index are cut into pages: those about whole slices first, then NULL, NaN and values.
+Its records are cut into pages: those about whole slices first, then NULL, NaN and values.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 def page_layout(records: pa.Table, deferred: tuple[str, ...]) -> PageLayout | None:
-    """How arranged records are cut; None where a page would not tell all that is asked of it.
+    """How arranged records are cut; None if a page would not tell all that is asked of it.
 
-    A plan that reads some pages cannot see whether each row of a slice stands in exactly one entry. So it is looked at
-    here, once.
+    A plan that reads only some pages cannot verify that each row of a slice is in exactly one entry. So this is
+    verified here, once.
     """
     values = [name for name in records.column_names if name.startswith("value_")]
     if not records.num_rows or len(values) != 1:
@@ -94,7 +94,7 @@ _SUPPORTED = (
 
 
 class Bitmap:
-    """A record for each value and slice, with the rows as a bitmap.
+    """One record per value and slice, with the rows as a bitmap.
 
     See `PagedIndexType` and `RefusingIndexType` in `pruner.indexes.optional`.
     """
@@ -106,10 +106,10 @@ class Bitmap:
     refusal = ("usable", "note")
 
     def check(self, field: Field, options: Mapping[str, str]) -> None:
-        """Refuse what cannot be indexed.
+        """Reject what cannot be indexed.
 
         Raises:
-            IndexDefinitionError: an option that there is not or that is no number, an unsupported type, a field about
+            IndexDefinitionError: an unknown option or one that is not a number, an unsupported type, a field about
                 which files disagree, or one that no file holds.
         """
         unknown = sorted(set(options) - {MAX_CARDINALITY})
@@ -133,7 +133,7 @@ class Bitmap:
         return self.gather([read_slice(reader, field, _most(options))], field)[0]
 
     def read(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> SliceValues | None:
-        """What is to be recorded of one slice with others: see `GatheringIndexType`.
+        """What will be recorded of one slice, together with others: see `GatheringIndexType`.
 
         Raises:
             ValueError, OSError, pyarrow.ArrowException: the file is broken.
@@ -143,7 +143,7 @@ class Bitmap:
         return read_slice(reader, field, _most(options))
 
     def gather(self, found: Sequence[SliceValues], field: Field) -> tuple[pa.Table, NDArray[np.int64]]:
-        """The records of slices that were read: see `GatheringIndexType`."""
+        """Records of the slices that were read: see `GatheringIndexType`."""
         return records_of(field, found)
 
     def arrange(self, records: pa.Table, field: Field) -> pa.Table:
@@ -158,12 +158,12 @@ class Bitmap:
         return int(values), int(compute.sum(records.column("row_count")).as_py() or 0)
 
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
-        """Make evidence of records that are in memory as a whole."""
+        """Make evidence from records that are entirely in memory."""
         rows = records.select(self.deferred)
         return self.load_deferring(records, count, field, lambda at: rows.take(positions(at)))
 
     def load_deferring(self, records: pa.Table, count: int, field: Field, fetch: Fetch) -> Evidence:
-        """Make evidence of the records of `count` slices; bitmaps are fetched when rows are asked for."""
+        """Make evidence from the records of `count` slices; bitmaps are fetched when rows are asked for."""
         return BitmapEvidence(load_postings(records, count, field), field, fetch)
 
     def layout(self, records: pa.Table) -> PageLayout | None:
@@ -173,7 +173,7 @@ class Bitmap:
     def load_paged(
         self, segments: Sequence[RecordPages], count: int, field: Field, limit_bytes: int
     ) -> PagedEvidence | None:
-        """Make evidence that reads pages when a predicate asks for them: see `PagedIndexType`."""
+        """Make evidence that reads pages when a predicate needs them: see `PagedIndexType`."""
         paged = load_paged(segments, count, field, limit_bytes)
         return None if paged is None else WaitingBitmap(paged)
 

@@ -1,8 +1,8 @@
-"""Turns records into postings: for each value the slices that hold it, for all slices of a snapshot together.
+"""Turns records into postings: for each value, the slices that hold it, for all slices of a snapshot together.
 
-Only what says which slice holds which value is taken; the bitmaps themselves stay where they are until rows are asked
-for. A slice whose records do not add up (rows that stand in two entries or in none, a value that comes twice) is not
-covered, and so is one whose record says that it could not be indexed.
+Only what tells which slice holds which value is loaded; the bitmaps themselves are not read until rows are asked for. A
+slice whose records are inconsistent (rows in two entries or in none, a value that occurs twice) is not covered, nor is
+one whose record says that it could not be indexed.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 class Postings:
     """Which slices hold which entries: the values by their position in `values`, then NaN, then NULL.
 
-    `distinct` holds the values as they are recorded. The postings of entry e are those from `starts[e]` to
-    `starts[e + 1]`, ascending by slice: `slices` has the slice of each, `sizes` its number of rows and `records` the
-    position of its record. `row_counts` is -1 for slices that are not `covered`. `notes` tells why slices with records
-    are not.
+    `distinct` holds the values as recorded. The postings of entry e are those from `starts[e]` to `starts[e + 1]`,
+    ascending by slice: `slices` has the slice of each, `sizes` its number of rows and `records` the position of its
+    record. `row_counts` is -1 for slices that are not `covered`. `notes` tells why slices with records are not covered.
     """
 
     values: ValueList
@@ -81,7 +80,7 @@ class Postings:
 
     @cached_property
     def by_slice(self) -> tuple[Integers, NDArray[np.intp]]:
-        """The postings in the order of slices, and where those of each slice start among them."""
+        """Where the postings of each slice start in the order of slices, and the postings in that order."""
         starts = np.concatenate([[0], np.cumsum(self.entries_in, dtype=np.int64)])
         return starts, np.argsort(self.slices, kind="stable")
 
@@ -132,9 +131,9 @@ def load_headers(records: pa.Table, slices: Integers, with_nulls: Mask, count: i
     """Load the records about whole slices.
 
     Args:
-        records: these alone.
+        records: only these records.
         slices: the slice of each.
-        with_nulls: whether that slice has rows with NULL; asked only where an absent column is not NULL.
+        with_nulls: whether that slice has rows with NULL; used only if an absent column is not NULL.
         count: number of slices.
         field: the field as the table has it now.
     """
@@ -148,7 +147,7 @@ def load_headers(records: pa.Table, slices: Integers, with_nulls: Mask, count: i
     if field.conflict is not None:
         usable &= False
     if not field.absent_is_null:
-        # NULLs that were counted for files without the column read as something else by now (trap T3).
+        # NULLs that were counted for files without the column now read as something else (trap T3).
         usable &= ~partly_absent(records, with_nulls)
     if field.field_id is not None:
         ids = _ints(records, "field_id", field.field_id)
@@ -172,13 +171,13 @@ def load_headers(records: pa.Table, slices: Integers, with_nulls: Mask, count: i
 
 
 def _notes(notes: Any) -> list[str]:
-    """Each reason for which slices could not be indexed, with their number; those without one were not refused."""
+    """Each reason why slices could not be indexed, with their number; slices without one were not refused."""
     counts = notes.drop_null().value_counts().to_pylist()
     return [not_indexed(entry["counts"], entry["values"]) for entry in counts]
 
 
 def conversion_of(recorded: str, field: Field) -> Conversion | None:
-    """How recorded values become values of the table as it is now; None where equal ones may become different."""
+    """How recorded values convert to values of the table as it is now; None if equal ones may become different."""
     how = conversion(recorded, field.type)
     return how if how is not None and how == Conversion(factor=how.factor) else None
 
@@ -186,7 +185,7 @@ def conversion_of(recorded: str, field: Field) -> Conversion | None:
 def _coded(
     records: pa.Table, rows: Integers, kinds: Integers, types: Integers, headers: Headers, field: Field
 ) -> tuple[ValueList, pa.Array[Any], Integers, Integers]:
-    """The distinct values, and for each record its entry; records come in another order than they were given."""
+    """The distinct values, the entry of each record, and the records, in another order than given."""
     stored = stored_type(field.type)
     arrays: list[Any] = []
     ordered: list[Integers] = []
@@ -218,7 +217,7 @@ def _coded(
 
 
 def rescaled(values: pa.Array[Any], factor: int, stored: pa.DataType) -> pa.Array[Any]:
-    """Values of one recorded type as values of the table; what does not fit becomes null, which no entry is."""
+    """Values of one recorded type as values of the table; those that do not fit become null, which is no entry."""
     if factor == 1:
         return values if values.type.equals(stored) else values.cast(stored)
     encoded: Any = cast("Any", values).dictionary_encode()
@@ -237,7 +236,7 @@ def _ascending(values: Any) -> NDArray[np.intp]:
 
 
 def _adding_up(codes: Integers, owners: Integers, sizes: Integers, headers: Headers, values: int) -> Mask:
-    """Slices each of whose rows stands in exactly one entry, as far as the counts tell (R10)."""
+    """Slices in which each row is in exactly one entry, as far as the counts tell (R10)."""
     count = len(headers.usable)
     counts = headers.row_counts
     bad = (codes < 0) | (sizes < 1) | (sizes > counts[owners])

@@ -1,25 +1,20 @@
 """Roaring bitmaps as bytes: those of all values of a slice, made at once, and those of one value.
 
-Roaring's portable format without runs is a header (a magic number, the number of containers, for each container the
-upper 16 bits of its positions and its number of rows less one, then where each container starts) and the containers
-(RoaringFormatSpec.md). All of it comes in units of 16 bits. Where rows stand in runs, which make a blob shorter,
-`pyroaring` writes that blob.
+A blob holds the row positions of one value in one slice, in Roaring's portable format, so Java and C read it as well.
+Without runs, this format is a header (a magic number, the number of containers, for each container the upper 16 bits of
+its positions and its number of rows minus one, then where each container starts) and the containers
+(RoaringFormatSpec.md), all in units of 16 bits. If runs of rows make a blob shorter, `pyroaring` writes that blob.
 
-The containers of Roaring bitmaps for every value of a slice: the rows of one value with the same upper 16 bits.
+A container holds the rows of one value with the same upper 16 bits: the lower 16 bits of up to 4,096 rows, ascending,
+or 65,536 bits for more rows (RoaringFormatSpec.md). Containers are made in two ways. Values that at least one row in
+sixteen has are found one by one: all rows are compared with the value. Their containers are mostly bits, for which
+nothing needs to be sorted. The rows of all other values are grouped by sorting, a million rows at a time. Touching
+memory for the first time costs more than the work on it, so temporary arrays are small or reused.
 
-A container is the lower 16 bits of up to 4,096 rows, ascending, or 65,536 bits for more rows (RoaringFormatSpec.md).
-They are made in two ways. Values that at least one row in sixteen has are found one by one: all rows are compared with
-the value. Their containers are mostly bits, for which nothing needs to be sorted. The rows of all other values are
-brought together by sorting, a million rows at a time. Touching memory for the first time costs more than the work on
-it, so temporary arrays are small or used again.
-
-Roaring bitmaps of row positions as bytes, one slice and value each.
-
-A blob is in Roaring's portable format, so Java and C read it as well. A changed byte may decode as another set, and
-bytes behind the end are accepted (trap I3). So a blob is checked before it is decoded: its length, its number of rows
-against that of the slice, its checksum. The blobs of many slices are decoded at once (`pruner.indexes.row_sets`).
-
-The bitmaps of many postings become one set of rows, each looked at before it is decoded (R10).
+A changed byte may decode as another set, and bytes after the end are accepted (trap I3). So a blob is checked before it
+is decoded: its length, its number of rows against that of the slice, its checksum. The blobs of many slices are decoded
+at once (`pruner.indexes.row_sets`), and the bitmaps of many postings become one set of rows, each checked before it is
+decoded (R10).
 """
 
 from __future__ import annotations
@@ -49,11 +44,11 @@ if TYPE_CHECKING:
 
 
 LEAST_BYTES = 8
-"""Length of the shortest blob, that of no row."""
+"""Length of the shortest blob, that of no rows."""
 
 _CONTAINER_ROWS = 1 << 16
 _CONTAINER_BYTES = 8192 + 8
-"""Most bytes of a container, with its entries in the header."""
+"""Maximum number of bytes of a container, with its entries in the header."""
 
 
 def encode(positions: array[int]) -> bytes:
@@ -62,7 +57,7 @@ def encode(positions: array[int]) -> bytes:
 
 
 def encode_runs(starts: list[int], ends: list[int]) -> bytes:
-    """Return the blob of runs of rows, each from its start to before its end."""
+    """Return the blob of runs of rows, each from its start up to, but not including, its end."""
     bitmap = BitMap()
     for start, end in zip(starts, ends, strict=True):
         bitmap.add_range(start, end)
@@ -87,7 +82,7 @@ def are_sound(
     held = [blob or b"" for blob in blobs]
     lengths = np.fromiter(map(len, held), np.int64, len(held))
     right = np.fromiter(map(eq, map(checksum, held), expected), np.bool_, len(held))
-    # No blob about so many rows is longer.
+    # No blob for that many rows is longer.
     most = LEAST_BYTES + 8 + (row_counts // _CONTAINER_ROWS + 1) * _CONTAINER_BYTES
     return right & (lengths >= LEAST_BYTES) & (lengths <= most)
 
@@ -95,20 +90,20 @@ def are_sound(
 def decoded(
     records: pa.Table, owners: NDArray[np.intp], sizes: NDArray[np.int64], row_counts: NDArray[np.int64]
 ) -> Rows:
-    """The rows of some postings; slices of which a bitmap cannot be believed are named and left out.
+    """The rows of some postings; slices with a bitmap that cannot be trusted are named and left out.
 
     Args:
         records: their `rows` and `checksum`.
         owners: the slice of each, ascending.
         sizes: the number of rows of each.
-        row_counts: the number of rows of the slice of each.
+        row_counts: the number of rows in the slice of each.
     """
     blobs: list[Any] = records.column("rows").to_pylist()
     checksums: list[Any] = records.column("checksum").to_pylist()
     sound = are_sound(blobs, checksums, row_counts)
     broken = np.unique(owners[~sound])
     kept = np.flatnonzero(~np.isin(owners, broken)) if len(broken) else np.arange(len(owners))
-    # A key may stand once in the 64-bit format: first come the first postings of all slices, then the second ones.
+    # The 64-bit format has each key once: first come the first postings of all slices, then the second ones.
     starts = np.searchsorted(owners[kept], owners[kept], side="left")
     number = np.arange(len(kept)) - starts
     bitmap = BitMap64()
@@ -124,17 +119,17 @@ def decoded(
 _BITS = 16
 _ROWS = 1 << _BITS
 _COUNTED_CODES = 4096
-"""Arrow sorts so many values by counting them, in 2 to 3 ns a row. It compares more of them, in 70."""
+"""Arrow sorts up to this many values by counting, in 2 to 3 ns per row, and more by comparing, in 70."""
 
 _SORTED_ROWS = 16 * _ROWS
-"""Rows that are sorted at a time: their positions are numbers of 64 bits."""
+"""Rows sorted at a time: their positions are 64-bit numbers."""
 
 SPARSE_ROWS = 4096
-"""Most rows of a container that is a list; bits take as many units of 16 bits."""
+"""Maximum number of rows of a container that is a list; bits take as many 16-bit units."""
 
 
 class RowRuns(NamedTuple):
-    """Rows of a value that are shorter as runs: the first row of each run, and the row behind it."""
+    """Rows of a value that are shorter as runs: the first row of each run, and the row after its last."""
 
     code: int
     starts: Integers
@@ -143,7 +138,7 @@ class RowRuns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """Containers by code and upper bits, and what each holds; the rows of the codes in `runs` are there alone."""
+    """Containers by code and upper bits, and their contents; the rows of the codes in `runs` are only there."""
 
     codes: Integers
     uppers: Integers
@@ -158,7 +153,7 @@ def frequent_codes(sizes: Integers, rows: int) -> Integers:
 
 
 def binary_parts(content: NDArray[np.uint16], ends: Integers) -> pa.Array[Any]:
-    """Units of 16 bits as binary values, none of which is copied; `ends` begins with 0.
+    """16-bit units as binary values, without copying; `ends` begins with 0.
 
     Raises:
         ValueError: they are more than an Arrow array of binary values holds.
@@ -172,7 +167,7 @@ def binary_parts(content: NDArray[np.uint16], ends: Integers) -> pa.Array[Any]:
 
 
 def found_containers(codes: Codes, wanted: Integers) -> Containers:
-    """The containers of ascending codes, each of which is looked for among all rows."""
+    """The containers of ascending codes, each found by a scan of all rows."""
     chunks = np.arange(0, len(codes), _ROWS)
     cardinalities = np.zeros((len(wanted), len(chunks)), np.int64)
     pieces: list[Units] = [np.empty(0, "<u2")]
@@ -183,7 +178,7 @@ def found_containers(codes: Codes, wanted: Integers) -> Containers:
         begins[0] = holds[0]
         np.greater(holds[1:], holds[:-1], out=begins[1:])
         sizes = _counts(holds, chunks)
-        # A run that goes on in the next container begins there once more.
+        # A run that continues in the next container begins again there.
         runs = _counts(begins, chunks) + (holds[chunks] & ~begins[chunks])
         if shorter_as_runs(runs, sizes).any():
             in_runs.append(code)
@@ -207,7 +202,7 @@ def _counts(flags: Mask, chunks: Integers) -> Integers:
 
 
 def _pieces(holds: Mask, sizes: Integers) -> list[Units]:
-    """What the containers of one value hold, of those with rows."""
+    """The contents of the containers of one value that have rows."""
     pieces: list[Units] = []
     for chunk, size in enumerate(sizes.tolist()):
         flags = holds[chunk * _ROWS : (chunk + 1) * _ROWS]
@@ -227,7 +222,7 @@ def _bits(flags: Mask) -> Units:
 
 
 def shorter_as_runs(runs: Integers, rows: Integers) -> Mask:
-    """Containers that are shorter as runs: two bytes and four for each run, against two for each row or 8,192."""
+    """Containers that are shorter as runs: two bytes plus four per run, against two per row or 8,192."""
     return 2 + 4 * runs < 2 * np.minimum(rows, SPARSE_ROWS)
 
 
@@ -248,7 +243,7 @@ def _runs(codes: Codes, wanted: Sequence[int]) -> list[RowRuns]:
 
 
 def sorted_containers(codes: Codes, sizes: Integers, others: Integers) -> Containers:
-    """The containers of all codes (`sizes` has the number of rows of each) but the `others`, from sorts of rows."""
+    """The containers of all codes (`sizes` has the number of rows of each) except the `others`, from sorting rows."""
     chosen = np.ones(len(sizes), np.bool_)
     chosen[others] = False
     parts: list[_Part] = []
@@ -270,7 +265,7 @@ def sorted_containers(codes: Codes, sizes: Integers, others: Integers) -> Contai
 
 
 class _Part(NamedTuple):
-    """The containers of some neighbouring rows, by code and upper bits, and what they hold, one behind the other."""
+    """The containers of some neighboring rows, by code and upper bits, and their concatenated contents."""
 
     codes: Integers
     uppers: Integers
@@ -280,7 +275,7 @@ class _Part(NamedTuple):
 
 
 def _sorted_part(codes: Codes, upper: int, sizes: Integers) -> _Part:
-    """Sort rows that begin with such upper bits; codes of which `sizes` has no row are left out."""
+    """Sort rows whose upper bits begin at `upper`; codes without rows in `sizes` are left out."""
     positions = by_code(codes, sizes)
     ends = np.cumsum(sizes)
     lower, starts, followed = _looked_through(positions, (ends - sizes)[sizes > 0])
@@ -295,10 +290,9 @@ def _sorted_part(codes: Codes, upper: int, sizes: Integers) -> _Part:
 def _looked_through(
     positions: NDArray[np.uint64], of_codes: Integers
 ) -> tuple[Units, NDArray[np.intp], NDArray[np.intp]]:
-    """The lower bits of sorted positions, where containers start, and after which position its neighbour follows.
+    """The lower bits of sorted positions, where containers start, and after which positions the next number follows.
 
-    `of_codes` is where the positions of each code start. A part of all is looked through at a time, in memory that was
-    used before.
+    `of_codes` is where the positions of each code start. Positions are processed in parts, in reused memory.
     """
     count = len(positions)
     uppers = positions.view("<u2")[1 :: positions.itemsize // 2]
@@ -313,7 +307,7 @@ def _looked_through(
         np.not_equal(uppers[begin:end], uppers[begin - 1 : end - 1], out=flag)
         first, last = np.searchsorted(of_codes, [begin, end])
         flag[of_codes[first:last] - begin] = True
-        # NumPy finds what is set among flags six times faster than among numbers.
+        # NumPy finds set flags six times faster than nonzero numbers.
         starts.append(np.flatnonzero(flag) + begin)
         np.subtract(lower[begin:end], lower[begin - 1 : end - 1], out=step)
         np.equal(step, 1, out=flag)
@@ -322,7 +316,7 @@ def _looked_through(
 
 
 def by_code(codes: Codes, sizes: Integers) -> NDArray[np.uint64]:
-    """The positions of the codes of which there are `sizes`, by code; those of one code ascend."""
+    """The positions of the codes with rows in `sizes`, by code; those of one code ascend."""
     if int(sizes.sum()) == len(codes):
         return _order(codes, len(sizes))
     rows = np.flatnonzero((sizes > 0)[codes])
@@ -333,7 +327,7 @@ def _order(codes: Codes, count: int) -> NDArray[np.uint64]:
     """Positions in ascending order of codes below `count`; those of one code ascend."""
     if count <= _COUNTED_CODES:
         return cast("Any", pc).sort_indices(pa.array(codes)).to_numpy()
-    # NumPy sorts 16 bits at a time by radix.
+    # NumPy radix-sorts 16-bit numbers.
     order = np.argsort(codes.astype(np.uint16, copy=False), kind="stable")
     if count > _ROWS:
         order = order[np.argsort((codes[order] >> _BITS).astype(np.uint16), kind="stable")]
@@ -341,7 +335,7 @@ def _order(codes: Codes, count: int) -> NDArray[np.uint64]:
 
 
 def with_bits(lower: Units, starts: Integers, behinds: Integers) -> Units:
-    """What containers hold, in which those with too many rows for a list are bits."""
+    """The contents of containers; those with too many rows for a list are bits."""
     pieces: list[Units] = []
     done = 0
     for number in np.flatnonzero(behinds - starts > SPARSE_ROWS).tolist():
@@ -355,7 +349,7 @@ def with_bits(lower: Units, starts: Integers, behinds: Integers) -> Units:
 _MAGIC = 12346
 _HEADER_UNITS = 4
 _ENTRY_UNITS = 4
-"""Of one container in the header: upper bits, number of rows, and two for where it starts."""
+"""Units per container in the header: upper bits, number of rows, and two for where it starts."""
 
 
 def pack_rows(codes: Codes, sizes: Integers, wanted: list[int]) -> pa.Array[Any]:
@@ -399,7 +393,7 @@ def _reordered(blobs: pa.Array[Any], codes: list[int], wanted: list[int]) -> pa.
 
 
 def packed(containers: Containers) -> tuple[Integers, pa.Array[Any]]:
-    """Codes, ascending, and the blob of each."""
+    """The codes, ascending, and the blob of each."""
     owners, firsts, counts = np.unique(containers.codes, return_index=True, return_counts=True)
     ends = np.frombuffer(cast("Any", containers.contents.buffers()[1]), np.int32).astype(np.int64) // 2
     ends = ends[: len(containers.codes) + 1]
@@ -412,7 +406,7 @@ def packed(containers: Containers) -> tuple[Integers, pa.Array[Any]]:
 
 
 def _headers(containers: Containers, offsets: Integers, counts: Integers) -> NDArray[np.uint16]:
-    """What stands before the containers of each blob; `offsets` are those of containers behind their header."""
+    """The header before the containers of each blob; `offsets` are those of containers after their header."""
     of_blob = np.repeat(np.arange(len(counts)), counts)
     within = np.arange(len(of_blob)) - np.repeat(np.cumsum(counts) - counts, counts)
     lengths = _HEADER_UNITS + _ENTRY_UNITS * counts
@@ -428,26 +422,26 @@ def _headers(containers: Containers, offsets: Integers, counts: Integers) -> NDA
     return out
 
 
-# The values of many small slices at once: NumPy and Arrow take microseconds for a call, whatever they are given, and
-# of a slice of a few hundred rows that is nearly all of the time. Each entry (a value of a slice) is a code of its own,
-# and has its rows in one container. The blobs have the bytes that `pack_rows` makes of each slice by itself.
+# The values of many small slices at once: NumPy and Arrow take microseconds per call, whatever its input, and for a
+# slice of a few hundred rows that is nearly all of the time. Each entry (a value of a slice) is a code of its own, and
+# has its rows in one container. The blobs have the same bytes as `pack_rows` makes for each slice by itself.
 
 MOST_ROWS_OF_A_SLICE: Final = 1 << 16
-"""Rows whose positions have the same upper 16 bits: larger slices are packed one by one."""
+"""Rows whose positions share their upper 16 bits: larger slices are packed one by one."""
 
 _RUN_HEADER: Final = np.frombuffer(b"\x3b\x30\x00\x00" + b"\x01" + b"\x00" * 6, np.uint8)
-"""What stands before the runs of a blob of one container: a magic number, which containers are runs (the first), its
-upper bits; then, to be filled in, its number of rows less one, and its number of runs (RoaringFormatSpec.md)."""
+"""The header before the runs of a blob of one container: a magic number, which containers are runs (the first), its
+upper bits; then, to be filled in, its number of rows minus one, and its number of runs (RoaringFormatSpec.md)."""
 
 _ROWS_AT, _RUNS_AT = 7, 9
 
 
 def pack_slices(codes: Sequence[Codes], sizes: Sequence[Integers]) -> pa.Array[Any]:
-    """Return a blob for each code of each slice that a row has, slice by slice, in the order of codes.
+    """Return a blob for each code that some row has, slice by slice, in the order of codes.
 
     Args:
-        codes: the code of each row, of each slice; no slice has more than `MOST_ROWS_OF_A_SLICE` rows.
-        sizes: the number of rows of each code, of each slice.
+        codes: for each slice, the code of each row; no slice has more than `MOST_ROWS_OF_A_SLICE` rows.
+        sizes: for each slice, the number of rows of each code.
 
     Raises:
         ValueError: the blobs are more than an Arrow array holds.
@@ -464,7 +458,7 @@ def pack_slices(codes: Sequence[Codes], sizes: Sequence[Integers]) -> pa.Array[A
 
 
 def _blobs(lower: Units, sizes: Integers) -> pa.Array[Any]:
-    """The blobs of neighbouring containers with such numbers of rows, of which `lower` are the positions."""
+    """The blobs of neighboring containers with `sizes` rows, whose positions are `lower`."""
     starts = np.cumsum(sizes) - sizes
     begins_run = np.ones(len(lower), np.bool_)
     begins_run[1:] = np.diff(lower) != 1
@@ -486,7 +480,7 @@ def _blobs(lower: Units, sizes: Integers) -> pa.Array[Any]:
 
 
 def _listed(lower: Units, sizes: Integers) -> pa.Array[Any]:
-    """Blobs whose container is a list, or bits."""
+    """Blobs whose container is a list or bits."""
     if not len(sizes):
         return pa.array([], pa.binary())
     behinds, numbers = np.cumsum(sizes), np.arange(len(sizes))

@@ -1,6 +1,6 @@
-"""Bitmaps that are read page by page: what is known of slices before any value is looked at, and where values are.
+"""Bitmaps that are read page by page: what is known about slices before any value is read, and where values are.
 
-Only the pages about whole slices are read when an index is loaded. Everything else waits for a predicate
+Only the pages about whole slices are read when an index is loaded. Everything else is read when a predicate needs it
 (`pruner.indexes.bitmap.focused`).
 """
 
@@ -41,11 +41,11 @@ class ValuePages:
 
     Attributes:
         pages: reads them.
-        numbers: of these pages among all of the segment.
-        kinds: `NULL`, `NAN` or `VALUE`, of each.
-        bounds: the first and the last value of each page with values, in turn.
+        numbers: the numbers of these pages among all pages of the segment.
+        kinds: `NULL`, `NAN` or `VALUE`, for each page.
+        bounds: the first and the last value of each page with values, alternating.
         column: the name of the column with the values.
-        factor: by which these are multiplied to become values of the table.
+        factor: the factor that turns these into values of the table.
         slices: the covered slices that count here, ascending.
     """
 
@@ -59,7 +59,7 @@ class ValuePages:
 
     @cached_property
     def bounds_in_order(self) -> ValueList:
-        """The bounds, to look literals up."""
+        """The bounds, for looking up literals."""
         return value_list(self.bounds)
 
     @cached_property
@@ -74,7 +74,7 @@ class ValuePages:
 
 
 class PagedBitmap:
-    """What is known of all slices, and the pages with values. Threads may share it."""
+    """What is known about all slices, and the pages with values. Threads may share it."""
 
     def __init__(
         self, headers: Headers, segments: list[ValuePages], count: int, field: Field, limit_bytes: int
@@ -95,7 +95,7 @@ class PagedBitmap:
         )
 
     def _overflowing(self, rounded: bool) -> Mask | None:
-        """Slices with timestamps that wrap around; those of pages that cannot be read are among them."""
+        """Slices with timestamps that wrap around; if a page cannot be read, all slices of its segment."""
         if not pa.types.is_timestamp(self.field.type):
             return None
         mask = np.zeros(self.count, np.bool_)
@@ -130,7 +130,7 @@ def table_values(records: pa.Table, each: ValuePages, field: Field) -> pa.Array[
 def load_paged(
     segments: Sequence[RecordPages], count: int, field: Field, limit_bytes: int
 ) -> PagedBitmap | None:
-    """Load what is known without a value: see `PagedIndexType.load_paged`.
+    """Load what is known without reading a value: see `PagedIndexType.load_paged`.
 
     Raises:
         FormatError: a page about whole slices is damaged.
@@ -170,7 +170,7 @@ def _with_nulls(each: RecordPages) -> Integers:
 
 
 def _value_pages(each: RecordPages, headers: pa.Table, slices: Integers, field: Field) -> ValuePages | None:
-    """Where the values of a segment are; None where their order says nothing about the table's values."""
+    """Where the values of a segment are; None if their order says nothing about the table's values."""
     types = cast("Any", headers.column("type")).unique().drop_null().to_pylist()
     columns = [name for name in each.firsts.column_names if name.startswith("value_")]
     how = conversion_of(types[0], field) if len(types) == 1 else None

@@ -1,7 +1,7 @@
-"""What a bitmap index records of one slice: for each value, for NULL and for NaN the rows that hold it.
+"""What a bitmap index records about one slice: the rows that hold each value, NULL and NaN.
 
-Every row of a slice stands in exactly one entry, so that what holds *not* is known as well as what holds. Values are
-those of the table's type when the slice was indexed; `type` says which, and a reader converts.
+Every row of a slice is in exactly one entry, so that where a predicate does *not* hold is known as well as where it
+does. Values have the table's type at the time the slice was indexed; `type` says which, and a reader converts.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 # The distinct values of one column of one slice, in order, and which of them each row has.
 #
-# Values are brought into the domain in which they are recorded: -0.0 is 0.0, NaN is a case of its own beside NULL
-# (trap S6), booleans, dates and timestamps are integers, decimals unscaled ones, strings bytes.
+# Values are converted to the domain in which they are recorded: -0.0 becomes 0.0, NaN is a case of its own like NULL
+# (trap S6), booleans, dates and timestamps become integers, decimals unscaled integers, strings bytes.
 
 _STRIDE = 1 << 14
-"""Rows that are counted at a time, at least: NumPy makes 64-bit integers of their positions."""
+"""Minimum number of rows counted at a time: NumPy converts their positions to 64-bit integers."""
 
 
 class TooManyValuesError(ValueError):
-    """A slice has more distinct values than the index is to hold of one slice."""
+    """A slice has more distinct values than the index may hold for one slice."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"there are more than max_cardinality = {limit} distinct values")
@@ -54,17 +54,12 @@ class TooManyValuesError(ValueError):
 class Values:
     """`distinct` ascends and holds neither NULL nor NaN; `codes` has the position in it of each row's value.
 
-    The two codes behind the last position stand for NaN and NULL. `sizes` has the number of rows of each code.
+    The two codes after the last position represent NaN and NULL. `sizes` has the number of rows of each code.
     """
 
     distinct: pa.Array[Any]
     codes: NDArray[np.integer[Any]]
     sizes: NDArray[np.int64]
-
-    @property
-    def nan_code(self) -> int:
-        """Code of the rows with NaN."""
-        return len(self.distinct)
 
     @property
     def null_code(self) -> int:
@@ -81,18 +76,18 @@ def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, mo
     """Find the distinct values of a column.
 
     Args:
-        batches: the column in row order, a part at a time; entries of a dictionary may stand for no row.
+        batches: the column in row order, a part at a time; a dictionary may have entries that no row uses.
         stored: the type of `Values.distinct`.
-        factor: by which integers and unscaled decimals are multiplied to become values of the table.
-        most: largest number of distinct values.
+        factor: the factor that turns integers and unscaled decimals into values of the table.
+        most: maximum number of distinct values.
 
     Raises:
         TooManyValuesError: there are more of them.
-        ValueError: a value leaves the stored type when it is multiplied.
+        ValueError: a multiplied value does not fit the stored type.
     """
     encoded: list[Any] = []
     for part in batches:
-        # Besides the values that are recorded, NaN and -0.0 may stand in a dictionary.
+        # Besides the values that are recorded, a dictionary may hold NaN and -0.0.
         if len(part.dictionary) > most + 2 and np.count_nonzero(_held(part)) > most + 2:
             raise TooManyValuesError(most)
         encoded.append(part)
@@ -111,7 +106,7 @@ def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, mo
     distinct, ranks = _ranked(kept, stored, factor)
     if len(distinct) > most:
         raise TooManyValuesError(most)
-    # The narrowest type: its sort is the fastest.
+    # The narrowest type sorts fastest.
     null_code = len(distinct) + 1
     lookup = np.full(len(counts), null_code, np.uint16 if null_code < 1 << 16 else np.uint32)
     lookup[:-1][held] = ranks
@@ -127,7 +122,7 @@ def _taken(lookup: NDArray[np.integer[Any]], parts: list[Positions]) -> NDArray[
     known: Any = pa.array(lookup)
     done = 0
     for part in parts:
-        # They have been counted, so each is one of the lookup. NumPy would make 64-bit integers of them once more.
+        # They have been counted, so each is in the lookup. NumPy would convert them to 64-bit integers once more.
         values = cast("Any", pc).take(known, pa.array(part), boundscheck=False)
         codes[done : done + len(part)] = values.to_numpy()
         done += len(part)
@@ -135,14 +130,14 @@ def _taken(lookup: NDArray[np.integer[Any]], parts: list[Positions]) -> NDArray[
 
 
 def _held(part: Any) -> NDArray[np.bool_]:
-    """Which entries of a dictionary some row has."""
+    """Which entries of a dictionary some row uses."""
     held = np.zeros(len(part.dictionary) + 1, np.bool_)
     held[_positions(part, len(part.dictionary))] = True
     return held[:-1]
 
 
 def _positions(part: Any, null: int) -> Positions:
-    """The position of each row's value in the dictionary; `null` stands for NULL."""
+    """The position of each row's value in the dictionary; `null` represents NULL."""
     indices = part.indices
     if indices.null_count:
         indices = indices.cast(pa.int64()).fill_null(null)
@@ -150,7 +145,7 @@ def _positions(part: Any, null: int) -> Positions:
 
 
 def _joined(encoded: list[Any]) -> tuple[list[Positions], Any]:
-    """Positions of each part in one dictionary, and that dictionary; the position behind its last stands for NULL."""
+    """Positions of each part in one dictionary, and that dictionary; the position after its last represents NULL."""
     first = encoded[0].dictionary
     if all(part.dictionary is first or part.dictionary.equals(first) for part in encoded[1:]):
         return [_positions(part, len(first)) for part in encoded], first
@@ -165,7 +160,7 @@ def _ranked(
 ) -> tuple[pa.Array[Any], NDArray[np.int64]]:
     """The values of a dictionary as they are recorded, ascending, and for each entry its position among them.
 
-    NaN gets the position behind the last.
+    NaN gets the position after the last.
     """
     types = pa.types
     if types.is_floating(stored):
@@ -207,13 +202,13 @@ def _ranked_floats(dictionary: pa.Array[Any]) -> tuple[pa.Array[Any], NDArray[np
     plain: NDArray[np.float64] = dictionary.to_numpy(zero_copy_only=False).astype(np.float64)
     numbers = plain + 0.0  # -0.0 becomes 0.0
     distinct, ranks = _ranks(numbers)
-    # NaN is sorted behind all numbers, and none of them equals another.
+    # NaNs sort after all numbers, and no NaN equals another.
     known = len(distinct) - int(np.count_nonzero(np.isnan(distinct)))
     return pa.array(distinct[:known], pa.float64()), np.minimum(ranks, known)
 
 
 def _ranks(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Different numbers, ascending, and the position of each number among them. One sort: `np.unique` takes three."""
+    """Distinct numbers, ascending, and the position of each number among them. One sort: `np.unique` takes three."""
     order = np.argsort(numbers)
     ascending = numbers[order]
     first = np.ones(len(ascending), np.bool_)
@@ -260,14 +255,14 @@ def stored_type(type_: pa.DataType) -> pa.DataType:
 
 
 def value_column(type_: pa.DataType) -> str:
-    """The column with the values of a table type: one for each kind, so that records of different ages go together."""
+    """The column with the values of a table type: one per kind, so that records of different ages can be combined."""
     kind = kind_of(type_)
     assert kind is not None
     return f"value_{kind.value}"
 
 
 def record_schema(type_: pa.DataType) -> pa.Schema:
-    """Columns of the records of a field: what is null stands in the records of other entries alone."""
+    """Columns of the records of a field; each is null in the records of entries that do not have it."""
     return pa.schema(
         [
             pa.field("entry", pa.int8(), nullable=False),
@@ -282,7 +277,7 @@ def record_schema(type_: pa.DataType) -> pa.Schema:
             pa.field("absent", pa.bool_()),
             pa.field("calendar_open", pa.bool_()),
             pa.field("note", pa.string()),
-            pa.field("partly_absent", pa.bool_()),  # not in the first records: there it is not known
+            pa.field("partly_absent", pa.bool_()),  # missing in the first records: there it is unknown
             *READING_COLUMNS,
         ]
     )
@@ -290,7 +285,7 @@ def record_schema(type_: pa.DataType) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """The record of the slice as a whole. Without `usable` nothing but the note means anything."""
+    """The record of the slice as a whole. Without `usable`, only the note has a meaning."""
 
     row_count: int
     field_id: int | None = None
@@ -303,14 +298,14 @@ class _About:
 
 
 class SliceValues(NamedTuple):
-    """What was found in one slice: where it cannot be indexed, it has no values, and a note that says why."""
+    """What was found in one slice; one that cannot be indexed has no values, and a note that says why."""
 
     about: _About
     values: Values | None
 
 
 def read_slice(reader: SliceReader, field: Field, max_cardinality: int) -> SliceValues:
-    """Find the values of one field of one slice.
+    """Find the values of one field in one slice.
 
     Raises:
         ValueError, OSError, pyarrow.ArrowException: the file is broken.
@@ -355,9 +350,9 @@ def _no_bitmap(leaf: LeafColumn | None, field: Field, rows: int) -> str | None:
 
 
 def records_of(field: Field, found: Sequence[SliceValues]) -> tuple[pa.Table, NDArray[np.int64]]:
-    """The records of slices, and of which of them each is: one of each slice as a whole, then those of its rows.
+    """The records of slices, and the slice of each record: first one per slice as a whole, then those of the rows.
 
-    The latter stand slice by slice: NULL, NaN, and values in their order.
+    The latter are ordered by slice, and in each: NULL, NaN, and values in their order.
 
     Raises:
         ValueError: the blobs are more than an Arrow array holds.
@@ -401,7 +396,7 @@ def _of_slices(schema: Any, field: Field, found: Sequence[SliceValues]) -> list[
 
 
 def _entries(values: Sequence[Values], value_name: str) -> tuple[dict[str, pa.Array[Any]], NDArray[np.int64]]:
-    """Kind, value, number of rows, blob and checksum of what rows of each slice have; and the number of the slice."""
+    """Kind, value, row count, blob and checksum of each entry that rows of a slice have, and the slice's number."""
     sizes = np.concatenate([value.sizes for value in values])
     counts = np.array([len(value.distinct) for value in values])
     owners = np.repeat(np.arange(len(values)), counts + 2)
@@ -428,7 +423,7 @@ def _entries(values: Sequence[Values], value_name: str) -> tuple[dict[str, pa.Ar
 
 
 def _packed(values: Sequence[Values]) -> Any:
-    """A blob for each code of each slice that a row has, slice by slice, in the order of codes."""
+    """A blob for each code that some row has, slice by slice, in the order of codes."""
     if len(values) == 1:
         (one,) = values
         return pack_rows(one.codes, one.sizes, np.flatnonzero(one.sizes).tolist())

@@ -1,6 +1,6 @@
-"""The distinct values of all slices, ascending, and which of their entries a leaf predicate comes to.
+"""The distinct values of all slices, ascending, and the entries of a bitmap index to which a leaf predicate reduces.
 
-Which entries of a bitmap index a leaf predicate comes to: by the order of its values alone, whatever the slices.
+The entries follow from the order of the values alone, independently of the slices.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ValueList(Protocol):
     def __len__(self) -> int: ...
 
     def serves(self, value: StorageValue) -> bool:
-        """Tell whether a literal is one of this domain."""
+        """Tell whether a literal belongs to this domain."""
         ...
 
     def starts(self, values: Sequence[StorageValue | None]) -> NDArray[np.int64]:
@@ -52,7 +52,7 @@ class ValueList(Protocol):
         ...
 
     def ends(self, values: Sequence[StorageValue | None]) -> NDArray[np.int64]:
-        """Position behind the last value that is not greater than each literal; None is plus infinity."""
+        """Position after the last value that is not greater than each literal; None is plus infinity."""
         ...
 
 
@@ -67,24 +67,24 @@ class NumberList:
         return len(self._values)
 
     def serves(self, value: StorageValue) -> bool:
-        """Tell whether a literal is one of this domain."""
+        """Tell whether a literal belongs to this domain."""
         return self._order.serves(value)
 
     def starts(self, values: Sequence[StorageValue | None]) -> NDArray[np.int64]:
-        """Positions of the first values that are not less; behind the last for what exceeds the type."""
+        """Positions of the first values that are not less; after the last for literals above the type."""
         starts = np.searchsorted(self._values, self._order.firsts(values), side="left")
         above = [value is not None and not self._order.reaches(value, None) for value in values]
         return np.where(above, len(self._values), starts)
 
     def ends(self, values: Sequence[StorageValue | None]) -> NDArray[np.int64]:
-        """Positions behind the last values that are not greater; 0 for what falls below the type."""
+        """Positions after the last values that are not greater; 0 for literals below the type."""
         ends = np.searchsorted(self._values, self._order.lasts(values), side="right")
         below = [value is not None and not self._order.reaches(None, value) for value in values]
         return np.where(below, 0, ends)
 
 
 class ByteList:
-    """Strings as bytes, or decimals written so that their bytes compare as they do."""
+    """Strings as bytes, or decimals encoded so that their bytes compare as they do."""
 
     def __init__(self, values: pa.Array[Any]) -> None:
         decimals = pa.types.is_decimal(values.type)
@@ -96,7 +96,7 @@ class ByteList:
         return self._length
 
     def serves(self, value: StorageValue) -> bool:
-        """Tell whether a literal is one of this domain."""
+        """Tell whether a literal belongs to this domain."""
         return self._order.serves(value)
 
     def starts(self, values: Sequence[StorageValue | None]) -> NDArray[np.int64]:
@@ -104,7 +104,7 @@ class ByteList:
         return np.maximum(self._order.firsts(values).astype(np.int64), 0)
 
     def ends(self, values: Sequence[StorageValue | None]) -> NDArray[np.int64]:
-        """Positions behind the last values that are not greater."""
+        """Positions after the last values that are not greater."""
         return np.minimum(self._order.lasts(values).astype(np.int64) + 1, self._length)
 
 
@@ -116,7 +116,7 @@ def value_list(values: pa.Array[Any]) -> ValueList:
 
 
 def inside(values: ValueList, points: Sequence[Point]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The values within each of some points that are not NaN: positions of the first, and behind the last."""
+    """The values within each of some points that are not NaN: the position of the first, and that after the last."""
     starts = values.starts([point.low for point in points])
     return starts, np.maximum(starts, values.ends([point.high for point in points]))
 
@@ -131,7 +131,7 @@ class LeafEntries:
         self._null = len(values) + 1
 
     def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
-        """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""
+        """The entries whose rows can make `leaf` evaluate to `outcome`; None if the leaf cannot be answered."""
         if isinstance(leaf, IsNullLeaf | NotNullLeaf):
             return self._without_values(leaf, outcome)
         if isinstance(leaf, RecurringLeaf):
@@ -182,7 +182,7 @@ class LeafEntries:
         operator = leaf.operator if outcome is Outcome.TRUE else leaf.operator.negated
         mask, exact = self._none(), True
         if leaf.point.nan:
-            # Against NaN all numbers compare alike.
+            # All numbers compare alike with NaN.
             below = leaf.operator in (Operator.LT, Operator.LE, Operator.NE)
             mask[: self._nan] = below is (outcome is Outcome.TRUE)
         else:
@@ -192,7 +192,7 @@ class LeafEntries:
         return Entries(mask, exact)
 
     def _mark(self, mask: Mask, operator: Operator, point: Point) -> bool:
-        """Mark the values that can make `value operator point` true; returns whether they all do."""
+        """Mark the values that can make `value operator point` true; returns whether all of them do."""
         starts, ends = inside(self._values, [point])
         start, end, last = int(starts[0]), int(ends[0]), self._nan
         if operator in (Operator.LT, Operator.LE, Operator.NE):
@@ -215,7 +215,7 @@ class LeafEntries:
         return Entries(mask, exact)
 
     def _not_listed(self, leaf: InLeaf, semantics: Semantics) -> Entries:
-        """Entries other than NULL that can equal none of the points."""
+        """Entries other than NULL that may differ from all of the points."""
         points = [point for point in leaf.points if not point.nan]
         mask, exact = self._numbers(), True
         for start, end, point in zip(*inside(self._values, points), points, strict=True):

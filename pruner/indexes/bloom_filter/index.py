@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
-# What bloom filters say: that no row of a slice equals a value.
+# What Bloom filters prove: that no row of a slice equals a value.
 
 MOST_VALUES = 1024
-"""Values of one leaf that are looked up: among so many, one seems to be nearly everywhere."""
+"""Maximum number of values of one leaf to look up: of this many, nearly every slice seems to hold one."""
 
 LONGEST_RANGE = 64
-"""How many values of a range are looked up: at one percent of false answers, half of the slices seem to hold one."""
+"""Maximum number of values of a range to look up: at 1% false positives, half of the slices seem to hold one."""
 
 MOST_LOOK_UPS = 1 << 25
-"""Values times slices beyond which nothing is said: half a second."""
+"""Values times slices beyond which no answer is given: half a second."""
 
 
 class BloomEvidence:
-    """Evidence of the filters of one field: see `pruner.indexes.base.Evidence`. Threads may share it."""
+    """Evidence from the filters of one field: see `pruner.indexes.base.Evidence`. Threads may share it."""
 
     counts = "distinct values"
     longest_range = LONGEST_RANGE
@@ -57,13 +57,13 @@ class BloomEvidence:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Why slices that have records are not covered, or could not be looked up: see `NotingEvidence`."""
+        """Why slices with records are not covered, or could not be looked up: see `NotingEvidence`."""
         return (*self._filters.notes, *self._failed)
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        """Tell for each slice whether some row can make `leaf` evaluate to `outcome`: see `Evidence.possible`."""
         hashes = self._sought.hashes(leaf, outcome, semantics, MOST_VALUES)
         asked = self.count if at is None else len(at)
         if hashes is None or len(hashes) * asked > MOST_LOOK_UPS:
@@ -75,7 +75,7 @@ class BloomEvidence:
         return mask
 
     def _holding(self, at: NDArray[np.intp] | None, hashes: NDArray[np.uint64]) -> Mask:
-        """Tell for each slice whether it may hold one of the hashes; what cannot be read may."""
+        """Tell for each slice whether it may hold one of the hashes; a slice that cannot be read may."""
         mask = np.zeros(self.count if at is None else len(at), np.bool_)
         if not len(hashes):
             return mask
@@ -90,7 +90,7 @@ class BloomEvidence:
     def _asked(
         self, at: NDArray[np.intp] | None
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp] | None, Group]]:
-        """What holds filters of some slices (None for all): their positions in `at`, and the rows of their filters."""
+        """For each group with filters of some slices (None: all): positions in `at`, rows of the filters, the group."""
         filters = self._filters
         if at is None:
             yield from ((held.slices, None, held.group) for held in filters.groups)
@@ -102,14 +102,14 @@ class BloomEvidence:
 
 
 FPP = "fpp"
-"""Option: the share of values that a slice does not hold and yet seems to."""
+"""Option: the false-positive rate, the share of absent values that a slice seems to hold."""
 
 DEFAULT_FPP = 0.01
 LEAST_FPP, MOST_FPP = 1e-5, 0.5
 
 
 class BloomFilter:
-    """A filter for each slice. See `ArrangingIndexType`, `SelectiveIndexType` and `RefusingIndexType`."""
+    """One filter per slice. See `ArrangingIndexType`, `SelectiveIndexType` and `RefusingIndexType`."""
 
     name = "bloom_filter"
     partition = "bloom_filter"
@@ -117,11 +117,11 @@ class BloomFilter:
     refusal = ("usable", "note")
 
     def check(self, field: Field, options: Mapping[str, str]) -> None:
-        """Refuse what cannot be indexed.
+        """Reject what cannot be indexed.
 
         Raises:
-            IndexDefinitionError: an option that there is not or whose value is not possible, an unsupported type, a
-                field about which files disagree, or one that no file holds.
+            IndexDefinitionError: an unknown option or one with an invalid value, an unsupported type, a field about
+                which files disagree, or one that no file holds.
         """
         unknown = sorted(set(options) - {FPP})
         if unknown:
@@ -140,19 +140,19 @@ class BloomFilter:
         return record_slice(reader, field, _fpp(options))
 
     def arrange(self, records: pa.Table, field: Field) -> pa.Table:
-        """Cut the filters of many slices into stripes; their order stays."""
+        """Cut the filters of many slices into stripes, in unchanged order."""
         return striped(records)
 
     def is_resident(self, column: str) -> bool:
-        """Tell whether a column is read before anything is asked."""
+        """Tell whether a column is read at load time, before any predicate is asked."""
         return not is_stripe(column)
 
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
-        """Make evidence of records that are in memory as a whole."""
+        """Make evidence from records that are entirely in memory."""
         return self.load_parts([RecordPart(records, None, records.select)], count, field)
 
     def load_parts(self, parts: Sequence[RecordPart], count: int, field: Field) -> Evidence:
-        """Make evidence of the records of `count` slices; stripes are read when values are looked up."""
+        """Make evidence from the records of `count` slices; stripes are read when values are looked up."""
         return BloomEvidence(load_parts(parts, count, field), field)
 
 

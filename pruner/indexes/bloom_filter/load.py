@@ -1,8 +1,6 @@
-"""Turns records into filters that can be asked, and looks hashes up in those of many slices at once.
+"""Turns records into filters, and looks up hashes in the filters of many slices at once.
 
-A slice whose record does not fit the column as it is now, or does not add up, is not covered.
-
-Looks hashes up in the filters of many slices at once.
+A slice whose record does not fit the column as it is now, or is inconsistent, is not covered.
 """
 
 from __future__ import annotations
@@ -51,14 +49,14 @@ if TYPE_CHECKING:
 
 
 _HASHES_AT_ONCE = 1 << 14
-"""Blocks that are looked at together, so that they stay in the processor's cache."""
+"""Blocks processed together, so that they stay in the CPU cache."""
 
 
 class WholeFilters:
     """Filters that are in memory: `words` has the blocks of all of them, `starts` where each begins.
 
-    Like all that holds filters here, it is asked by `holders` for the positions, in `at`, of the filters that may hold
-    one of some hashes; `at` are positions of filters, None for all of them.
+    As in every class of filters here, `holders` returns the positions, in `at`, of the filters that may hold one of
+    some hashes; `at` are positions of filters, None for all of them.
     """
 
     def __init__(self, words: Words, starts: Integers, sizes: Integers) -> None:
@@ -84,7 +82,7 @@ class StripedFilters:
         read: reads columns of all records of the segment.
         stored: the positions of the filters among these records.
         sizes: their numbers of blocks.
-        stripes: into how many stripes each is cut.
+        stripes: the number of stripes into which each is cut.
     """
 
     def __init__(
@@ -101,7 +99,7 @@ class StripedFilters:
         Raises:
             FormatError: what was read is damaged.
             StorageError: it cannot be read.
-            ValueError: it is not of the size that the records say.
+            ValueError: it does not have the size that the records state.
         """
         rows = np.arange(len(self._sizes)) if at is None else at
         parts = [self._stripe(rows, hashes[number : number + 1]) for number in range(len(hashes))]
@@ -132,7 +130,7 @@ class StripedFilters:
 
 
 def _any_of(count: int, hashes: Hashes, holds: Callable[[Positions, Hashes], Mask]) -> Mask:
-    """Ask for one hash after another, and each time only about what holds none of those before it."""
+    """Look up one hash after another, each only in filters that hold none of those before it."""
     mask = np.zeros(count, np.bool_)
     left = np.arange(count)
     for position in range(len(hashes)):
@@ -157,15 +155,15 @@ def _all_set(words: Words, blocks: Integers, masks: Words) -> Mask:
     return mask
 
 
-# Many filters of one size, turned: a row of bits for each bit of a filter, in which each filter has one bit.
+# Many filters of one size, transposed: a row for each bit of a filter, in which each filter has one bit.
 #
-# A look-up of a hash then reads eight rows, one bit of each filter, where filters side by side cost 32 bytes each.
+# A lookup of a hash then reads eight rows, one bit of each filter, whereas filters side by side cost 32 bytes each.
 
 _AT_ONCE: Final = 8192
-"""Filters that are turned together, so that they stay in the processor's cache; a multiple of eight."""
+"""Filters transposed together, so that they stay in the CPU cache; a multiple of eight."""
 
 _SWAPS: Final = ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0))
-"""Shifts and masks that turn 8 by 8 bits (Hacker's Delight, 7-3)."""
+"""Shifts and masks that transpose 8 by 8 bits (Hacker's Delight, 7-3)."""
 
 _FIRST_BITS: Final = np.arange(WORDS) * WORD_BITS
 
@@ -195,7 +193,7 @@ class BitRows:
         return np.flatnonzero(held)
 
     def _with(self, one: Hashes, columns: Positions | None) -> Bytes:
-        """The filters with all bits of a hash, eight in a byte; of all columns of bytes, or of some."""
+        """The filters with all bits of a hash, eight per byte; for all columns of bytes, or some."""
         first = int(block_of(one, self._blocks)[0]) * BLOCK_BITS
         rows = (first + _FIRST_BITS + bits_of(one)[0]).tolist()
         parts = (self._rows[row] if columns is None else self._rows[row][columns] for row in rows)
@@ -206,13 +204,13 @@ class BitRows:
 
 
 def turned(filters: Bytes) -> Bytes:
-    """Row k has bit k of each filter, eight filters in a byte; there are zeros behind the last filter."""
+    """Row k has bit k of each filter, eight filters per byte, padded with zeros after the last filter."""
     count, size = filters.shape
     rows = np.zeros((size, 8, -(-count // 8)), np.uint8)
     for start in range(0, count, _AT_ONCE):
         part = filters[start : start + _AT_ONCE]
         part = np.concatenate([part, np.zeros((-len(part) % 8, size), np.uint8)])
-        # The bytes at one place of eight filters are a square of 8 by 8 bits.
+        # The bytes at one position of eight filters are a square of 8 by 8 bits.
         squares = np.ascontiguousarray(part.reshape(-1, 8, size).transpose(2, 0, 1)).view("<u8")[..., 0]
         for shift, mask in _SWAPS:
             swapped = (squares ^ (squares >> np.uint64(shift))) & np.uint64(mask)
@@ -225,7 +223,7 @@ def turned(filters: Bytes) -> Bytes:
 NO_GROUP = -1
 
 MANY_ALIKE = 1024
-"""Filters of one size from which on they are turned: fewer are looked up as fast as they stand."""
+"""Number of filters of one size from which they are transposed: fewer are looked up as fast untransposed."""
 
 Group: TypeAlias = "WholeFilters | StripedFilters | BitRows"
 
@@ -241,10 +239,10 @@ class HeldFilters(NamedTuple):
 class Filters:
     """The filters of many slices.
 
-    `covered` are the slices with a usable record, `uncovered` the others, None without any. `group_of[i]` is the
-    position in `groups` of what holds the filter of slice i, and `row_of[i]` its row there; `NO_GROUP` where the slice
+    `covered` are the slices with a usable record, `uncovered` the others, None if there are none. `group_of[i]` is the
+    position in `groups` of the group with the filter of slice i, and `row_of[i]` its row there; `NO_GROUP` if the slice
     holds no value, or is not covered. `distinct` is the number of its values. `unread` tells the slices whose values an
-    engine reads as others. `notes` says why slices with a record are not covered.
+    engine reads differently. `notes` says why slices with a record are not covered.
     """
 
     covered: Mask
@@ -294,7 +292,7 @@ def load_parts(parts: Sequence[RecordPart], count: int, field: Field) -> Filters
 
 
 def _adds_up(records: pa.Table) -> Mask:
-    """Tell which records have a filter of the size that they say, or one in stripes (R10)."""
+    """Tell which records have a filter of the size that they state, or one in stripes (R10)."""
     blocks, stripes = ints(records, "blocks", -1), ints(records, "stripes", -1)
     try:
         _, ends = blocks_of(records.column("filter"))
@@ -339,7 +337,7 @@ def _striped(part: RecordPart, table: pa.Table, usable: Mask) -> Iterator[HeldFi
 
 
 def _by_size(whole: Sequence[_Whole]) -> Iterator[HeldFilters]:
-    """The filters of which there are many of one size, turned; the others, segment by segment, as they stand."""
+    """Filters of which there are many of one size, transposed; the others, segment by segment, unchanged."""
     if not whole:
         return
     all_sizes, counts = np.unique(np.concatenate([each.sizes for each in whole]), return_counts=True)
@@ -355,6 +353,6 @@ def _by_size(whole: Sequence[_Whole]) -> Iterator[HeldFilters]:
 
 
 def _bytes_of(alike: _Whole, size: int) -> NDArray[np.uint8]:
-    """Filters of `size` blocks, a row for each."""
+    """Filters of `size` blocks, one row each."""
     blocks = alike.words[alike.starts[:, None] + np.arange(size)]
     return blocks.view(np.uint8).reshape(-1, size * BLOCK_BYTES)

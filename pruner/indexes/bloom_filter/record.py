@@ -1,11 +1,11 @@
-"""What a bloom filter index records of one slice, and how the filters of many slices are stored.
+"""What a Bloom filter index records about one slice, and how the filters of many slices are stored.
 
-How the filters of many slices are stored: cut into stripes, so that a look-up reads a little of each.
+Stored filters are cut into stripes, so that a lookup reads a little of each.
 
-A record is either `whole`, with its filter in the column `filter`, or it has its blocks in the columns `bits_000`,
+A record is either whole, with its filter in the column `filter`, or it has its blocks in the columns `bits_000`,
 `bits_001`, …, of which column j of n holds the blocks from j/n to (j+1)/n of the filter, however large the filter is. A
-hash chooses its block in proportion, so all slices have it in one of two neighbouring columns. Each of these columns
-stands in one piece in the segment (ADR 22). Filters with fewer blocks than there are stripes stay whole.
+hash selects its block in proportion, so all slices have it in one of two neighboring columns. Each of these columns is
+contiguous in the segment (ADR 22). Filters with fewer blocks than there are stripes stay whole.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ RECORD_SCHEMA = pa.schema(
         *COMMON_COLUMNS,
     ]
 )
-"""Columns of the record of one slice. Without `usable` nothing but the note means anything."""
+"""Columns of the record of one slice. Without `usable`, only the note has a meaning."""
 
 _HASHES_AT_ONCE = 1 << 20
-"""Hashes that are gathered before those that came twice are dropped."""
+"""Hashes that are gathered before duplicates are dropped."""
 
 
 def record_slice(reader: SliceReader, field: Field, fpp: float) -> pa.Table:
@@ -83,7 +83,7 @@ def _distinct_hashes(batches: Iterable[pa.Array[Any]]) -> Hashes:
 
 
 def _distinct(parts: list[Hashes]) -> Hashes:
-    # `np.unique` goes through a table of hashes of its own: four to twenty times as long.
+    # `np.unique` uses a hash table of its own: four to twenty times as slow.
     ascending = np.sort(np.concatenate([*parts, np.empty(0, np.uint64)]))
     return ascending[np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)]]
 
@@ -93,13 +93,13 @@ STRIPES: Final = "stripes"
 BLOCKS: Final = "blocks"
 
 MOST_STRIPES: Final = 256
-"""A column of a Parquet file costs about 150 bytes of its footer, which the first look-up reads."""
+"""A column of a Parquet file costs about 150 bytes of its footer, which the first lookup reads."""
 
 STRIPE_BYTES: Final = 1 << 15
 """Stripes are not made shorter than this."""
 
 SMALL_SHARE: Final = 1 / 32
-"""Share of all bytes that may belong to filters that are smaller than the number of stripes, and stay whole."""
+"""Share of all bytes that may belong to filters with fewer blocks than there are stripes, which stay whole."""
 
 _PREFIX = "bits_"
 
@@ -115,7 +115,7 @@ def is_stripe(column: str) -> bool:
 
 
 def stripe_of(blocks: Integers, sizes: Integers, stripes: int) -> Integers:
-    """The stripe in which a block of each filter stands; `sizes` are the numbers of blocks of the filters."""
+    """The stripe that holds a block of each filter; `sizes` are the numbers of blocks of the filters."""
     return ((blocks + 1) * stripes - 1) // sizes
 
 
@@ -125,7 +125,7 @@ def stripe_start(number: Any, sizes: Integers, stripes: int) -> Integers:
 
 
 def striped(records: pa.Table) -> pa.Table:
-    """Bring records of any form into the one that is stored; their order stays."""
+    """Convert records of any form to the stored one, in unchanged order."""
     records = records.combine_chunks()
     filters, starts, sizes = _joined(records)
     stripes = _stripe_count(sizes)
@@ -144,7 +144,7 @@ def striped(records: pa.Table) -> pa.Table:
 
 
 def _stripe_count(sizes: Integers) -> int:
-    """Into how many stripes filters of these numbers of blocks (-1 for none) are cut; 1 to leave them whole."""
+    """Into how many stripes to cut filters of these numbers of blocks (-1 for none); 1 to leave them whole."""
     ascending = np.sort(sizes[sizes > 0])
     total = int(ascending.sum())
     if not total:
@@ -154,7 +154,7 @@ def _stripe_count(sizes: Integers) -> int:
 
 
 def _joined(records: pa.Table) -> tuple[Blocks, Integers, Integers]:
-    """All blocks, where each filter begins among them, and their numbers of blocks, -1 without a filter."""
+    """All blocks, where each filter begins among them, and each filter's number of blocks, -1 without a filter."""
     sizes = _integers(records.column(BLOCKS), -1)
     starts = np.cumsum(np.maximum(sizes, 0)) - np.maximum(sizes, 0)
     joined = np.empty((int(np.maximum(sizes, 0).sum()), BLOCK_BYTES // 8), np.uint64)
@@ -171,10 +171,10 @@ def _joined(records: pa.Table) -> tuple[Blocks, Integers, Integers]:
 
 
 def _fill(joined: Blocks, starts: Integers, lengths: Integers, column: Any, rows: Integers) -> None:
-    """Write what some rows of a column hold where it belongs.
+    """Write the blocks in some rows of a column to where they belong.
 
     Raises:
-        ValueError: they hold another number of blocks.
+        ValueError: the rows hold another number of blocks.
     """
     blocks, offsets = blocks_of(column)
     counts = offsets[rows + 1] - offsets[rows]
@@ -187,7 +187,7 @@ def blocks_of(column: Any) -> tuple[Blocks, Integers]:
     """The blocks of a column of byte strings, and where those of each row begin and end.
 
     Raises:
-        ValueError: a string is no whole number of blocks.
+        ValueError: a string is not a whole number of blocks.
     """
     chunks = column.chunks
     array = (chunks[0] if len(chunks) == 1 else column.combine_chunks()).cast(pa.large_binary())
@@ -216,7 +216,7 @@ def _strings(blocks: Blocks, starts: Integers, lengths: Integers, chosen: NDArra
 
 
 def _positions(starts: Integers, lengths: Integers) -> Integers:
-    """The positions of several runs, one run behind the other."""
+    """The concatenated positions of several runs."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
 

@@ -1,10 +1,10 @@
-"""Literals, intervals and remainders against the bounds of many slices.
+"""Compares literals, intervals and remainders with the bounds of many slices.
 
-Bounds are compared a run of slices at a time where that settles it, and many intervals of keys by binary search. Files
-are mostly written in some order, so of a column that follows it all but a few runs of 4,096 slices lie on one side of a
-literal. What is left are a few comparisons of runs, and single slices only where a run lies on both sides.
+Bounds are compared one run of slices at a time where that is enough, and many intervals of keys by binary search. Files
+are mostly written in some order, so for a column that follows it, all but a few runs of 4,096 slices are on one side of
+a literal. That leaves a few comparisons of runs, and of single slices only where a run is on both sides.
 
-Of remainders it is told which slices hold a value with a remainder in a range.
+For remainders, the question is which slices hold a value with a remainder in a range.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def also(answer: Mask, others: Mask | None) -> Mask:
-    """Add a mask; None stands for one that is False everywhere."""
+    """Add a mask; None is a mask that is False everywhere."""
     return answer if others is None else answer | others
 
 
@@ -38,8 +38,8 @@ def also(answer: Mask, others: Mask | None) -> Mask:
 class Intervals:
     """Closed intervals of keys, sorted by their lower ends.
 
-    An interval of ranks may end before it begins: it stands for a value between two neighbouring bounds. `below` and
-    `above` tell that there are others, beyond all that a bound could be.
+    An interval of ranks may end before it begins: it represents a value between two neighboring bounds. `below` and
+    `above` tell that there are others, beyond all possible bounds.
     """
 
     first: Numbers
@@ -65,7 +65,7 @@ class Intervals:
     def meet(self, low: Numbers, high: Numbers, low_open: Mask | None, high_open: Mask | None) -> Mask:
         """Tell for each [low, high] whether some interval has a value in common with it.
 
-        Where `low_open` is set the lower end is not known and counts as minus infinity, likewise `high_open`.
+        Where `low_open` is set, the lower end is unknown and counts as minus infinity; likewise `high_open`.
         """
         met = self._meet_within(low, high, low_open, high_open)
         # Values beyond the bounds' type are the very reason why an end may be open (trap S22).
@@ -77,8 +77,8 @@ class Intervals:
     ) -> Mask:
         if not len(self.first):
             return np.zeros(len(low), np.bool_)
-        # Most slices lie outside all intervals together, and two comparisons cost less than a binary search. Where
-        # an end is open they say all that can be said.
+        # Most slices are outside the hull of all intervals, and two comparisons cost less than a binary search. Where
+        # an end is open, they say all that can be said.
         near = also(low <= self.last.max(), low_open) & also(high >= self.first.min(), high_open)
         bounded = near
         for is_open in (low_open, high_open):
@@ -88,8 +88,8 @@ class Intervals:
         return near
 
     def _meet(self, low: Numbers, high: Numbers) -> Mask:
-        # The least lower end among the intervals that reach up to `low` decides; with the ends sorted by
-        # themselves it is the first one from there on.
+        # The least lower end among the intervals that end at or above `low` decides: with intervals sorted by their
+        # upper ends, it is the minimum from the first such interval on.
         by_last = np.argsort(self.last, kind="stable")
         last = self.last[by_last]
         least_from = np.minimum.accumulate(self.first[by_last][::-1])[::-1]
@@ -98,7 +98,7 @@ class Intervals:
         return reaches & (least_from[np.minimum(position, len(last) - 1)] <= high)
 
     def contain(self, low: Numbers, high: Numbers) -> Mask:
-        """Tell for each [low, high] whether one interval holds all of it."""
+        """Tell for each [low, high] whether one interval contains all of it."""
         if not len(self.first):
             return np.zeros(len(low), np.bool_)
         furthest = np.maximum.accumulate(self.last)
@@ -107,17 +107,17 @@ class Intervals:
 
 
 RUN = 4096
-"""Slices of a run."""
+"""Slices per run."""
 
 LEAST_RUNS = 32
-"""Below this many runs a plain comparison takes no longer."""
+"""With fewer runs, a plain comparison takes no longer."""
 
 LOOKED_INTO = 1 / 16
-"""Share of runs on both sides of a literal from which on a plain comparison is faster."""
+"""Share of runs on both sides of a literal above which a plain comparison is faster."""
 
 
 class RunBounds:
-    """Minimum and maximum of each run of `values`, which stay as they are."""
+    """Minimum and maximum of each run of `values`, which are kept unchanged."""
 
     def __init__(self, values: Numbers) -> None:
         self._values = values
@@ -128,7 +128,7 @@ class RunBounds:
 
     @classmethod
     def of(cls, values: Numbers) -> RunBounds | None:
-        """The runs of bounds, None where there are too few of them to help."""
+        """The runs of bounds; None if there are too few of them to help."""
         return cls(values) if len(values) >= LEAST_RUNS * RUN else None
 
     def compare(self, relation: Callable[[Numbers, float], Mask], key: float) -> Mask:
@@ -153,7 +153,7 @@ class RunBounds:
 
 
 def possible_remainders(leaf: RecurringLeaf, outcome: Outcome) -> tuple[Point, ...]:
-    """The remainders with which a leaf can come to TRUE or FALSE, as ranges."""
+    """The remainders for which a leaf can evaluate to TRUE or FALSE, as ranges."""
     if outcome is Outcome.TRUE:
         return leaf.points
     return _complement(leaf.period, (point for point in leaf.points if point.exact))
@@ -163,13 +163,13 @@ def meet(low: Numbers, high: Numbers, period: int, points: Iterable[Point]) -> M
     """Tell for each [low, high] whether it holds a value with a remainder in one of the points.
 
     Args:
-        low: integers of 64 bits or less.
+        low: integers of at most 64 bits.
         high: likewise, not below `low`.
-        period: what values are divided by, below 2**62.
+        period: the divisor of values, below 2**62.
         points: as in a `RecurringLeaf`.
     """
     met = np.zeros(len(low), np.bool_)
-    # Unsigned, so that the distance between the ends of the type has room as well.
+    # Unsigned, so that even the distance between the ends of the type fits.
     distance = high.astype(np.int64).astype(np.uint64) - low.astype(np.int64).astype(np.uint64)
     remainder = low.astype(np.int64) % np.int64(period)
     for point in points:

@@ -3,7 +3,7 @@
 Every method that returns a mask returns what is possible; False is a proof. The proofs are of one kind (R1): the bounds
 are known, and they leave no room for the outcome.
 
-Bounds for people: what stands behind a key of an order.
+Keys of an order are also written as values, for display.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 SHOWN_CHARACTERS = 40
-"""Of a text or of bytes."""
+"""Maximum number of characters of a text or of bytes."""
 
 
 def bound_text(key: Any, order: KeyOrder, type_: pa.DataType) -> str:
-    """The value at a key of the order, as the type shows it."""
+    """The value at a key of the order, as its type is displayed."""
     if isinstance(order, RankOrder):
         return _of_bytes(order.value(int(key)), type_)
     if pa.types.is_decimal(type_):
@@ -65,7 +65,7 @@ def bound_text(key: Any, order: KeyOrder, type_: pa.DataType) -> str:
         value: Any = pa.array([int(key)], stored).cast(type_)
         return value.cast(pa.string())[0].as_py()
     except pa.ArrowException:
-        return str(int(key))  # no date that the calendar of Python and Arrow has
+        return str(int(key))  # not a date in the calendar of Python and Arrow
 
 
 def _of_bytes(value: bytes | int, type_: pa.DataType) -> str:
@@ -81,7 +81,7 @@ def _decimal(unscaled: int, type_: Any) -> str:
 
 
 class ColumnStatsEvidence:
-    """Evidence of the statistics of one field: see `pruner.indexes.base.Evidence`. Threads may share it."""
+    """Evidence from the statistics of one field: see `pruner.indexes.base.Evidence`. Threads may share it."""
 
     def __init__(self, statistics: Statistics, field: Field) -> None:
         self._statistics = statistics
@@ -93,14 +93,14 @@ class ColumnStatsEvidence:
 
     @cached_property
     def _overflowing(self) -> tuple[Mask | None, Mask | None]:
-        """Slices with timestamps that wrap around: where an engine does not round them, and where it does."""
+        """Slices with timestamps that wrap around: if an engine does not round them, and if it does."""
         low, high, type_ = self._statistics.low, self._statistics.high, self._field.type
         return may_overflow(low, high, type_, rounded=False), may_overflow(low, high, type_, rounded=True)
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        """Tell for each slice whether some row can make `leaf` evaluate to `outcome`: see `Evidence.possible`."""
         match leaf:
             case IsNullLeaf() | NotNullLeaf():
                 return self._answer(semantics, at).without_values(leaf, outcome)
@@ -131,10 +131,10 @@ class ColumnStatsEvidence:
         return _Answer(self._statistics, self._runs, semantics, self._all_hold_numbers, at, unread)
 
     def _unread_bounds(self, semantics: Semantics) -> Mask | None:
-        """Slices whose bounds are not about the values that this engine reads (R2), over all slices; None for none.
+        """Mask of all slices whose bounds are not about the values that this engine reads (R2); None if there are none.
 
-        Old dates and timestamps in a file that does not name its calendar, timestamps that overflow, and Parquet types
-        of which the engine makes something else than Arrow does.
+        These have old dates or timestamps in a file that does not name its calendar, timestamps that overflow, or
+        Parquet types that the engine reads differently from Arrow.
         """
         s, traits = self._statistics, semantics.traits
         unread = union(
@@ -166,7 +166,7 @@ class _Answer:
         self._unread = unread
 
     def without_values(self, leaf: IsNullLeaf | NotNullLeaf, outcome: Outcome) -> Mask:
-        """The outcomes that depend on NULL alone."""
+        """The outcomes that depend only on NULL."""
         match leaf, outcome:
             case IsNullLeaf(), Outcome.TRUE:
                 return self._pick(self._s.can_be_null)
@@ -196,10 +196,10 @@ class _Answer:
         return self._with_nan(numbers, nan_is_true is (outcome is Outcome.TRUE))
 
     def _numbers_of(self, operator: Operator, asked: Operator, point: Point, outcome: Outcome) -> Mask:
-        """Slices that can hold a value other than NaN on which the comparison comes to the outcome."""
+        """Slices that can hold a value other than NaN for which the comparison evaluates to the outcome."""
         if not point.nan:
             return self._numbers(self._compare(operator, point))
-        # Against NaN all numbers compare alike.
+        # All numbers compare alike with NaN.
         is_greatest = self._semantics.nan_order is NanOrder.GREATEST
         below = (Operator.LT, Operator.LE, Operator.NE) if is_greatest else (Operator.NE,)
         return self._numbers((asked in below) is (outcome is Outcome.TRUE))
@@ -207,8 +207,8 @@ class _Answer:
     def _compare(self, operator: Operator, point: Point) -> Mask | bool:
         """Tell where some number within the bounds can make `number operator point` true.
 
-        With [L, H] the point: values below L are less, above H greater, those between equal when the point is exact and
-        anything otherwise.
+        For a point [L, H]: values below L are less, values above H greater, and those in between equal if the point is
+        exact, and anything otherwise.
         """
         match operator:
             case Operator.LT:
@@ -284,7 +284,7 @@ class _Answer:
         return also(met, self._optional(self._s.high_open))
 
     def _or_open(self, answer: Mask) -> Mask:
-        """Add the slices of which one end is not known."""
+        """Add the slices with an unknown end."""
         for is_open in (self._s.low_open, self._s.high_open):
             answer = also(answer, self._optional(is_open))
         return answer

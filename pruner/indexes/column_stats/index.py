@@ -1,18 +1,16 @@
-"""The index type `column_stats`, what it knows exactly, and its aggregates.
+"""The index type `column_stats`, its exact facts, and its aggregates.
 
-Aggregates of column statistics: one record that bounds what each record of a run of slices says.
+An aggregate is one record that bounds what each record of a run of slices says. Only records that agree in everything
+that decides whether they are trusted are aggregated, so that any later schema trusts the aggregate exactly where it
+trusts each of them. Bounds of an aggregate are known where those of all its slices with values are. What was equal in
+each slice need not be equal in all: exactness is kept where every slice has it, and dropped together with the bounds
+where some slice's own bounds are in doubt (trap S7).
 
-Only records that are alike in everything that decides whether they are believed go together, so that a schema of any
-later day believes the aggregate exactly where it believes each of them. Bounds of an aggregate are known where those of
-all its slices with values are. What was equal in each slice need not be in all: exactness is kept where every
-slice has it, and dropped together with the bounds where some slice's own bounds are in doubt (trap S7).
-
-What column statistics know exactly: numbers of rows and of NULLs, and extremes that are values of rows.
-
-A bound that is only certain not to be passed drops files; it is no answer. So a minimum is given out as a value where
-the record says that it was not cut, the file has the very type of the table, and the type has one way to write each
-value. Zeros of floating point (two of them) are bounds alone, and so are decimals and unsigned integers, which writers
-and readers have told apart in too many ways.
+Exact facts are numbers of rows and of NULLs, and extremes that are values of rows. A bound that no value passes is
+enough to drop files, but is no answer. So a minimum counts as a value only if the record says that it was not
+truncated, the file has the very type of the table, and the type has one way to write each value. Floating-point zeros
+(there are two) are only bounds, and so are decimals and unsigned integers, which writers and readers have represented
+in too many ways.
 """
 
 from __future__ import annotations
@@ -70,7 +68,7 @@ if TYPE_CHECKING:
 
 
 class ExactStatistics:
-    """Facts of the statistics of one field: see `pruner.indexes.optional.ExactEvidence`. Threads may share it."""
+    """Facts from the statistics of one field: see `pruner.indexes.optional.ExactEvidence`. Threads may share it."""
 
     def __init__(self, records: pa.Table, count: int, field: Field) -> None:
         records = records.combine_chunks()
@@ -80,13 +78,13 @@ class ExactStatistics:
         self.covered = self._evidence.covered
         slices = slices_of(records)
         rows, bounds, usable = checked_for(records, count, field)
-        # The number of rows means something even where the column is not known.
+        # The row count is valid even where the column is unknown.
         counted = unrepeated(slices, (rows.row_count >= 0) & (slices >= 0) & (slices < count))
         self.row_counts = _placed(slices, counted, rows.row_count, count)
         self.null_counts = _placed(slices, usable & rows.nulls_known, rows.null_count, count)
         self.nan_free = self._marked(slices, usable & rows.nans_known & (rows.nan_count == 0))
         same = np.array([text == str(field.type) for text in rows.types] + [False])[rows.type_codes]
-        # Files of another type, INT96 among them, have bounds in the table's type, and no values.
+        # For files of another type, INT96 among them, there are bounds in the table's type, but no values.
         integers = kind_of(field.type) is BoundsKind.INTEGER and bounds.low.dtype == np.int64
         other = [integers and conversion(text, field.type) is not None for text in rows.types]
         rescaled = np.array([*other, False])[rows.type_codes] & ~same
@@ -175,7 +173,7 @@ def _placed(slices: Integers, chosen: Mask, values: Integers, count: int) -> Int
 
 
 def records_of_values(values: pa.Array[Any]) -> pa.Table | None:
-    """Records for `load`, one for each value; None for types whose values have no one spelling (float)."""
+    """Records for `load`, one per value; None for types whose values have no unique spelling (float)."""
     kind = kind_of(values.type)
     if kind is None or kind is BoundsKind.FLOAT:
         return None
@@ -214,7 +212,7 @@ def _storage(values: Any, kind: BoundsKind) -> pa.Array[Any]:
 
 
 MOST_ROWS = 1 << 40
-"""Rows of a slice up to which the sums of a segment fit into 64 bits."""
+"""Number of rows of a slice up to which the sums of a segment fit in 64 bits."""
 
 _RUN = "run"
 _BOUNDS = tuple((end, f"{end}_{kind.value}") for kind in BoundsKind for end in ("min", "max"))
@@ -226,7 +224,7 @@ _AGGREGATIONS = [
     *((name, "all") for name in ("nulls_known", "nans_known", "bounded")),
 ]
 _AGGREGATED = {name for name, _ in _AGGREGATIONS} | {"note"}
-"""Columns that may differ within a run; all others, those of later versions too, are alike in it."""
+"""Columns that may differ within a run; all others, including those of later versions, are equal in it."""
 
 
 def aggregate_records(records: pa.Table, parts: NDArray[np.int64]) -> Aggregates | None:
@@ -236,7 +234,7 @@ def aggregate_records(records: pa.Table, parts: NDArray[np.int64]) -> Aggregates
         return None
     rows = check_rows(records)
     trusted = flags(records, "trusted")[0]
-    # What contradicts itself is rare, and a plan that reads it says so.
+    # Contradictory records are rare, and a plan that reads them says so.
     if not (rows.usable | ~trusted).all() or not _bounds_hold(records, rows):
         return None
     starts = np.flatnonzero(_begins_a_run(records, rows, parts))
@@ -245,7 +243,7 @@ def aggregate_records(records: pa.Table, parts: NDArray[np.int64]) -> Aggregates
 
 
 def _begins_a_run(records: pa.Table, rows: CheckedRows, parts: NDArray[np.int64]) -> Mask:
-    """Tell of each record whether it differs from the one before in what must be alike."""
+    """Tell for each record whether it differs from the one before in what must be equal."""
     counted = partly_absent(records, rows.may_count_nulls)
     begins = _differs(parts) | _differs(counted.astype(np.int64))
     for name in records.column_names:
@@ -262,7 +260,7 @@ def _differs(codes: NDArray[np.int64]) -> Mask:
 
 
 def _bounds_hold(records: pa.Table, rows: CheckedRows) -> bool:
-    """Tell whether no minimum lies above its maximum, none is NaN, and the counts can be added up."""
+    """Tell whether no minimum is above its maximum, no bound is NaN, and the counts can be summed."""
     if rows.row_count.max() > MOST_ROWS:
         return False
     for kind in BoundsKind:
@@ -277,7 +275,7 @@ def _bounds_hold(records: pa.Table, rows: CheckedRows) -> bool:
 def _joined(
     records: pa.Table, rows: CheckedRows, runs: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> pa.Table:
-    """One record for each run."""
+    """One record per run."""
     grouped: Any = records.select([name for name in records.column_names if name in _AGGREGATED])
     columns: dict[str, Any] = {
         _RUN: runs,
@@ -308,7 +306,7 @@ def _joined(
 
 
 def _bounded(records: pa.Table, rows: CheckedRows) -> Mask:
-    """Records whose bounds hold all numbers of their slice, where it has any, and are not in doubt."""
+    """Records whose bounds enclose all numbers of their slice, if it has any, and are not in doubt."""
     low_known, high_known, equal = (np.zeros(records.num_rows, np.bool_) for _ in range(3))
     for kind in BoundsKind:
         low, high = (records.column(f"{end}_{kind.value}") for end in ("min", "max"))
@@ -328,7 +326,7 @@ def _with(table: pa.Table, name: str, column: Any) -> pa.Table:
 
 
 class ColumnStats:
-    """See `pruner.indexes.optional.RowIndexType`: one record of each slice and field."""
+    """See `pruner.indexes.optional.RowIndexType`: one record per slice and field."""
 
     name = "column_stats"
     partition = "column_stats"
@@ -336,7 +334,7 @@ class ColumnStats:
     record_schema = RECORD_SCHEMA
 
     def check(self, field: Field, options: Mapping[str, str]) -> None:
-        """Refuse what cannot be indexed.
+        """Reject what cannot be indexed.
 
         Raises:
             IndexDefinitionError: an option (there are none), an unsupported type, a field about which files disagree,
@@ -367,20 +365,20 @@ class ColumnStats:
         return pa.Table.from_pylist([dict(zip(RECORD_SCHEMA.names, row, strict=True))], schema=RECORD_SCHEMA)
 
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
-        """Make evidence of the records of `count` slices."""
+        """Make evidence from the records of `count` slices."""
         return ColumnStatsEvidence(load_statistics(records, count, field), field)
 
     def load_exact(self, records: pa.Table, count: int, field: Field) -> ExactStatistics:
-        """Take exact facts from the records: see `pruner.indexes.optional.ExactIndexType`."""
+        """Extract exact facts from the records: see `pruner.indexes.optional.ExactIndexType`."""
         return ExactStatistics(records, count, field)
 
     def exact_of_values(self, values: pa.Array[Any], field: Field) -> ExactStatistics | None:
-        """Exact facts of known values, each by itself; None for types that are not judged by values."""
+        """Exact facts about known values, each by itself; None for types that are not judged by values."""
         records = records_of_values(values)
         return None if records is None else ExactStatistics(records, len(values), field)
 
     def load_values(self, values: pa.Array[Any], field: Field) -> Evidence | None:
-        """Make evidence of known values: see `pruner.indexes.optional.ValueIndexType`."""
+        """Make evidence from known values: see `pruner.indexes.optional.ValueIndexType`."""
         records = records_of_values(values)
         return None if records is None else self.load(records, len(values), field)
 

@@ -1,7 +1,7 @@
-"""Turns records into arrays by slice: checked, converted to the table's type as it is now, ready to be compared.
+"""Turns records into arrays by slice: checked, converted to the table's type as it is now, ready for comparison.
 
-Everything is done for whole columns. A row that contradicts itself (more NULLs than rows, a minimum above the maximum)
-is not used at all, and its slice counts as not covered.
+All work is done on whole columns. A row that contradicts itself (more NULLs than rows, a minimum above the maximum) is
+not used at all, and its slice counts as not covered.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
     Numbers = NDArray[Any]
 
-# Bounds as recorded, in each file's own domain, to bounds in the table's domain (rule R7).
+# Converts recorded bounds from each file's own domain to the table's domain (rule R7).
 #
-# Lower bounds are rounded down and upper bounds up, in exact integer arithmetic; what does not fit is unknown.
+# Lower bounds are rounded down and upper bounds up, in exact integer arithmetic; a bound that does not fit is unknown.
 
 _INT64_DIGITS = 18
-"""Digits of the decimals that are kept as 64-bit integers."""
+"""Maximum number of digits of decimals that are kept as 64-bit integers."""
 
 _EXACT_IN_DOUBLE = 2**53
 _WIDE = pa.decimal128(38, 0)
@@ -48,7 +48,7 @@ _WIDE = pa.decimal128(38, 0)
 
 @dataclass(frozen=True, slots=True)
 class BoundKeys:
-    """Keys of the bounds, one entry for each record; arbitrary where not known."""
+    """Keys of the bounds, one entry per record; arbitrary where unknown."""
 
     low: Numbers
     high: Numbers
@@ -89,7 +89,7 @@ def bounds_in(records: pa.Table, types: list[str], codes: NDArray[np.int64], fie
     dtype = np.dtype(np.uint64) if pa.types.is_uint64(field.type) else np.dtype(np.int64)
     lows, low_known = low.as_integers(dtype)
     highs, high_known = high.as_integers(dtype)
-    # Where one end does not fit, some value does not either: engines wrap it around or fail, and no end bounds that.
+    # If one end does not fit, some value does not either: engines wrap it around or fail, and neither end bounds that.
     fit = (low_known | ~low.recorded) & (high_known | ~high.recorded)
     return BoundKeys(lows, highs, low_known & fit, high_known & fit, IntegerOrder(dtype))
 
@@ -125,7 +125,7 @@ class _Ends:
             return
         spread = 0 if self._down else how.spread
         reach = (2**63 - 1 - spread) // how.factor
-        # Only what still fits after the multiplication is known.
+        # Only bounds that still fit after the multiplication are known.
         fits = known & (values >= -reach) & (values <= reach)
         scaled = np.where(fits, values, 0) * how.factor + spread
         rounded = np.floor_divide(scaled if self._down else -scaled, how.divisor)
@@ -139,7 +139,7 @@ class _Ends:
         values = as_numpy(filled(column, 0))
         floats = values.astype(np.float64)
         if not exact:
-            # Rounded to the nearest: one step outward holds the integer for certain where not all of them are doubles.
+            # Rounded to nearest: where not all integers are doubles, one step outward certainly encloses the integer.
             outward = np.nextafter(floats, -np.inf if self._down else np.inf)
             floats = np.where(np.abs(floats) < _EXACT_IN_DOUBLE, floats, outward)
         known = known & ~np.isnan(floats)
@@ -158,7 +158,7 @@ class _Ends:
         self.known |= known
 
     def as_bytes(self) -> pa.Array[Any]:
-        """Decimals as bytes in their order, null where not known."""
+        """Decimals as bytes that sort in their order, null where unknown."""
         return decimals_as_bytes(self._wide)
 
     def as_integers(self, dtype: np.dtype[np.generic]) -> tuple[Numbers, Mask]:
@@ -183,11 +183,11 @@ def _ranked(low: pa.Array[Any], high: pa.Array[Any], *, decimals: bool) -> Bound
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What is known of `count` slices, by ordinal. A mask that is None is False everywhere.
+    """What is known about `count` slices, by ordinal. A mask that is None is False everywhere.
 
     `can_be_null`, `can_hold_values` and `can_be_nan` are over-approximations, `can_hold_numbers` is about values other
     than NaN. `low` and `high` bound those numbers as keys of `order`, except where `low_open` or `high_open` is set.
-    `unsure` marks equal bounds that are not known to be values (trap S7). `types` tell which engines read the values
+    `unsure` marks equal bounds that are not known to be values (trap S7). `types` tells which engines read the values
     that the bounds are about.
     """
 
@@ -209,10 +209,10 @@ class Statistics:
 
 @dataclass(slots=True)
 class CheckedRows:
-    """The checked columns of the records, one entry for each row.
+    """The checked columns of the records, one entry per row.
 
-    `usable` rows are trusted and do not contradict themselves. `nan_count` is about floating point alone: a file of
-    integers has none. `has_values` is worked out from the counts where it is not recorded.
+    `usable` rows are trusted and do not contradict themselves. `nan_count` is only about floating point: a file of
+    integers has no NaN. `has_values` is computed from the counts where it is not recorded.
     """
 
     usable: Mask
@@ -232,13 +232,13 @@ class CheckedRows:
 
     @property
     def all_nan(self) -> Mask:
-        """Rows of slices whose values are known to be NaN, all of them."""
+        """Rows of slices whose values are all known to be NaN."""
         known = self.nans_known & self.nulls_known & (self.nan_count > 0)
         return known & (self.nan_count + self.null_count == self.row_count)
 
     @property
     def without_numbers(self) -> Mask:
-        """Rows of slices that are known to hold nothing but NULL and NaN."""
+        """Rows of slices that are known to hold only NULL and NaN."""
         return ~self.has_values | self.all_nan
 
 
@@ -256,9 +256,9 @@ def load_statistics(records: pa.Table, count: int, field: Field) -> Statistics:
 
 
 def checked_for(records: pa.Table, count: int, field: Field) -> tuple[CheckedRows, BoundKeys, Mask]:
-    """The checked columns of records (in one chunk), their bounds in the table's domain, and which of them count.
+    """The checked columns of records (in one chunk), their bounds in the table's domain, and which records count.
 
-    Takes what `load_statistics` does.
+    Takes the arguments of `load_statistics`.
     """
     slices = slices_of(records)
     rows = check_rows(records)
@@ -275,7 +275,7 @@ def slices_of(records: pa.Table) -> NDArray[np.int64]:
 
 
 def check_rows(records: pa.Table) -> CheckedRows:
-    """Read counts and types, and mark rows that are untrusted or contradict themselves, whatever the table has now."""
+    """Read counts and types, and mark rows that are untrusted or contradict themselves, whatever the table is now."""
     row_count, rows_known = _ints(records, "row_count")
     null_count, nulls_known = _ints(records, "null_count")
     nan_count, nans_known = _ints(records, "nan_count")
@@ -322,14 +322,14 @@ def _recorded(records: pa.Table) -> Mask:
 
 
 def _distrust_other_columns(records: pa.Table, rows: CheckedRows, field: Field) -> None:
-    """Rows of what is another column, or of another type, in the table as it is now (R7)."""
+    """Distrust rows about another column, or another type, than the table has now (R7)."""
     absent, _ = flags(records, "absent")
     if field.conflict is not None:
         rows.usable &= False
     fits = np.array([conversion(text, field.type) is not None for text in rows.types] + [False])
     rows.usable &= np.where(absent, field.absent_is_null, fits[rows.type_codes])
     if not field.absent_is_null:
-        # NULLs that were counted for files without the column read as something else by now (trap T3).
+        # NULLs that were counted for files without the column now read as something else (trap T3).
         rows.usable &= ~partly_absent(records, rows.may_count_nulls)
     if field.field_id is not None:
         ids, ids_known = _ints(records, "field_id")
@@ -337,7 +337,7 @@ def _distrust_other_columns(records: pa.Table, rows: CheckedRows, field: Field) 
 
 
 def unrepeated(slices: NDArray[np.int64], usable: Mask) -> Mask:
-    """Rows of slices that have just one: two records of one slice mean that neither is known to be right."""
+    """Usable rows of slices with only one row: of two records of one slice, neither is known to be right."""
     if len(slices) and np.all(slices[1:] > slices[:-1]):
         return usable
     _, inverse, times = np.unique(slices, return_inverse=True, return_counts=True)
@@ -389,7 +389,7 @@ def _scatter(
 
 
 def _narrowed(values: Numbers) -> Numbers:
-    """Half the bytes where 32 bits hold everything: comparing a million bounds takes as long as reading them does."""
+    """Narrow to 32 bits if all values fit: comparing a million bounds takes as long as reading them."""
     if values.dtype != np.int64 or not len(values):
         return values
     limits = np.iinfo(np.int32)

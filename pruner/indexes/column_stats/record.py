@@ -1,9 +1,8 @@
-"""What column statistics record of one slice: one row for each field. Unknown is null, never 0.
+"""What column statistics record about one slice: one row per field. Unknown is null, never 0.
 
-Bounds of byte strings: shortened, and as upper bounds raised so that nothing lies above them.
-
-All text is compared as UTF-8 bytes, unsigned, which is the order of its code points. A bound is no text itself and need
-not be valid UTF-8, so raising its last byte is enough; surrogates and U+10FFFF need no rule of their own (trap S7).
+Bounds of byte strings are shortened, and upper bounds then raised so that no value is above them. All text is compared
+as unsigned UTF-8 bytes, which is the order of its code points. A bound is not itself text and need not be valid UTF-8,
+so raising its last byte is enough; surrogates and U+10FFFF need no rule of their own (trap S7).
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ if TYPE_CHECKING:
     from pruner.indexes.base import ChunkStatistics, LeafColumn, ParquetFooter, SliceReader
     from pruner.schema import Field
 
-# Minima, maxima and counts of one leaf column, from a footer that is believed or from the data.
+# Minima, maxima and counts of one leaf column, from a trusted footer or from the data.
 
 
 @dataclass(slots=True)
 class Summary:
-    """Counts over all rows; `low` and `high` over the values that are neither NULL nor NaN, None where there are none.
+    """Counts over all rows; `low` and `high` over the values that are neither NULL nor NaN, None if there are none.
 
-    `exact` tells that both bounds are values of the column, or at least that equal bounds mean equal values.
+    `exact` means that both bounds are values of the column, or at least that equal bounds mean equal values.
     """
 
     null_count: int
@@ -55,10 +54,10 @@ class Summary:
 
 
 def summarize(reader: SliceReader, leaf: LeafColumn) -> Summary:
-    """Summarize a column that is not repeated and of a supported type, or of Parquet's null type.
+    """Summarize a column that is not repeated, of a supported type or of Parquet's null type.
 
     Raises:
-        UndecodableError: a value has no place in the type.
+        UndecodableError: a value does not fit the type.
         ValueError, OSError, pyarrow.ArrowException: the file is broken.
     """
     footer = reader.footer
@@ -70,7 +69,7 @@ def summarize(reader: SliceReader, leaf: LeafColumn) -> Summary:
 
 
 def _from_chunks(chunks: Iterable[ChunkStatistics], leaf: LeafColumn, *, shortens: bool) -> Summary | None:
-    """Add up what a footer says of each row group; None as soon as something is missing or cannot be (traps S3, S5)."""
+    """Combine what a footer states about each row group; None if anything is missing or impossible (traps S3, S5)."""
     nulls = 0
     lows: list[StorageValue] = []
     highs: list[StorageValue] = []
@@ -87,13 +86,13 @@ def _from_chunks(chunks: Iterable[ChunkStatistics], leaf: LeafColumn, *, shorten
         lows.append(chunk.low)
         highs.append(chunk.high)
     low, high = (min(lows), max(highs)) if lows else (None, None)
-    # A writer that cuts bounds raises the maximum then, so only bounds that were not cut can be equal.
+    # A writer that shortens a maximum also raises it, so only bounds that were not shortened can be equal.
     exact = low == high or not (shortens and isinstance(low, bytes))
     return Summary(nulls, 0, low, high, exact)
 
 
 def _ordered_in_type(low: StorageValue, high: StorageValue, type_: pa.DataType | None) -> bool:
-    """Tell whether bounds of one chunk lie within the type and in order."""
+    """Tell whether bounds of one chunk are within the type and in order."""
     if isinstance(low, bytes) or isinstance(high, bytes):
         return isinstance(low, bytes) and isinstance(high, bytes) and low <= high
     if type_ is None or isinstance(low, bool) or isinstance(high, bool):
@@ -132,7 +131,7 @@ def _from_data(batches: Iterable[pa.Array[Any]], rows: int) -> Summary:
 
 
 def _extremes(array: pa.Array[Any]) -> tuple[StorageValue | None, StorageValue | None, int]:
-    """Least and greatest value, and the number of NaN, of an array that has a value."""
+    """The minimum, the maximum and the number of NaNs of an array that has a value."""
     types, type_ = pa.types, array.type
     if types.is_floating(type_):
         return _float_extremes(array)
@@ -166,7 +165,7 @@ def _float_extremes(array: pa.Array[Any]) -> tuple[float | None, float | None, i
             return None, None, nans
         values = values[~missing]
         low, high = float(values.min()), float(values.max())
-    # Adding +0.0 makes -0.0 the one zero that bounds know (trap S6).
+    # Adding +0.0 turns -0.0 into the only zero that bounds use (trap S6).
     return low + 0.0, high + 0.0, nans
 
 
@@ -183,19 +182,18 @@ def shortened_low(value: bytes, limit: int) -> bytes:
 
 
 def shortened_high(value: bytes, limit: int) -> bytes | None:
-    """Return an upper bound of `value` of at most `limit` bytes, None when there is none (only 0xFF in front)."""
+    """Return an upper bound of `value` of at most `limit` bytes; None if there is none (the prefix is all 0xFF)."""
     return value if len(value) <= limit else successor(value[:limit])
 
 
 class ColumnRecord(NamedTuple):
     """The record of one field in one slice.
 
-    Bounds stand in the columns of the file type's kind (`BoundsKind`), in the file's own unit and scale; they leave
-    out NULL and NaN. `trusted` is False where it is not known what an engine reads from this file; then nothing but
-    the row count means anything. `absent` tells that the file does not have the column, `partly_absent` that some files
-    of the slice do not (None where that is not known). `calendar_open` tells that a setting of the Spark session
-    decides how the oldest dates or timestamps, or all INT96, are read. For `parquet` and `in_range` see
-    `READING_COLUMNS`.
+    Bounds are in the columns of the file type's kind (`BoundsKind`), in the file's own unit and scale; they exclude
+    NULL and NaN. `trusted` is False if it is unknown what an engine reads from this file; then only the row count has a
+    meaning. `absent` tells that the file lacks the column, `partly_absent` that some files of the slice do (None where
+    unknown). `calendar_open` tells that a setting of the Spark session decides how the oldest dates or timestamps, or
+    all INT96, are read. For `parquet` and `in_range` see `READING_COLUMNS`.
     """
 
     trusted: bool
@@ -247,11 +245,11 @@ RECORD_SCHEMA = pa.schema(
         pa.field("calendar_open", pa.bool_(), nullable=False),
         pa.field("from_data", pa.bool_(), nullable=False),
         pa.field("note", pa.string()),
-        pa.field("partly_absent", pa.bool_()),  # not in the first records: there it is not known
+        pa.field("partly_absent", pa.bool_()),  # missing in the first records: there it is unknown
         *READING_COLUMNS,
     ]
 )
-"""Columns of the records, the same for every field, so that segments of different ages always go together."""
+"""Columns of the records, the same for every field, so that segments of different ages can always be combined."""
 
 
 def record_column(reader: SliceReader, field: Field) -> ColumnRecord:

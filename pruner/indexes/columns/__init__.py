@@ -1,1 +1,1 @@
-"""What index types over columns share: supported types and their conversions, orders, calendars, doubts about files."""
+"""What index types over columns share: supported types and conversions, orders, calendars, and trust in files."""

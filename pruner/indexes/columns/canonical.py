@@ -5,19 +5,18 @@ Values of one domain that an engine may find equal have the same bytes:
 | domain | types | bytes |
 |---|---|---|
 | exact numbers | boolean, integers, decimals, dates (days), moments (nanoseconds) | 8 of a whole number; else 17 |
-| floating point | all of them | 8 of the double; -0.0 is 0.0 (trap S6), and every NaN is the same one |
-| bytes | text (UTF-8), binary, UUIDs | as they are |
+| floating point | all of them | 8 of the double; -0.0 is 0.0 (trap S6), and all NaNs are one |
+| bytes | text (UTF-8), binary, UUIDs | unchanged |
 
-Moments are timestamps and times of day. Numbers that are not whole, or need more than 64 bits, are 17 bytes: how many
-digits stand behind the point, then all digits as a number of 16 bytes, without zeros at the end. So `1`, `1::bigint`
-and `1.00` are the same 8 bytes, and `1.5::decimal(5, 2)` and `1.5::decimal(10, 4)` the same 17. Numbers are written
-lowest byte first. Trailing spaces are bytes like others: where an engine does not tell them apart, its literal is
-several values (trap S11). The hash is XXH64 with seed 0.
+Moments are timestamps and times of day. Numbers that are not whole, or need more than 64 bits, are 17 bytes: the number
+of decimal places, then all digits as a 16-byte number, without trailing zeros. So `1`, `1::bigint` and `1.00` are the
+same 8 bytes, and `1.5::decimal(5, 2)` and `1.5::decimal(10, 4)` the same 17. Numbers are little-endian. Trailing spaces
+are ordinary bytes: where an engine does not distinguish them, its literal is several values (trap S11). The hash is
+XXH64 with seed 0.
 
-XXH64 (seed 0) of many values at once, as array arithmetic: the library hashes one value a call.
-
-The specification is `doc/xxhash_spec.md` of xxHash. Values of one length are hashed together, a word of all of them at
-a time. Numbers wrap around at 64 bits, which is what the algorithm asks for.
+Many values are hashed at once, with array arithmetic: the library hashes one value per call. The specification is
+`doc/xxhash_spec.md` of xxHash. Values of one length are hashed together, one word of each at a time. Numbers wrap
+around at 64 bits, as the algorithm requires.
 """
 
 from __future__ import annotations
@@ -50,16 +49,16 @@ _PRIME_3 = np.uint64(0x165667B19E3779F9)
 _PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
 _PRIME_5 = np.uint64(0x27D4EB2F165667C5)
 _START = (0x60EA27EEADC0B5D6, 0xC2B2AE3D27D4EB4F, 0, 0x61C8864E7A143579)
-"""The four accumulators before the first stripe: what the specification makes of the primes and seed 0."""
+"""The four accumulators before the first stripe, as the specification derives them from the primes and seed 0."""
 
 _WORD = 8
 _STRIPE = 32
 _AT_ONCE = 1 << 14
-"""Values that are hashed at a time, so that what lies between two steps stays in the processor's cache."""
+"""Values hashed at a time, so that intermediate results stay in the CPU cache."""
 
 
 def hash_words(words: Words) -> Words:
-    """Hash numbers of 64 bits as their eight bytes, the lowest first."""
+    """Hash 64-bit numbers as their eight bytes, little-endian."""
     result = np.empty(len(words), np.uint64)
     for start in range(0, len(words), _AT_ONCE):
         part = words[start : start + _AT_ONCE]
@@ -71,12 +70,12 @@ def hash_strings(data: Bytes, offsets: Starts) -> Words:
     """Hash byte strings.
 
     Args:
-        data: their bytes, one behind the other.
+        data: their bytes, concatenated.
         offsets: where each begins, and where the last one ends.
     """
     lengths = np.diff(offsets)
     result = np.empty(len(lengths), np.uint64)
-    # A word is read where it begins, so the last one may reach beyond the strings.
+    # A whole word is read from where it begins, so the last one may reach beyond the strings.
     padded = np.concatenate([data[: int(offsets[-1]) if len(offsets) else 0], np.zeros(_WORD, np.uint8)])
     order = np.argsort(lengths, kind="stable")
     firsts = np.flatnonzero(np.diff(lengths[order], prepend=-1))
@@ -114,7 +113,7 @@ def _overlapping(data: Bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _short(length: int) -> np.uint64:
-    """What values of fewer bytes than a stripe begin with."""
+    """The initial hash of values shorter than a stripe."""
     return np.uint64((int(_PRIME_5) + length) & 0xFFFFFFFFFFFFFFFF)
 
 
@@ -170,7 +169,7 @@ def encoded(value: StorageValue, type_: pa.DataType) -> bytes:
 
 
 def _measure(type_: pa.DataType) -> tuple[int, int]:
-    """By what stored integers are multiplied, and how many digits of them stand behind the point."""
+    """The factor of stored integers, and how many of their digits are decimal places."""
     if pa.types.is_timestamp(type_) or pa.types.is_time(type_):
         return _NANOSECONDS[type_.unit], 0
     return 1, type_.scale if pa.types.is_decimal(type_) else 0
@@ -185,7 +184,7 @@ def _exact(unscaled: int, scale: int) -> bytes:
 
 
 def hash_values(values: pa.Array[Any]) -> Words:
-    """The hashes of the values of an array, in its order, without those of NULL."""
+    """The hashes of the values of an array, in its order, without NULLs."""
     type_, stored = values.type, cast("Any", values)
     if is_text(type_) or is_binary(type_):
         return _hash_bytes(stored.cast(pa.large_binary()).drop_null())
@@ -212,7 +211,7 @@ def _hash_bytes(values: Any) -> Words:
 
 
 def _hash_floats(values: NDArray[np.floating[Any]]) -> Words:
-    with np.errstate(invalid="ignore"):  # some NaN signal that they are used
+    with np.errstate(invalid="ignore"):  # signaling NaNs warn when used
         words = (values.astype(np.float64) + 0.0).view(np.uint64)
     words[np.isnan(values)] = np.frombuffer(_CANONICAL_NAN, np.uint64)
     return hash_words(words)
@@ -230,7 +229,7 @@ def _integers(values: Any) -> NDArray[np.int64]:
 
 
 def _hash_integers(values: NDArray[np.int64], factor: int) -> Words:
-    """Hash integers times a factor; what leaves 64 bits then is rare, as it is centuries from now."""
+    """Hash integers times a factor; products beyond 64 bits are rare, being centuries from now."""
     if factor == 1:
         return hash_words(values.view(np.uint64))
     hashes = hash_words((values * np.int64(factor)).view(np.uint64))
@@ -243,7 +242,7 @@ def _hash_integers(values: NDArray[np.int64], factor: int) -> Words:
 
 
 def _hash_decimals(upper: NDArray[np.int64], lower: Words, scale: int) -> Words:
-    """Hash integers of 128 bits with `scale` digits behind the point."""
+    """Hash 128-bit integers with `scale` decimal places."""
     hashes = np.empty(len(lower), np.uint64)
     is_narrow = upper == (lower.view(np.int64) >> np.int64(63))
     for chosen, shortened in ((is_narrow, _shortened_narrow), (~is_narrow, _shortened_wide)):
@@ -253,7 +252,7 @@ def _hash_decimals(upper: NDArray[np.int64], lower: Words, scale: int) -> Words:
 
 
 def _hash_shortened(high: Words, low: Words, scales: NDArray[np.int64]) -> Words:
-    """Hash integers of 128 bits that end in no zero behind the point."""
+    """Hash 128-bit integers without trailing zeros in their decimal places."""
     narrow = (scales == 0) & (high.view(np.int64) == (low.view(np.int64) >> np.int64(63)))
     hashes = np.empty(len(low), np.uint64)
     hashes[narrow] = hash_words(low[narrow])
@@ -269,7 +268,7 @@ def _hash_shortened(high: Words, low: Words, scales: NDArray[np.int64]) -> Words
 def _shortened_narrow(
     upper: NDArray[np.int64], lower: Words, scale: int
 ) -> tuple[Words, Words, NDArray[np.int64]]:
-    """Drop zeros behind the point, of integers that fit 64 bits; returns them in 128 bits, and their scales."""
+    """Drop trailing decimal zeros of integers that fit 64 bits; returns them in 128 bits, and their scales."""
     values, scales = lower.view(np.int64).copy(), np.full(len(lower), scale, np.int64)
     left = np.arange(len(values))
     for _ in range(scale):
@@ -282,7 +281,7 @@ def _shortened_narrow(
 def _shortened_wide(
     upper: NDArray[np.int64], lower: Words, scale: int
 ) -> tuple[Words, Words, NDArray[np.int64]]:
-    """The same of integers of any size."""
+    """The same for integers of any size."""
     limbs, scales = _magnitude(upper, lower), np.full(len(lower), scale, np.int64)
     left = np.arange(len(lower))
     for _ in range(scale):
@@ -296,14 +295,14 @@ def _shortened_wide(
 
 
 def _magnitude(upper: NDArray[np.int64], lower: Words) -> list[Words]:
-    """The absolute values in four limbs of 32 bits, the highest first."""
+    """The absolute values as four 32-bit limbs, the highest first."""
     high, low = _signed(upper.view(np.uint64), lower, upper < 0)
     mask = np.uint64(0xFFFFFFFF)
     return [high >> np.uint64(32), high & mask, low >> np.uint64(32), low & mask]
 
 
 def _signed(high: Words, low: Words, negative: NDArray[np.bool_]) -> tuple[Words, Words]:
-    """Change the sign of some integers of 128 bits."""
+    """Negate some 128-bit integers."""
     flipped = ~low + np.uint64(1)
     carried = ~high + (flipped == 0).astype(np.uint64)
     return np.where(negative, carried, high), np.where(negative, flipped, low)

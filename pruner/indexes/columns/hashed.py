@@ -1,6 +1,6 @@
 """What the records of indexes that keep hashes of values have in common: how the values may be read, and by whom.
 
-An index type records of each slice one row with `COMMON_COLUMNS` and columns of its own.
+An index type records one row per slice, with `COMMON_COLUMNS` and columns of its own.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 Gather: TypeAlias = "Callable[[Iterable[pa.Array[Any]]], Mapping[str, object]]"
-"""Makes the own columns of a record of the values of a slice, a part at a time."""
+"""Makes an index type's own columns of a record from the values of a slice, a part at a time."""
 
 COMMON_COLUMNS = (
-    pa.field("low", pa.int64()),  # of dates, times and timestamps alone, in the table's unit
+    pa.field("low", pa.int64()),  # only for dates, times and timestamps, in the table's unit
     pa.field("high", pa.int64()),
     pa.field("type", pa.string()),
     pa.field("field_id", pa.int32()),
@@ -50,7 +50,7 @@ COMMON_COLUMNS = (
     pa.field("calendar_open", pa.bool_()),
     *READING_COLUMNS,
 )
-"""Behind `usable` and `note`, without the first of which nothing but the second means anything."""
+"""They follow `usable` and `note`. Without `usable`, only `note` has a meaning."""
 
 
 _SUPPORTED = (
@@ -60,11 +60,11 @@ _SUPPORTED = (
 
 
 def require_hashable(field: Field, type_name: str) -> None:
-    """Refuse a field of whose values no index can keep hashes.
+    """Reject a field whose values no index can hash.
 
     Args:
         field: the field.
-        type_name: of the index type that refuses it.
+        type_name: name of the index type that rejects it.
 
     Raises:
         IndexDefinitionError: it has an unsupported type, no file holds it, or files disagree about it.
@@ -110,14 +110,14 @@ def record_values(reader: SliceReader, field: Field, gather: Gather) -> dict[str
 
 
 class _Bounds:
-    """The least and the greatest date, time or timestamp of what is read; None of other types."""
+    """The minimum and maximum date, time or timestamp read so far; None for other types."""
 
     def __init__(self) -> None:
         self.low: int | None = None
         self.high: int | None = None
 
     def watched(self, batches: Iterable[pa.Array[Any]]) -> Iterator[pa.Array[Any]]:
-        """Hand the parts on, and look at them."""
+        """Pass the parts on, and update the bounds."""
         for part in batches:
             yield part
             moments = _moments(part)
@@ -128,7 +128,7 @@ class _Bounds:
 
 
 def _moments(part: Any) -> Any:
-    """Dates, times and timestamps as numbers; None of other types."""
+    """Dates, times and timestamps as numbers; None for other types."""
     types = pa.types
     if types.is_date32(part.type) or types.is_time32(part.type):
         return part.view(pa.int32())
@@ -136,7 +136,7 @@ def _moments(part: Any) -> Any:
 
 
 def _multiplied(bound: int | None, factor: int) -> int | None:
-    """A bound in the table's unit; what leaves 64 bits is as far as they reach."""
+    """A bound in the table's unit, clamped to 64 bits."""
     return None if bound is None else max(-(1 << 63), min((1 << 63) - 1, bound * factor))
 
 
@@ -147,7 +147,7 @@ def one_row(values: Mapping[str, object], schema: pa.Schema) -> pa.Table:
 
 
 def as_recorded(records: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns that every record has, in their order, and `__slice`; those that are not there are null."""
+    """The columns that every record has, in their order, and `__slice`; missing ones are null."""
     columns: dict[str, Any] = {}
     for each in cast("Any", schema):
         there = each.name in records.column_names
@@ -158,12 +158,12 @@ def as_recorded(records: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 class Readable(NamedTuple):
-    """Which records are about the values of the column as it is now, and what engines make of those.
+    """Which records are about the values of the column as it is now, and how engines read those.
 
     Attributes:
-        usable: of each record.
+        usable: whether each record is usable.
         covered: the slices with a usable record.
-        unread: the slices whose values an engine reads as others.
+        unread: the slices whose values an engine reads differently.
         notes: why slices with a record are not covered.
     """
 
@@ -178,7 +178,7 @@ def readable(records: pa.Table, sound: Mask, count: int, field: Field) -> Readab
 
     Args:
         records: with `COMMON_COLUMNS`, and `__slice`, the ordinal of each row's slice.
-        sound: of which records the own columns add up.
+        sound: the records whose own columns are consistent.
         count: number of slices.
         field: the field as the table has it now.
     """
@@ -202,7 +202,7 @@ def readable(records: pa.Table, sound: Mask, count: int, field: Field) -> Readab
 
 
 def placing(slices: Integers, usable: Mask, count: int) -> Callable[[NDArray[Any], object], NDArray[Any]]:
-    """Return what puts a value of each usable record in the place of its slice, and a default elsewhere."""
+    """Return a function that puts the value of each usable record at its slice's position, and a default elsewhere."""
 
     def place(values: NDArray[Any], default: object) -> NDArray[Any]:
         placed = np.full(count, default, dtype=values.dtype)
@@ -228,29 +228,29 @@ def _is_about(
         usable &= False
     if not field.absent_is_null:
         usable &= ~flags(records, "absent")
-        # Rows of files without the column read as something else by now (trap T3).
+        # Rows of files without the column now read as something else (trap T3).
         usable &= ~partly_absent(records, np.ones(len(usable), np.bool_))
     if field.field_id is not None:
         usable &= ints(records, "field_id", field.field_id) == field.field_id
-    # Two records of one slice contradict each other, or one of them is superfluous.
+    # Two records of one slice contradict each other, or one of them is redundant.
     return usable & (np.bincount(slices, minlength=count)[slices] == 1)
 
 
 def _keeps_equality(recorded: str, field: Field) -> bool:
-    """Tell whether values of the recorded type are equal exactly when they are as values of the field's type."""
+    """Tell whether values of the recorded type are equal exactly when they are equal as values of the field's type."""
     how = conversion(recorded, field.type)
     return how is not None and how == Conversion(factor=how.factor)
 
 
 def _notes(records: pa.Table, usable: Mask) -> tuple[str, ...]:
-    """Each reason for which slices could not be indexed, with their number; those without one were not refused."""
+    """Each reason why slices could not be indexed, with their number; slices without one were not refused."""
     notes: Any = records.column("note").filter(truth_array(~usable))
     counts = notes.drop_null().value_counts().to_pylist()
     return tuple(not_indexed(entry["counts"], entry["values"]) for entry in counts)
 
 
 def ints(records: pa.Table, name: str, default: int = 0) -> Integers:
-    """A column as whole numbers."""
+    """A column as integers."""
     column: Any = records.column(name).combine_chunks()
     return as_numpy(filled(column, default)).astype(np.int64, copy=False)
 

@@ -1,10 +1,9 @@
-"""The types that column statistics support, and which file types may stand for which table types (rule R7).
+"""The types that column statistics support, and which file types may represent which table types (rule R7).
 
 | kind | table types | bounds are kept as |
 |---|---|---|
 | integer | boolean, int8 to int64, uint8 to uint32, date (days), timestamp, time (in the file's unit) | int64 |
-| unsigned | uint64 | decimal128(38, 0) |
-| decimal | decimal up to 38 digits, unscaled | decimal128(38, 0) |
+| decimal | uint64; decimal up to 38 digits, unscaled | decimal128(38, 0) |
 | float | half-precision floating point, float, double | double |
 | bytes | string (UTF-8), binary, UUID | binary |
 """
@@ -29,7 +28,7 @@ _LARGEST_DECIMAL = 38
 
 
 class BoundsKind(Enum):
-    """In which columns of the records the bounds of a type stand."""
+    """Which columns of the records hold the bounds of a type."""
 
     INTEGER = "integer"
     DECIMAL = "decimal"
@@ -47,14 +46,14 @@ _TYPES: dict[BoundsKind, tuple[pa.DataType, ...]] = {
     BoundsKind.FLOAT: (pa.float16(), pa.float32(), pa.float64()),
     BoundsKind.BYTES: (*_TEXTS, *_BINARIES),
 }
-"""One type for each that Arrow tells apart; units, zones and digits do not matter here."""
+"""One type for each that Arrow distinguishes; units, zones and digits do not matter here."""
 
 _KINDS: dict[int, BoundsKind] = {type_.id: kind for kind, types in _TYPES.items() for type_ in types}
-"""By what Arrow numbers types, whatever their parameters: this is asked for each column of each file."""
+"""By Arrow's type id, whatever the parameters: this is looked up for each column of each file."""
 
 
 def kind_of(type_: pa.DataType) -> BoundsKind | None:
-    """Return the kind of a type; None where column statistics do not support it."""
+    """Return the kind of a type; None if column statistics do not support it."""
     kind = _KINDS.get(type_.id)
     return BoundsKind.BYTES if kind is None and is_uuid(type_) else kind
 
@@ -66,7 +65,7 @@ def is_text(type_: pa.DataType) -> bool:
 
 
 def is_binary(type_: pa.DataType) -> bool:
-    """Tell whether a type is one of Arrow's binary types, or that of UUIDs, which are stored in 16 bytes."""
+    """Tell whether a type is one of Arrow's binary types, or that of UUIDs, which are stored as 16 bytes."""
     types = pa.types
     return (
         types.is_binary(type_)
@@ -81,9 +80,9 @@ def is_binary(type_: pa.DataType) -> bool:
 class Conversion:
     """How bounds in a file's domain become bounds in the table's.
 
-    Values are multiplied by `factor` and divided by `divisor`, minima rounded down and maxima up. With `to_float`
-    integers become doubles, rounded likewise. `spread` is added to maxima after the multiplication: a value that was
-    cut off (nanoseconds of INT96) may lie that much higher.
+    Values are multiplied by `factor` and divided by `divisor`, minima rounded down and maxima up. With `to_float`,
+    integers become doubles, rounded likewise. `spread` is added to maxima after the multiplication: a truncated value
+    (nanoseconds of INT96) may be that much higher.
     """
 
     factor: int = 1
@@ -97,22 +96,22 @@ _SAME = Conversion()
 
 @lru_cache(maxsize=4096)
 def conversion(file_type: str, table_type: pa.DataType) -> Conversion | None:
-    """Return how bounds of a file type serve a table type, None where they do not.
+    """Return how bounds of a file type convert to a table type; None if they do not.
 
-    The table is closed: what does not stand here is unknown, whatever an engine may make of it.
+    The table is closed: any pair not listed is unknown, whatever an engine may make of it.
 
     | file | table | |
     |---|---|---|
-    | T | T, Arrow's variants of one type counting as one | as it is |
-    | integer | integer that holds all its values | as it is |
+    | T | T, Arrow's variants of one type counting as one | unchanged |
+    | integer | integer that holds all its values | unchanged |
     | integer | double | rounded outward; engines compare the rounded value |
-    | half-precision floating point | float | as it is |
+    | half-precision floating point | float | unchanged |
     | decimal(p, s) | decimal with no fewer digits on either side of the point | rescaled exactly |
     | timestamp of a unit, INT96 | timestamp of another unit | rescaled, rounded outward |
     | no values (Parquet's null type) | any | all NULL |
 
-    The numbers of timestamps are the same with and without zone; whether they mean the same to the asking engine, each
-    question settles (`pruner.indexes.columns.reading`).
+    The numbers of timestamps are the same with and without zone; whether they mean the same to the asking engine is
+    decided for each question (`pruner.indexes.columns.reading`).
     """
     types = pa.types
     if file_type == INT96:
@@ -156,7 +155,7 @@ _PARAMETRIC = re.compile(r"(decimal128|timestamp|time32|time64|fixed_size_binary
 
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> pa.DataType | None:
-    """Return the Arrow type that `str` wrote as `text`; None for what is not a supported one."""
+    """Return the Arrow type that `str` wrote as `text`; None if it is not supported."""
     match = _PARAMETRIC.fullmatch(text)
     try:
         if match is None:

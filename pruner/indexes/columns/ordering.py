@@ -1,7 +1,7 @@
-"""Orders in which bounds are compared: numbers as they are, strings and large decimals by rank.
+"""Orders in which bounds are compared: numbers by value, strings and large decimals by rank.
 
-Strings are sorted once when records are loaded; what is kept for each slice is the rank of its bound among the distinct
-bounds. A literal is looked up once, and comparisons of strings become comparisons of integers, exactly.
+Strings are sorted once, when records are loaded; each slice keeps the rank of its bound among the distinct bounds. A
+literal is looked up once, and comparisons of strings become exact comparisons of integers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOOKED_UP_SINGLY = 64
 """Values up to this many are looked up one by one: the first Arrow call of a process costs 130 ms."""
 
 _REMEMBERED = 128
-"""Values whose keys are kept."""
+"""Number of values whose keys are cached."""
 
 _DECIMAL_OFFSET = 1 << 127
 
@@ -37,8 +37,8 @@ _DECIMAL_OFFSET = 1 << 127
 class KeyOrder(Protocol):
     """Turns values of a storage domain into keys that compare with the bounds of slices.
 
-    With `low` and `high` the bounds of a slice and [a, z] an interval of values, `high >= a` holds for the bounds
-    exactly where it holds for the keys `first(a)`, and `low <= z` where it holds for `last(z)`.
+    Let `low` and `high` be the bounds of a slice and [a, z] an interval of values: `high >= a` holds for the bounds
+    exactly where it holds for the key `first(a)`, and `low <= z` where it holds for `last(z)`.
     """
 
     def first(self, value: StorageValue) -> Key:
@@ -50,7 +50,7 @@ class KeyOrder(Protocol):
         ...
 
     def firsts(self, values: Sequence[StorageValue | None]) -> Numbers:
-        """Keys of many lower ends; None is minus infinity. Keys outside the bounds' type are cut off at its ends."""
+        """Keys of many lower ends; None is minus infinity. Keys outside the bounds' type are clamped to it."""
         ...
 
     def lasts(self, values: Sequence[StorageValue | None]) -> Numbers:
@@ -58,11 +58,11 @@ class KeyOrder(Protocol):
         ...
 
     def serves(self, value: StorageValue) -> bool:
-        """Tell whether a value is one of this domain."""
+        """Tell whether a value belongs to this domain."""
         ...
 
     def reaches(self, low: StorageValue | None, high: StorageValue | None) -> bool:
-        """Tell whether an interval has a value that the bounds' type can hold; only then it has keys of its own."""
+        """Tell whether an interval has a value that the bounds' type can hold; only then does it have its own keys."""
         ...
 
 
@@ -79,7 +79,7 @@ class IntegerOrder:
         return isinstance(value, int)
 
     def reaches(self, low: StorageValue | None, high: StorageValue | None) -> bool:
-        """False for integers that lie outside the type, all of them on one side."""
+        """False if all integers of the interval lie outside the type, on one side."""
         assert not isinstance(low, bytes)
         assert not isinstance(high, bytes)
         return (low is None or low <= self._greatest) and (high is None or high >= self._least)
@@ -92,11 +92,11 @@ class IntegerOrder:
     last = first
 
     def firsts(self, values: Sequence[StorageValue | None]) -> Numbers:
-        """The values, cut off at the ends of the type."""
+        """The values, clamped to the type."""
         return self._clipped(values, self._least)
 
     def lasts(self, values: Sequence[StorageValue | None]) -> Numbers:
-        """The values, cut off at the ends of the type."""
+        """The values, clamped to the type."""
         return self._clipped(values, self._greatest)
 
     def _clipped(self, values: Sequence[StorageValue | None], infinite: int) -> Numbers:
@@ -135,13 +135,13 @@ class FloatOrder:
 
 
 class RankOrder:
-    """Byte strings by their rank among `distinct`, which is sorted; also what can be written as such, in order."""
+    """Byte strings by their rank among `distinct`, which is sorted; also decimals, encoded as bytes in order."""
 
     def __init__(self, distinct: pa.BinaryArray, *, decimals: bool) -> None:
         self._distinct = distinct
         self._decimals = decimals
         self._values = _Values(distinct)
-        # Both ends of `=` ask for one value, and so may the next statement.
+        # Both ends of `=` look up one value, and the next statement may look it up again.
         self._look_up = lru_cache(maxsize=_REMEMBERED)(partial(_keys, self._values))
 
     def value(self, key: int) -> bytes | int:
@@ -150,7 +150,7 @@ class RankOrder:
         return int.from_bytes(value, "big") - _DECIMAL_OFFSET if self._decimals else value
 
     def serves(self, value: StorageValue) -> bool:
-        """Byte strings, or integers where the domain is that of decimals."""
+        """Byte strings, or integers if the domain is that of decimals."""
         return isinstance(value, int if self._decimals else bytes)
 
     def reaches(self, low: StorageValue | None, high: StorageValue | None) -> bool:
@@ -158,19 +158,19 @@ class RankOrder:
         return True
 
     def first(self, value: StorageValue) -> Key:
-        """Rank of the first bound that is not less."""
+        """Rank of the first bound that is not less than the value."""
         return self._look_up(self._bytes(value))[0]
 
     def last(self, value: StorageValue) -> Key:
-        """Rank of the last bound that is not greater, -1 when all are."""
+        """Rank of the last bound that is not greater than the value, -1 if all are."""
         return self._look_up(self._bytes(value))[1]
 
     def firsts(self, values: Sequence[StorageValue | None]) -> Numbers:
-        """Ranks of many: see `first`."""
+        """Ranks of many values: see `first`."""
         return self._ranks(values, "left", -1, 0)
 
     def lasts(self, values: Sequence[StorageValue | None]) -> Numbers:
-        """Ranks of many: see `last`."""
+        """Ranks of many values: see `last`."""
         return self._ranks(values, "right", len(self._distinct), -1)
 
     def _ranks(self, values: Sequence[StorageValue | None], side: str, infinite: int, shift: int) -> Numbers:
@@ -237,7 +237,7 @@ def rank(
 
 
 def decimal_words(unscaled: pa.Array[Any]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the upper and the lower 64 bits of 128-bit integers (anything where null)."""
+    """Return the upper and the lower 64 bits of 128-bit integers (arbitrary where null)."""
     data: Any = unscaled.buffers()[1]
     words = np.frombuffer(data, dtype=np.dtype("<u8")).reshape(-1, 2)
     words = words[unscaled.offset : unscaled.offset + len(unscaled)]
@@ -245,7 +245,7 @@ def decimal_words(unscaled: pa.Array[Any]) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def decimals_as_bytes(unscaled: pa.Array[Any]) -> pa.Array[Any]:
-    """Write 128-bit integers as 16 bytes each that compare, unsigned, as the integers do; null stays null."""
+    """Encode 128-bit integers as 16 bytes each that compare, unsigned, as the integers do; null stays null."""
     high, low = decimal_words(unscaled)
     big_endian = np.empty((len(unscaled), 2), dtype=">u8")
     big_endian[:, 0] = high.view(np.uint64) ^ np.uint64(1 << 63)

@@ -1,19 +1,17 @@
 """Whether an engine reads the values that were recorded (rules R2, R7 and R11).
 
-What is recorded are a file's values as Arrow reads them. Timestamps are the same numbers whether they count as
-instants or as a wall clock, and a record does not say which: the Parquet type does, and the engine. Numbers that do not
-fit their annotation were recorded as what Arrow wraps them to.
+Records hold a file's values as Arrow reads them. Timestamps are the same numbers whether they are instants or
+wall-clock times, and a record does not say which: the Parquet type and the engine decide. Numbers that do not fit their
+annotation were recorded as Arrow wraps them.
 
-Timestamps near the ends of 64 bits, which Trino reads as others.
+Trino reads timestamps near the ends of 64 bits as other values. Measured on Trino 483 (Hive connector): it counts
+microseconds in 64 bits without checking for overflow. Milliseconds in a file are multiplied; microseconds and
+nanoseconds are rounded half up, which adds half a unit first; the largest number is followed by the smallest. So a file
+with the largest nanosecond (2262-04-11 23:47:16.854775807) holds a moment of 1677 at the default precision of
+milliseconds. Everything in between is read as written, up to rounding.
 
-Measured on Trino 483 (Hive connector): it counts microseconds in 64 bits without a look at overflow. Milliseconds in a
-file are multiplied, microseconds and nanoseconds rounded half up, which adds half a unit first; beyond the largest
-number follows the smallest. So a file with the largest nanosecond (2262-04-11 23:47:16.854775807) holds a moment of
-1677 at the default precision of milliseconds. What lies between is read as written, up to the rounding.
-
-Slices whose recorded values are not those that an engine reads.
-
-When it is not known what an engine reads at a path of one file (rule R7).
+This module also finds the slices whose recorded values are not those that an engine reads, and tells when it is unknown
+what an engine reads at a path of one file (rule R7).
 """
 
 from __future__ import annotations
@@ -72,13 +70,13 @@ def may_overflow(
     """Tell for each pair of bounds whether a file with them may hold a timestamp that Trino reads as another.
 
     Args:
-        low: lower bounds in the column's unit, which may be another than that of the files.
+        low: lower bounds in the column's unit, which may differ from that of the files.
         high: upper bounds.
         type_: type of the column.
         rounded: whether Trino rounds the column's values to a coarser unit.
 
     Returns:
-        A mask over the pairs; None where there are no such files.
+        A mask over the pairs; None if there are no such files.
     """
     if not pa.types.is_timestamp(type_):
         return None
@@ -100,13 +98,13 @@ READING_COLUMNS = (
     ),  # `ParquetType.text` (null where files of the slice have several), or `Provenance.text`
     pa.field("in_range", pa.bool_()),  # whether all numbers are known to fit the annotation
 )
-"""Columns of the records that tell how engines read the values. The first records have neither: it is not known."""
+"""Columns of the records that tell how engines read the values. The first records have neither: there it is unknown."""
 
 
 class RecordedType(NamedTuple):
-    """What a record says of the type of its values: that as text, None where it has none, and `READING_COLUMNS`.
+    """What a record states about the type of its values: its text, None where it has none, and `READING_COLUMNS`.
 
-    `made` stands in place of the Parquet type where the values are those of an expression.
+    For the values of an expression, `made` replaces the Parquet type.
     """
 
     text: str | None
@@ -121,10 +119,10 @@ def reading_of(
     """Return the values of `READING_COLUMNS` for a column of a file.
 
     Args:
-        footer: of the file.
+        footer: footer of the file.
         leaf: the column.
-        low: its least value as Arrow reads it, None where it has none; asked of times of day alone.
-        high: its greatest value.
+        low: its minimum as Arrow reads it, None where it has none; used only for times of day.
+        high: its maximum.
     """
     if leaf.made is not None:
         return leaf.made.text, True
@@ -132,9 +130,9 @@ def reading_of(
 
 
 def _is_in_range(footer: ParquetFooter, leaf: LeafColumn, low: object, high: object) -> bool:
-    """Tell whether all numbers are known to fit the annotation; only a believed footer has them as they are stored.
+    """Tell whether all numbers are known to fit the annotation; only a trusted footer has them as they are stored.
 
-    What lies outside a day, one engine refuses, another wraps, a third compares as it is.
+    A time outside the day is rejected by one engine, wrapped by another, and compared unchanged by a third.
     """
     if leaf.type is not None and is_time(leaf.type):
         day = DAY // nanoseconds(unit_of(leaf.type))
@@ -155,17 +153,17 @@ def _is_in_range(footer: ParquetFooter, leaf: LeafColumn, low: object, high: obj
 
 
 def union(one: Mask | None, other: Mask | None) -> Mask | None:
-    """The slices of either mask; None is a mask of none."""
+    """The slices of either mask; None is an empty mask."""
     if one is None or other is None:
         return other if one is None else one
     return one | other
 
 
 class RecordedTypes:
-    """The types of the records of many slices, and of which of them an engine reads the recorded values."""
+    """The types of the records of many slices, and the slices whose recorded values an engine reads."""
 
     def __init__(self, kinds: list[RecordedType], codes: NDArray[np.int64], field: Field) -> None:
-        """Of slices whose type is `kinds[codes[i]]`, and which have no record where the code is -1."""
+        """Slice i has the type `kinds[codes[i]]`, or no record if its code is -1."""
         self._kinds = kinds
         self._codes = codes.astype(np.int16) if len(kinds) > 1 else None
         self._covered = codes >= 0
@@ -173,7 +171,7 @@ class RecordedTypes:
         self._unread: dict[Traits, Mask | None] = {}
 
     def unread(self, semantics: Semantics) -> Mask | None:
-        """Slices of whose records it is not known that the engine reads their values; None where there is none."""
+        """Slices whose recorded values the engine is not known to read; None if there are none."""
         traits = semantics.traits
         if traits not in self._unread:
             self._unread[traits] = self._not_read_by(traits)
@@ -196,10 +194,10 @@ def recorded_types(
     """Gather the types of records.
 
     Args:
-        records: with `READING_COLUMNS`, or without them where they are older.
+        records: with `READING_COLUMNS`, or without them if they are older.
         texts: the distinct texts of their types.
-        codes: for each record its text among them, -1 for none.
-        place: puts a value of each record in the place of its slice, and a default where there is none.
+        codes: for each record the position of its text, -1 for none.
+        place: puts the value of each record at its slice's position, and a default where there is none.
         field: the field as the engine reads it.
     """
     parquets, parquet_codes = _coded(records, "parquet")
@@ -224,7 +222,7 @@ def _recorded(text: str | None, parquet: str | None, in_range: bool, field: Fiel
 
 
 def _coded(records: pa.Table, name: str) -> tuple[list[Any], NDArray[np.int64]]:
-    """The distinct values of a column, and for each record the position of its own, -1 for null."""
+    """The distinct values of a column, and for each record the position of its value, -1 for null."""
     if name not in records.column_names:
         return [], np.full(records.num_rows, -1, np.int64)
     encoded: Any = cast("Any", records.column(name).combine_chunks()).dictionary_encode()
@@ -232,12 +230,12 @@ def _coded(records: pa.Table, name: str) -> tuple[list[Any], NDArray[np.int64]]:
 
 
 def is_read(recorded: RecordedType, field: Field, traits: Traits) -> bool:
-    """Tell whether an engine reads the values that were recorded as values of the field.
+    """Tell whether an engine reads the recorded values as values of the field.
 
     Args:
         recorded: the type of the record.
         field: the field as the engine reads it.
-        traits: what the engine does.
+        traits: how the engine behaves.
     """
     if recorded.text is None:
         return True
@@ -246,7 +244,7 @@ def is_read(recorded: RecordedType, field: Field, traits: Traits) -> bool:
     file = pa.timestamp("us") if recorded.text == INT96 else parse_type(recorded.text)
     if recorded.text == INT96 and recorded.parquet is None and field.parquet and is_instant(field.type):
         return False  # the first records do not say who wrote the file: see `trust.zone_is_open`
-    # A record that does not know its Parquet type has one of those that the table's files have.
+    # A record without a Parquet type has one of those that the table's files have.
     possible = [recorded.parquet] if recorded.parquet is not None else list(field.parquet or ())
     if pa.types.is_timestamp(field.type):
         return _is_same_clock(recorded.text, file, possible, field, traits)
@@ -261,9 +259,10 @@ def is_read(recorded: RecordedType, field: Field, traits: Traits) -> bool:
 
 
 def _is_made_alike(made: Provenance, field: Field, traits: Traits) -> bool:
-    """Tell whether an engine makes the values that were recorded of an expression.
+    """Tell whether an engine computes the recorded values of an expression.
 
-    It was compared with the evaluator on all of them, by rules that still hold, and reads the same source columns.
+    It does if it was compared with the evaluator on all of them, by rules that still hold, and reads the same source
+    columns.
     """
     if traits.name not in made.agreed or made.registry < last_change(field.expression or ""):
         return False
@@ -283,9 +282,10 @@ def _is_same_source(source: SourceColumn, field: Field, traits: Traits) -> bool:
 
 
 def _value_read(parquet: ParquetType, field: Field, traits: Traits) -> pa.DataType | None:
-    """Return the type that a file's values come as: Spark wraps narrow integers to the column's type, not the file's.
+    """Return the type that a file's values are read as: Spark wraps narrow integers to the column's type, not the
+    file's.
 
-    So where other files make the column wider, a number that does not fit its own file's annotation comes unwrapped.
+    So where other files make the column wider, a number that does not fit its own file's annotation stays unwrapped.
     """
     read = type_read(parquet, traits)
     if read in NARROW and traits.narrow_integers is NarrowIntegers.UNSIGNED_WIDENED:
@@ -308,17 +308,17 @@ def _is_same_value(recorded: pa.DataType | None, read: pa.DataType | None, in_ra
 
 
 _SAME_VALUES = {(pa.binary(16), pa.uuid()), (pa.float16(), pa.float32())}
-"""Recorded types, and others as which an engine reads the same values in the same order."""
+"""Pairs of a recorded type and another type as which an engine reads the same values in the same order."""
 
 
 def _is_same_clock(
     text: str, file: pa.DataType | None, possible: list[ParquetType], field: Field, traits: Traits
 ) -> bool:
-    """Tell whether timestamps of the file count as instants where those of the field do, and as a wall clock else."""
+    """Tell whether timestamps of the file are instants if those of the field are, and wall-clock times otherwise."""
     if not possible and text == INT96:
         possible = [ParquetType(PARQUET_INT96)]
     if not possible and file is not None:
-        # Records of a table whose footers are not looked at: instants may have a converted type alone.
+        # Records of a table whose footers are not read: instants may have only a converted type.
         certain = not is_instant(file) or traits.converted_timestamps is Clock.INSTANT
         return certain and is_instant(file) == is_instant(field.type)
     read = [type_read(type_, traits) for type_ in possible]
@@ -330,7 +330,7 @@ def _counts_alike(read: pa.DataType, type_: pa.DataType) -> bool:
 
 
 class UnreadSlices:
-    """Tells for an engine of which slices it reads other values than were recorded."""
+    """Tells for which slices an engine reads values other than those recorded."""
 
     def __init__(
         self,
@@ -339,7 +339,7 @@ class UnreadSlices:
         type_: pa.DataType,
         overflowing: Callable[[bool], Mask | None],
     ) -> None:
-        """`overflowing` finds slices with timestamps that wrap around, where an engine rounds them and where not."""
+        """`overflowing` finds slices with timestamps that wrap around, given whether the engine rounds them."""
         self._read_types = read_types
         self._calendar_open = calendar_open
         self._type = type_
@@ -347,7 +347,7 @@ class UnreadSlices:
         self._found: dict[bool, Mask | None] = {}
 
     def of(self, semantics: Semantics) -> Mask | None:
-        """Those slices; None where there are none."""
+        """Those slices; None if there are none."""
         traits = semantics.traits
         unread = union(
             self._read_types.unread(semantics),
@@ -362,7 +362,7 @@ class UnreadSlices:
 
 
 def why_unknown(footer: ParquetFooter, leaf: LeafColumn | None, field: Field) -> str | None:
-    """Say why it is not known what an engine reads at this path in this file, or None (traps T2, T3)."""
+    """Say why it is unknown what an engine reads at this path in this file, or None (traps T2, T3)."""
     others = footer.alike(field.path, field.field_id)
     if leaf is not None and leaf in others:
         return f"the file's field id is {leaf.field_id}, the table's {field.field_id}"
@@ -384,10 +384,10 @@ def why_unknown(footer: ParquetFooter, leaf: LeafColumn | None, field: Field) ->
 
 
 def partly_absent(records: pa.Table, can_be_null: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Tell of which records some file of the slice may lack the column, whose rows then count as NULL (trap T3).
+    """Tell for which records some file of the slice may lack the column, so that its rows count as NULL (trap T3).
 
     Args:
-        records: records of slices, whose column `partly_absent` is null, or missing, where that was not recorded yet.
+        records: records of slices; their column `partly_absent` is null, or missing, where it was not yet recorded.
         can_be_null: whether NULLs were recorded: without any, no file with rows lacks the column.
     """
     if "partly_absent" not in records.column_names:
@@ -396,7 +396,7 @@ def partly_absent(records: pa.Table, can_be_null: NDArray[np.bool_]) -> NDArray[
     return np.where(as_numpy(column.is_null()), can_be_null, as_numpy(filled(column, False)))
 
 
-# Which leaf predicates the values that were recorded of a column can answer, whatever the index keeps of them.
+# Which leaf predicates the recorded values of a column can answer, whatever the index keeps of them.
 
 
 def is_answerable(
@@ -405,19 +405,19 @@ def is_answerable(
     serves: Callable[[StorageValue], bool],
     semantics: Semantics,
 ) -> bool:
-    """Tell whether a leaf compares the values that were recorded, in the order in which they were.
+    """Tell whether a leaf compares the recorded values, in their recorded order.
 
     They are the very values that the engine compares, or the leaf allows for its rounding.
 
     Args:
         leaf: a leaf on the column.
         type_: type of the column as the table has it.
-        serves: tells whether a literal is of the domain of the recorded values.
-        semantics: whose rules hold.
+        serves: tells whether a literal belongs to the domain of the recorded values.
+        semantics: the rules of the asking engine.
     """
     if is_text(type_) and semantics.collation != BINARY_COLLATION:
         return False
-    # Such an engine compares other values than those that were recorded.
+    # Such an engine compares values other than those recorded.
     if is_rounded(type_, semantics) and not _are_widened(leaf):
         return False
     match leaf:
@@ -432,7 +432,7 @@ def is_answerable(
 
 
 def _are_widened(leaf: ValueLeaf) -> bool:
-    """Tell whether every point spans what may be rounded to the literal, as `pruner.expr.exact.clock` makes them.
+    """Tell whether every point spans all that may round to the literal, as `pruner.expr.exact.clock` makes points.
 
     Values in such a span count as less, equal and greater at once, so neither the leaf nor its NOT loses a row.
     """

@@ -1,6 +1,6 @@
-"""Which values a leaf looks for, as hashes: for indexes that keep hashes of values and know no order of them.
+"""Which values a leaf looks for, as hashes: for indexes that keep hashes of values and do not know their order.
 
-For what looks values up instead of comparing them, the values that can equal a literal are taken one by one.
+Such an index looks values up instead of comparing them, so the values that can equal a literal are enumerated.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     Hashes = NDArray[np.uint64]
 
 MOST_IN_POINT = 16
-"""Values of a literal that is not certain, such as one that a cast may miss by some units in the last place."""
+"""Maximum number of values of an inexact literal, such as one that a cast may miss by some units in the last place."""
 
 
 def values_in(point: Point, type_: pa.DataType) -> list[StorageValue] | None:
-    """All values of a column of this type that can equal a literal other than NaN; None where they are too many."""
+    """All values of a column of this type that can equal a literal other than NaN; None if there are too many."""
     low, high = point.low, point.high
     if low is None or high is None:
         return None
@@ -79,7 +79,7 @@ class SoughtValues:
         self._kind = kind_of(type_)
 
     def hashes(self, leaf: Leaf, outcome: Outcome, semantics: Semantics, most: int) -> Hashes | None:
-        """The hashes of all values with which a leaf can come to an outcome; None as `values` does."""
+        """The hashes of all values for which a leaf can evaluate to an outcome; None when `values` returns None."""
         values = self.values(leaf, outcome, semantics, most)
         if values is None:
             return None
@@ -89,9 +89,9 @@ class SoughtValues:
     def values(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, most: int
     ) -> list[StorageValue] | None:
-        """All values with which a leaf can come to an outcome, some perhaps twice.
+        """All values for which a leaf can evaluate to an outcome, some perhaps twice.
 
-        None where that is not known: the leaf asks something else, or for more than `most` values.
+        None if unknown: the leaf asks something else, or for more than `most` values.
         """
         points = _points(leaf, outcome)
         if points is None or not isinstance(leaf, CompareLeaf | InLeaf):
@@ -107,7 +107,7 @@ class SoughtValues:
         return collected
 
     def all_hashes(self, leaves: Sequence[Leaf], most: int) -> Hashes:
-        """The hashes that some leaves can look for under any semantics, ascending; of leaves with too many none."""
+        """The hashes that some leaves can look for under any semantics, ascending; leaves with too many have none."""
         hashed: set[int] = set()
         for leaf in leaves:
             hashes = set(self._any_of(leaf))
@@ -116,13 +116,13 @@ class SoughtValues:
         return np.sort(np.fromiter(hashed, np.uint64, len(hashed)))
 
     def is_exact(self, leaf: Leaf) -> bool:
-        """Tell whether a row with one of the hashes that a leaf looks for makes it true, without exception."""
+        """Tell whether every row with one of the hashes that a leaf looks for makes it true."""
         points = _points(leaf, Outcome.TRUE)
         return points is not None and all(point.exact for point in points) and self.tells_all_apart
 
     @property
     def tells_all_apart(self) -> bool:
-        """True where all values of the type have hashes of their own: XXH64 of 8 bytes can be undone step by step."""
+        """True if all values of the type have distinct hashes: XXH64 of 8 bytes can be inverted step by step."""
         types = pa.types
         if types.is_timestamp(self._type) or types.is_time(self._type) or types.is_uint64(self._type):
             return False  # some of them have more than 64 bits, in nanoseconds or with a sign
@@ -156,7 +156,7 @@ class SoughtValues:
 
 
 def _points(leaf: Leaf, outcome: Outcome) -> Sequence[Point] | None:
-    """The points one of which a value has to equal for a leaf to come to an outcome; None for other leaves."""
+    """The points of which a value must equal one for a leaf to evaluate to an outcome; None for other leaves."""
     match leaf, outcome:
         case (CompareLeaf(operator=Operator.EQ), Outcome.TRUE) | (
             CompareLeaf(operator=Operator.NE),

@@ -136,7 +136,9 @@ def legacy_marks(key_values: Mapping[bytes, bytes]) -> set[bytes]:
     version = key_values.get(SPARK_VERSION)
     if version is not None:
         written_by = writer("spark " + version.decode("utf-8", "replace"))
-        marks |= {mark for mark, first in _FIRST_PROLEPTIC.items() if written_by is None or written_by[1] < first}
+        marks |= {
+            mark for mark, first in _FIRST_PROLEPTIC.items() if written_by is None or written_by[1] < first
+        }
     return marks
 
 

@@ -1,4 +1,4 @@
-"""What a record index says: in which slices the keys are that a predicate looks for, and in which rows of them."""
+"""What a record index says: which slices, and which of their rows, have the keys that a predicate looks for."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     Hashes = NDArray[np.uint64]
 
 MOST_VALUES = 1 << 17
-"""Values of one leaf that are looked up."""
+"""Maximum number of values of one leaf to look up."""
 
 FEW_VALUES = 64
-"""Values for which it is not worked out what would be read."""
+"""Maximum number of values for which the bytes to read are not computed."""
 
 LONGEST_RANGE = 1024
-"""How many keys of a range are looked up: hashing so many takes two milliseconds."""
+"""Maximum number of keys of a range to look up: hashing this many takes two milliseconds."""
 
 MOST_BYTES = 1 << 27
-"""Bytes that are read for one predicate; what asks for more is not answered."""
+"""Maximum number of bytes to read for one predicate; one that needs more is not answered."""
 
 
 class KeyEvidence:
-    """Evidence of the keys of one field: see `FocusingEvidence`. Threads may share it."""
+    """Evidence from the keys of one field: see `FocusingEvidence`. Threads may share it."""
 
     counts = "keys"
     longest_range = LONGEST_RANGE
@@ -60,12 +60,12 @@ class KeyEvidence:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Why slices that have records are not covered: see `NotingEvidence`."""
+        """Why slices with records are not covered: see `NotingEvidence`."""
         return self.keys.notes
 
     @property
     def tells_all_apart(self) -> bool:
-        """True where a row that is found certainly has the value: see `LocatingEvidence`."""
+        """True if every row that is found certainly has the value: see `LocatingEvidence`."""
         return self.sought.tells_all_apart
 
     def locate(self, values: pa.Array[Any]) -> Located:
@@ -93,11 +93,11 @@ class KeyEvidence:
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        """Tell for each slice whether some row can make `leaf` evaluate to `outcome`: see `Evidence.possible`."""
         return self.focused([leaf]).possible(leaf, outcome, semantics, at)
 
     def focused(self, leaves: Sequence[Leaf]) -> FocusedKeys:
-        """The evidence about some leaves: see `FocusingEvidence`."""
+        """The evidence about the given leaves: see `FocusingEvidence`."""
         return FocusedKeys(self, leaves)
 
 
@@ -137,20 +137,20 @@ class FocusedKeys:
         return (*self._keys.notes, *self._problems)
 
     def settled(self, semantics: Semantics) -> Mask:
-        """Slices of which the keys are the values that this engine reads."""
+        """Slices whose keys are the values that this engine reads."""
         unread = self._keys.unread.of(semantics)
         return self.covered if unread is None else self.covered & ~unread
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        """Tell for each slice whether some row can make `leaf` evaluate to `outcome`: see `Evidence.possible`."""
         entries = self.entries(leaf, outcome, semantics)
         return None if entries is None else self.holding(entries.mask, semantics, at)
 
     def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
-        """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""
-        # A plan asks several times, and to hash a value takes microseconds. The leaf is held, so its id stays its own.
+        """The entries whose rows can make `leaf` evaluate to `outcome`; None if the leaf cannot be answered."""
+        # A plan asks several times, and hashing a value takes microseconds. The leaf is held, so its id stays unique.
         key = id(leaf), outcome, semantics
         known = self._asked.get(key)
         if known is None:
@@ -163,7 +163,7 @@ class FocusedKeys:
             return None
         at = np.searchsorted(self._hashes, hashes)
         if (at == len(self._hashes)).any() or not np.array_equal(self._hashes[at], hashes):
-            return None  # a leaf that this is not about
+            return None  # a leaf that this evidence is not about
         mask = np.zeros(self.entry_count, np.bool_)
         mask[at] = True
         return Entries(mask, self._evidence.sought.is_exact(leaf))
@@ -175,7 +175,7 @@ class FocusedKeys:
         return sum(segment.bytes_to_read(self._hashes) for segment in self._keys.segments) > MOST_BYTES
 
     def holding(self, entries: Mask, semantics: Semantics, at: NDArray[np.intp] | None) -> Mask:
-        """Slices that hold a row of the entries, and those of which nothing is known: see `RowEvidence`."""
+        """Slices that hold a row of the entries, and unknown ones: see `RowEvidence`."""
         mask = np.zeros(self.count, np.bool_)
         for doubted in (self._keys.uncovered, self._keys.unread.of(semantics)):
             if doubted is not None:
@@ -191,7 +191,7 @@ class FocusedKeys:
         return mask if at is None else mask[at]
 
     def row_total(self, entries: Mask, slices: NDArray[np.intp]) -> int:
-        """Most rows of the entries in some slices: see `RowEvidence`."""
+        """Upper bound on the rows of the entries in some slices: see `RowEvidence`."""
         total = int(self.row_counts[slices].sum())
         if entries[-1] or any(hits is None for _, hits in self._found):
             return total
@@ -224,7 +224,7 @@ class FocusedKeys:
     def _rows_of(
         self, segment: SegmentKeys, hits: Hits, entries: Mask, chosen: Mask
     ) -> NDArray[np.uint64] | None:
-        """The rows of the entries in chosen slices as `slice << 32 | position`; None where they cannot be read."""
+        """The rows of the entries in chosen slices as `slice << 32 | position`; None if they cannot be read."""
         wanted = np.flatnonzero(entries[hits.which] & chosen[hits.slices])
         try:
             positions = segment.positions(hits.places[wanted])
@@ -240,7 +240,7 @@ class FocusedKeys:
 
     @cached_property
     def _all_found(self) -> list[tuple[SegmentKeys, Hits | None]]:
-        """The segments that hold any of the hashes, and what they hold; None where one cannot be read."""
+        """The segments that hold any of the hashes, and their hits; None for one that cannot be read."""
         all_hits: list[tuple[SegmentKeys, Hits | None]] = []
         for segment in self._keys.segments:
             try:

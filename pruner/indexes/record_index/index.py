@@ -33,7 +33,7 @@ class RecordIndex:
     refusal = ("usable", "note")
 
     def check(self, field: Field, options: Mapping[str, str]) -> None:
-        """Refuse what cannot be indexed.
+        """Reject what cannot be indexed.
 
         Raises:
             IndexDefinitionError: any option, an unsupported type, a field about which files disagree, or one that no
@@ -54,7 +54,7 @@ class RecordIndex:
         return record_slice(reader, field)
 
     def arrange(self, records: pa.Table, field: Field) -> pa.Table:
-        """Sort the keys of many slices together; the order of the slices stays."""
+        """Sort the keys of many slices together; the order of the slices is unchanged."""
         return packed(records)
 
     def spread(self, records: pa.Table) -> pa.Table:
@@ -62,20 +62,20 @@ class RecordIndex:
         return spread(records)
 
     def values_and_rows(self, records: pa.Table) -> tuple[int, int]:
-        """Different keys and rows of some slices: see `CountingIndexType`."""
+        """Distinct keys and rows of some slices: see `CountingIndexType`."""
         return distinct_keys(records), int(compute.sum(records.column("row_count")).as_py() or 0)
 
     def is_resident(self, column: str) -> bool:
-        """Tell whether a column is read before anything is asked."""
+        """Tell whether a column is read at load time, before any predicate is asked."""
         return column not in (PACKED, "hashes", "positions")
 
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
-        """Make evidence of records that are in memory as a whole."""
+        """Make evidence from records that are entirely in memory."""
         arranged = packed(records)
         return self.load_parts([RecordPart(arranged, None, arranged.select)], count, field)
 
     def load_parts(self, parts: Sequence[RecordPart], count: int, field: Field) -> Evidence:
-        """Make evidence of the records of `count` slices; keys are read when they are looked up."""
+        """Make evidence from the records of `count` slices; keys are read when they are looked up."""
         return KeyEvidence(load_parts(parts, count, field), field)
 
 

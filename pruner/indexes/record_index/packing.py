@@ -1,11 +1,9 @@
 """How the keys of all slices of a segment are stored, sorted by hash, and looked up page by page.
 
-`packed` has three sections, each with an entry for each key, in the order of hashes: the hashes (8 bytes), the row of
-the segment that is about the slice of the key, and the position of the key in that slice. The last two take as few
-bytes as their greatest number needs. `fences` has every `PAGE_KEYS`-th hash, so that a look-up reads one page of each
-section: 32 KiB of hashes, and less of the others.
-
-Looks hashes up in the keys of one segment, page by page.
+`packed` has three sections, each with an entry per key, in the order of hashes: the hashes (8 bytes), the row of the
+segment that is about the slice of the key, and the position of the key in that slice. The last two take as few bytes as
+their greatest number needs. `fences` has every `PAGE_KEYS`-th hash, so that a lookup reads one page of each section: 32
+KiB of hashes, and less of the others.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 PAGE_KEYS: Final = 4096
-"""Keys of a page: their hashes are as long as the piece of a segment that has a checksum of its own."""
+"""Keys per page: their hashes are as long as the piece of a segment that has its own checksum."""
 
 HASH_BYTES: Final = 8
 
@@ -41,8 +39,8 @@ _UNSIGNED: Final = {1: "<u1", 2: "<u2", 4: "<u4"}
 
 
 class KeyLayout(NamedTuple):
-    """How the keys of a segment are packed: their number, the hash of the first key of each page, and the bytes that
-    a row and a position take.
+    """How the keys of a segment are packed: their number, the hash of the first key of each page, and the number of
+    bytes of a row and of a position.
     """
 
     keys: int
@@ -90,12 +88,12 @@ def layout_of(fences: bytes) -> KeyLayout:
 
 
 def numbers(data: Sequence[Any], width: int) -> Integers:
-    """The numbers of some parts of a section, one part behind the other."""
+    """The numbers of some concatenated parts of a section."""
     return stored_numbers(data, width).astype(np.int64)
 
 
 def stored_numbers(data: Sequence[Any], width: int) -> NDArray[Any]:
-    """The same as unsigned numbers of their width, which takes an eighth of the memory of many parts."""
+    """The same as unsigned numbers of their stored width, which takes as little as an eighth of the memory."""
     kind = _UNSIGNED[width]
     return np.concatenate([np.empty(0, kind), *(np.frombuffer(part, kind) for part in data)])
 
@@ -103,14 +101,14 @@ def stored_numbers(data: Sequence[Any], width: int) -> NDArray[Any]:
 def hashes_of(data: Sequence[Any]) -> Hashes:
     """The hashes of some parts of the section of hashes."""
     if len(data) == 1:
-        return np.frombuffer(data[0], "<u8")  # one page, as most look-ups read
+        return np.frombuffer(data[0], "<u8")  # one page, as most lookups read
     return np.concatenate([np.empty(0, np.uint64), *(np.frombuffer(part, "<u8") for part in data)])
 
 
 def order_of(hashes: Hashes) -> NDArray[np.intp]:
-    """What brings hashes into their order; equal ones stay in the order in which they stand.
+    """The permutation that sorts hashes; equal ones keep their order.
 
-    Few hashes are equal, and a sort that may swap these is several times faster.
+    Few hashes are equal, and an unstable sort is several times faster.
     """
     order = np.argsort(hashes)
     ascending = hashes[order]
@@ -125,7 +123,7 @@ def order_of(hashes: Hashes) -> NDArray[np.intp]:
 
 
 def packed(records: pa.Table) -> pa.Table:
-    """Bring the keys of each row together in the first one; the order of the rows stays."""
+    """Collect the keys of all rows in the first row; the order of the rows is unchanged."""
     counts, hashes, positions = _spread_keys(records.combine_chunks())
     rows = np.repeat(np.arange(len(counts)), counts)
     order = order_of(hashes)
@@ -152,7 +150,7 @@ def spread(records: pa.Table) -> pa.Table:
     """Give each row of a whole segment its own keys: see `SpreadingIndexType`.
 
     Raises:
-        FormatError: the keys do not add up.
+        FormatError: the keys are inconsistent.
     """
     if not records.num_rows:
         return records
@@ -176,7 +174,7 @@ def spread(records: pa.Table) -> pa.Table:
 
 
 def distinct_keys(records: pa.Table) -> int:
-    """The number of different keys, each row by itself, of records that are not packed yet."""
+    """The number of distinct keys per row, summed over the rows, of records that are not packed yet."""
     counts, hashes, _ = _spread_keys(records.combine_chunks())
     again = hashes[1:] == hashes[:-1]
     starts = np.cumsum(counts)[:-1]
@@ -198,7 +196,7 @@ def _spread_keys(records: pa.Table) -> tuple[Integers, Hashes, Integers]:
 
 
 def _bytes_of(column: Any) -> tuple[NDArray[np.uint8], Integers]:
-    """The bytes of all strings of a column, one behind the other, and their lengths."""
+    """The concatenated bytes of all strings of a column, and the lengths of the strings."""
     array = column.combine_chunks().fill_null(b"").cast(pa.large_binary())
     _, offsets, data = array.buffers()
     ends = (
@@ -217,7 +215,7 @@ def _strings(data: NDArray[np.uint8], lengths: Integers) -> pa.Array[Any]:
 
 
 def _width(bound: int) -> int:
-    """Bytes of a number below a bound."""
+    """The number of bytes for a number below a bound."""
     return 1 if bound <= 1 << 8 else 2 if bound <= 1 << 16 else 4
 
 
@@ -237,11 +235,11 @@ _AT_ONCE = 512
 """Pages that are in memory together: 20 MB."""
 
 _FEW = 16
-"""Hashes whose pages are listed one by one: of one key in many segments that is most of the time."""
+"""Hashes whose pages are listed one by one: for one key in many segments, this is most of the time."""
 
 
 class Hits(NamedTuple):
-    """Keys that were found: which of the hashes that were asked for, their slices, and their places in the segment."""
+    """Keys that were found: which of the requested hashes they have, their slices, and their places in the segment."""
 
     which: Integers
     slices: Integers
@@ -255,10 +253,10 @@ class SegmentKeys:
     """The keys of one segment. Threads may share it.
 
     Args:
-        part: the records of the slices that count, and what reads the others.
+        part: the records of the slices that count, and a reader of all records.
 
     Raises:
-        FormatError: the records do not say how the keys are packed.
+        FormatError: the records do not state how the keys are packed.
         StorageError: they cannot be read.
     """
 
@@ -279,7 +277,7 @@ class SegmentKeys:
         return self._slice_of[self._slice_of >= 0]
 
     def bytes_to_read(self, hashes: Hashes) -> int:
-        """Bytes that are read to find some ascending hashes."""
+        """Bytes to read to find some ascending hashes."""
         layout = self._layout
         return len(self._pages(hashes)) * layout.page_keys * layout.size // max(layout.keys, 1)
 
@@ -305,9 +303,9 @@ class SegmentKeys:
         return positions[turn * layout.page_keys + places % layout.page_keys]
 
     def _pages(self, hashes: Hashes) -> Sequence[int]:
-        """The pages on which some ascending hashes may stand."""
+        """The pages that may hold some ascending hashes."""
         fences = self._layout.fences
-        # A hash that stands at the beginning of a page may stand at the end of the one before as well.
+        # A hash at the beginning of a page may also be at the end of the page before.
         first = fences.searchsorted(hashes) - 1
         behind = fences.searchsorted(hashes, side="right")
         if len(hashes) <= _FEW:
@@ -321,7 +319,7 @@ class SegmentKeys:
         return np.flatnonzero(np.cumsum(steps[:-1]) > 0).tolist()
 
     def _find_in(self, pages: Sequence[int], hashes: Hashes) -> Hits | None:
-        """What some pages hold of the hashes; None where they hold none."""
+        """The hits of the hashes on some pages; None if there are none."""
         layout = self._layout
         data = self._read([layout.hashes(page) for page in pages] + [layout.rows(page) for page in pages])
         held = hashes_of(data[: len(pages)])
@@ -350,5 +348,5 @@ class SegmentKeys:
 
     @cached_property
     def _packed(self) -> memoryview:
-        """All keys, of records that are in memory."""
+        """All keys, for records that are in memory."""
         return first_value(self._part.read([PACKED]).column(PACKED))

@@ -1,4 +1,4 @@
-"""What a record index records of one slice: the hashes of its keys, ascending, and the position of each."""
+"""What a record index records about one slice: the hashes of its keys, ascending, and the position of each."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ RECORD_SCHEMA = pa.schema(
 )
 """Columns of the record of one slice.
 
-`hashes` and `positions` are 8 and 4 bytes for each key, as long as the records of a slice stand by themselves. In a
-segment they are null, and its first row has the keys of all rows in `packed` and what finds them in `fences`.
+`hashes` and `positions` have 8 and 4 bytes per key while the record of a slice is by itself. In a segment they are
+null, and its first row has the keys of all rows in `packed` and the search structure for them in `fences`.
 """
 
 
@@ -94,17 +94,16 @@ def _keys(batches: Iterable[pa.Array[Any]], expected: int) -> dict[str, object]:
     }
 
 
-# Turns records into keys that can be looked up: which slices have any, and which segment holds them.
+# Turns records into keys for lookup: which slices have any, and which segment holds them.
 
 
 @dataclass(frozen=True)
 class Keys:
     """The keys of many slices.
 
-    `covered` are the slices with a usable record, `uncovered` the others, None without any. `row_counts` are their
-    numbers of rows and `key_counts` those of rows
-    with a key, -1 where not covered. `unread` tells the slices whose values an engine reads as others. `notes` says
-    why slices with a record are not covered.
+    `covered` are the slices with a usable record, `uncovered` the others, None if there are none. `row_counts` are
+    their numbers of rows and `key_counts` those of rows with a key, -1 where not covered. `unread` tells the slices
+    whose values an engine reads differently. `notes` says why slices with a record are not covered.
     """
 
     covered: Mask
@@ -145,6 +144,6 @@ def load_parts(parts: Sequence[RecordPart], count: int, field: Field) -> Keys:
 
 
 def _adds_up(records: pa.Table) -> Mask:
-    """Tell which records have numbers of rows and keys that can be (R10)."""
+    """Tell which records have plausible numbers of rows and keys (R10)."""
     rows, keys = ints(records, "row_count", -1), ints(records, "keys", -1)
     return (keys >= 0) & (keys <= rows) & ~(flags(records, "absent") & (keys > 0))

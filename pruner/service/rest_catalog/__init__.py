@@ -1,6 +1,6 @@
-"""An Iceberg REST catalog, read-only, that plans scans on the server.
+"""A read-only Iceberg REST catalog that plans scans on the server.
 
-Stock clients prune by it with nothing of ours installed.
+With it, stock clients prune without any software of ours.
 
 Source: the Iceberg REST catalog's OpenAPI description (apache/iceberg, open-api/rest-catalog-open-api.yaml).
 """

@@ -1,7 +1,7 @@
-"""What clients asked of the catalog, for `pruner advise`: the predicates of plans, and the scans that clients report.
+"""What clients requested from the catalog, for `pruner advise`: filters of plans, and scans that clients report.
 
-Plans have the constants of their filters. Reports of Iceberg's Java library have not: it writes what kind of value
-there was in their place. They tell of scans that were planned elsewhere, by which columns, and how many files they
+Plans have the constants of their filters. Reports of Iceberg's Java library do not: it replaces each constant by the
+kind of value. They cover scans that were planned elsewhere: which columns they filtered by, and how many files they
 read.
 
 Source: schemas `ReportMetricsRequest`, `ScanReport` and `CommitReport` of the REST catalog's OpenAPI description.
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pruner.service.rest_catalog.filters import Filter
 
 KEPT_BYTES: Final = 8 * 1024 * 1024
-"""Memory for what was asked; what was asked last stays."""
+"""Memory for recorded filters; the most recent ones stay."""
 
 LONGEST_FILTER: Final = 64 * 1024
 """Bytes of a filter as JSON; longer ones are not kept."""
 
 _PER_BYTE: Final = 8
-"""What an expression takes in memory for a byte of the JSON that it was made from."""
+"""Memory of an expression, in bytes per byte of the JSON that it was made from."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -51,7 +51,7 @@ class _Timer(msgspec.Struct, rename="kebab"):
 _Metrics = dict[str, dict[str, Any] | None]
 
 _SANITIZED: Final = re.compile(r"\(.+\)", re.DOTALL)
-"""What Iceberg's Java library writes for a constant: `(2-digit-int)`, `(hash-1f2e3d4c)`, `(date)`."""
+"""What Iceberg's Java library writes instead of a constant: `(2-digit-int)`, `(hash-1f2e3d4c)`, `(date)`."""
 
 
 def _check(metrics: _Metrics) -> None:
@@ -79,12 +79,12 @@ class ScanReport(msgspec.Struct, rename="kebab", tag_field="report-type", tag="s
         _check(self.metrics)
 
     def count(self, name: str) -> int:
-        """The value of a counter among the metrics; 0 where it is not there."""
+        """The value of a counter among the metrics; 0 if it is missing."""
         return int((self.metrics.get(name) or {}).get("value", 0))
 
 
 class CommitReport(msgspec.Struct, rename="kebab", tag_field="report-type", tag="commit-report"):
-    """A commit, of which there is none through this catalog: schema `CommitReport`."""
+    """A commit, which this catalog does not support: schema `CommitReport`."""
 
     table_name: str
     snapshot_id: int
@@ -101,10 +101,11 @@ Report = ScanReport | CommitReport
 
 
 class AskedScan(msgspec.Struct, omit_defaults=True):
-    """Scans of a table by one filter: a line of `GET /v1/asked`.
+    """Scans of a table with one filter: a line of `GET /v1/asked`.
 
-    `times` is how often they came, `files_read` how many files they read in all, and `files` how many the table had
-    then. `expression` is the filter in the expression form; it is not there where a client left out the constants.
+    `times` is the number of scans, `files_read` the number of files that they read in total, and `files` the number of
+    files in the table at each scan, in total. `expression` is the filter in the expression form; it is missing if the
+    client left out the constants.
     """
 
     table: str
@@ -129,23 +130,23 @@ class _Kept:
 
 
 def _is_sanitized(asked: Filter) -> bool:
-    """Whether a filter has kinds of values in place of its constants."""
+    """Whether a filter has kinds of values instead of its constants."""
     return any(isinstance(constant, str) and _SANITIZED.fullmatch(constant) for constant in asked.constants())
 
 
 class RecordedFilters:
-    """The filters of scans with how often each came. Threads may share it."""
+    """The filters of scans, and how often each was used. Threads may share it."""
 
     def __init__(self, limit_bytes: int = KEPT_BYTES) -> None:
         self._kept: BoundedCache[tuple[str, bytes], _Kept] = BoundedCache(limit_bytes)
 
     def planned(self, table: str, place: str, asked: Filter | None, kept: int, total: int) -> None:
-        """A plan was made of a table at a place, that keeps so many of its files."""
+        """Record a plan for a table at a location that keeps `kept` of its `total` files."""
         if asked is not None:
             self._count(table, place, asked, kept, total, asked.expression)
 
     def reported(self, table: str, place: str, asked: Filter, report: ScanReport) -> None:
-        """A client planned a scan by itself, or read what a plan named."""
+        """Record a scan that a client planned by itself, or for which it read the files of a plan."""
         read = report.count("result-data-files")
         expression = None if _is_sanitized(asked) else asked.expression
         self._count(table, place, asked, read, read + report.count("skipped-data-files"), expression)
@@ -172,7 +173,7 @@ class RecordedFilters:
             known.files += total
 
     def scans(self) -> Iterator[AskedScan]:
-        """Everything that is known, what was asked longest ago first."""
+        """All recorded filters, the least recently used first."""
         for key, _ in self._kept.sizes():
             known = self._kept.get(key)
             if known is not None:
@@ -189,5 +190,5 @@ class RecordedFilters:
                     )
 
     def lines(self) -> bytes:
-        """The same as lines of JSON."""
+        """All recorded filters as lines of JSON."""
         return b"".join(msgspec.json.encode(scan) + b"\n" for scan in self.scans())

@@ -1,6 +1,6 @@
-"""Credentials of stores for clients: the storage options of tables of which `pruner.toml` says so, and of no others.
+"""Store credentials for clients: the storage options of tables that `pruner.toml` allows, and of no others.
 
-They are what the file has, so that they last as long as those do, and reach as far.
+They are the credentials in the file, so they have the same lifetime and the same permissions.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WANTED_BY: Final = "x-iceberg-access-delegation"
-"""The header by which a client asks for credentials with a table."""
+"""The header with which a client requests credentials along with a table."""
 
 _WANTED: Final = "vended-credentials"
 
 NOT_STORED: Final = {"Cache-Control": "no-store"}
-"""Headers of answers with credentials."""
+"""Headers of responses with credentials."""
 
 
 class Vending:
-    """What the catalog hands out of the storage options of tables."""
+    """Hands out the storage options of tables to clients that may have them."""
 
     def __init__(self, *, has_token: bool) -> None:
-        """`has_token` says whether the service knows its clients by a token."""
+        """`has_token` says whether the service authenticates its clients by a token."""
         self._has_token = has_token
 
     def config(self, options: Mapping[str, str] | None, root: str, header: str) -> dict[str, str]:
-        """What a client is told of the store with a table; nothing unless it asks by the header, and may have it."""
+        """The store properties for a table's response; none unless the header requests them and they may be sent."""
         wanted = {each.strip().lower() for each in header.split(",")}
         if options is None or not self._has_token or _WANTED not in wanted:
             return {}
         return client_properties(root, options)
 
     def answer(self, name: str, options: Mapping[str, str] | None, root: str) -> list[dict[str, Any]]:
-        """The credentials of a table that a client asks for.
+        """The credentials for a table that a client requests.
 
         Raises:
-            CatalogError: it gets none.
+            CatalogError: the client gets none.
         """
         why = "pruner.toml does not set vend_credentials for it" if options is None else None
         if why is None and not self._has_token:
@@ -58,5 +58,5 @@ class Vending:
 
 
 def storage_credentials(root: str, config: dict[str, str]) -> list[dict[str, Any]]:
-    """Credentials as clients read them: for everything below a root."""
+    """Credentials in the form that clients read: for everything below a root."""
     return [{"prefix": root, "config": config}] if config else []

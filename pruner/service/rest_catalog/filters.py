@@ -1,8 +1,8 @@
-"""Filters of Iceberg clients: to the planner's expressions, and their exact meaning over partition values.
+"""Filters of Iceberg clients: as expressions of the planner, and their exact meaning over partition values.
 
-Iceberg's logic has two values, and clients differ in what a comparison with NULL, NaN or -0.0 gives. The expression of
-a filter is true for each row that any client may take to match (docs/rest-catalog.md): a plan keeps more, never less.
-A filter over partition columns alone is decided here, because clients do not apply it again.
+Iceberg's logic is two-valued, and clients differ in the result of a comparison with NULL, NaN or -0.0. The expression
+of a filter is true for each row that any client may consider a match (docs/rest-catalog.md): a plan keeps more, never
+less. A filter over partition columns alone is decided here, because clients do not apply it again.
 
 Source: schemas `Expression` of the REST catalog's OpenAPI description; class `Evaluator` of Iceberg's Java library.
 """
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from pruner.schema import Field, TableSchema
 
 DEEPEST: Final = 300
-"""Levels of a filter; a chain of one AND or OR is one level."""
+"""Most levels of a filter; a chain of one AND or OR is one level."""
 
 MOST_PARTS: Final = 20_000
-"""Operands of one AND or OR."""
+"""Most operands of one AND or OR."""
 
 _NEGATIONS: Final = {
     "is-null": "not-null",
@@ -70,10 +70,10 @@ _OPERATORS: Final = {
     "gt-eq": Operator.GE,
 }
 _MET_BY_NULL: Final = frozenset({"not-eq", "not-in", "not-nan", "not-starts-with"})
-"""What some client takes to match where the value is NULL."""
+"""Comparisons that some client considers true for NULL."""
 
 Partitions = Sequence[Mapping[str, Any]]
-"""Partitions by the values of their columns."""
+"""Partitions, each as the values of its columns by name."""
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
@@ -84,8 +84,8 @@ class Filter:
 
     Attributes:
         content: the JSON value.
-        case_sensitive: whether names of columns are.
-        snapshot_schema: whether names are those of the snapshot's own schema, not of the table's.
+        case_sensitive: whether column names are case-sensitive.
+        snapshot_schema: whether names are those of the snapshot's own schema instead of the table's.
     """
 
     def __init__(
@@ -97,17 +97,18 @@ class Filter:
         snapshot_schema: bool = False,
         named: Callable[[str], Field | None] | None = None,
     ) -> None:
-        """Take a filter of the columns of a schema.
+        """Read a filter on the columns of a schema.
 
         Args:
             content: the JSON value.
-            schema: of the snapshot that is read.
-            case_sensitive: whether names of columns are.
-            snapshot_schema: whether they are those of the snapshot's own schema, not of the table's.
-            named: gives the column of a name in place of the schema; None where it is not known which one that is.
+            schema: the schema of the snapshot that is read.
+            case_sensitive: whether column names are case-sensitive.
+            snapshot_schema: whether they are those of the snapshot's own schema instead of the table's.
+            named: looks up a column by name instead of the schema; gives None if the name is ambiguous, or if the
+                snapshot lacks the column.
 
         Raises:
-            PredicateError: it is none, or nested too deep.
+            PredicateError: it is not a filter, or is nested too deep.
         """
         self.content = content
         self.case_sensitive = case_sensitive
@@ -121,20 +122,20 @@ class Filter:
         return msgspec.json.encode(self.content)
 
     def expression(self) -> Expr:
-        """An expression that is true for each row that a client may take to match.
+        """An expression that is true for each row that a client may consider a match.
 
         Raises:
-            PredicateError: it names a column that is not there.
+            PredicateError: it names a column that does not exist.
         """
         return self._expression(self._tree)
 
     def on_partitions(self, names: frozenset[str]) -> Callable[[Partitions], NDArray[np.bool_]] | None:
-        """What tells which partitions match, by the values of their columns; None where nothing is to be decided.
+        """A function that tells which partitions match, by their column values; None if there is nothing to decide.
 
-        Parts of the filter that stand under its top AND and name no other columns are decided; clients apply the rest.
+        Parts of the filter under its top-level AND that name only these columns are decided; clients apply the rest.
 
         Raises:
-            PredicateError: such a part is in a form that is not understood.
+            PredicateError: such a part has a form that is not understood.
         """
         operands = self._tree["operands"] if self._tree["type"] == "and" else [self._tree]
         decided = [operand for operand in operands if self._names(operand) and self._names(operand) <= names]
@@ -144,15 +145,15 @@ class Filter:
         return lambda partitions: _held(tree, len(partitions), partial(self._on_partitions, partitions))
 
     def names(self) -> frozenset[str]:
-        """The names of the columns that it is about."""
+        """The names of the columns in the filter."""
         names = (_reference(node.get("term")) for node in self._nodes())
         return frozenset(name for name in names if name is not None)
 
     def columns(self) -> frozenset[str]:
-        """The columns that it is about, by their names in the schema: top-level ones, and "" for a transform of one.
+        """The columns in the filter, by their top-level names in the schema; "" for a transform or an unknown column.
 
         Raises:
-            PredicateError: it names a column that is not there.
+            PredicateError: it names a column that does not exist.
         """
         return self._names(self._tree)
 
@@ -171,11 +172,11 @@ class Filter:
     def held(
         self, count: int, leaf: Callable[[str, str | None, list[Any]], NDArray[np.bool_]]
     ) -> NDArray[np.bool_]:
-        """Of which of `count` things the filter holds.
+        """Which of `count` items the filter holds for.
 
         Args:
-            count: how many they are.
-            leaf: tells it for a comparison, by its type, column (None for a transform of one) and values.
+            count: the number of items.
+            leaf: decides a comparison for all items, given its type, column (None for a transform) and values.
         """
         return _held(self._tree, count, leaf)
 
@@ -188,7 +189,7 @@ class Filter:
         return frozenset({field.path[0]}) if field is not None else frozenset({""})
 
     def _expression(self, node: Mapping[str, Any], filled: frozenset[str | None] = frozenset()) -> Expr:
-        """`filled` are the columns of which another condition says that they are not NULL where this one counts."""
+        """`filled` are the columns that another condition requires to be not NULL wherever this node matters."""
         match node["type"]:
             case "constant":
                 return TRUE if node["value"] else FALSE
@@ -211,7 +212,7 @@ class Filter:
             return Opaque((column,), f"{node['type']} of {column}", "a value of another form")
         if (node["type"] not in _MET_BY_NULL and not node["negated"]) or node["type"] == "not-null":
             return made
-        # What stands under a NOT is true for NULL and NaN where a client negates the answer, not the comparison.
+        # A comparison under a NOT is true for NULL and NaN if a client negates its result, not the comparison.
         also: list[Expr] = [] if _reference(node["term"]) in filled else [IsNull(column)]
         if node["negated"] and pa.types.is_floating(about.type):
             also.append(Compare(Operator.EQ, column, Literal(float("nan"), about.type)))
@@ -249,7 +250,7 @@ def _held(
 
 
 class _Columns:
-    """Finds the columns that terms name; nested ones by names with dots."""
+    """Finds the columns that terms name; nested ones by dotted names."""
 
     def __init__(
         self, schema: TableSchema, *, case_sensitive: bool, named: Callable[[str], Field | None] | None
@@ -261,7 +262,7 @@ class _Columns:
             self._found.setdefault(self._fold(".".join(field.path)), []).append(field)
 
     def find(self, term: Any) -> Field | None:
-        """The column of a term; None for a transform of one."""
+        """The column of a term; None for a transform of a column, and if `named` gives None."""
         if isinstance(term, dict) and _members(term).get("type") != "reference":
             return None
         name = _reference(term)
@@ -279,7 +280,7 @@ class _Columns:
 
 
 def _reference(term: Any) -> str | None:
-    """The name of the column that a term is; None for a transform of one."""
+    """The name of the column in a term; None for a transform of a column."""
     if isinstance(term, dict):
         reference = _members(term)
         term = reference.get("term") if reference.get("type") == "reference" else None
@@ -329,7 +330,7 @@ def _pushed(content: Any, depth: int, *, negated: bool) -> dict[str, Any]:
 
 
 def _members(content: Any) -> Mapping[str, Any]:
-    """The members of a JSON object; none of anything else."""
+    """The members of a JSON object; empty for anything else."""
     return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
 
 
@@ -346,7 +347,7 @@ def _chain(content: Any, kind: str) -> Iterator[Any]:
 
 
 def _made(node: Mapping[str, Any], column: Column, about: Field) -> Expr | None:
-    """The expression of a leaf for values that are not NULL; None where a value is of another form."""
+    """The expression of a leaf for values that are not NULL; None if a constant has another form."""
     kind = node["type"]
     if kind in ("is-null", "not-null"):
         return IsNull(column) if kind == "is-null" else Not(IsNull(column))
@@ -375,12 +376,12 @@ def _made(node: Mapping[str, Any], column: Column, about: Field) -> Expr | None:
 
 
 def _is_zero(literal: Literal) -> bool:
-    """Whether a value is one of two that are equal by IEEE 754, and not in the total order of Java."""
+    """Whether a value is 0.0 or -0.0, which are equal by IEEE 754, but not in Java's total order."""
     return isinstance(literal.value, float) and literal.value == 0.0
 
 
 def _compared(wanted: Operator, column: Column, literal: Literal) -> Expr:
-    """A comparison that is true by IEEE 754 or by the total order of Java, in which -0.0 is less than 0.0."""
+    """A comparison that is true if it is by IEEE 754 or by Java's total order, in which -0.0 is less than 0.0."""
     if _is_zero(literal):
         wanted = {Operator.LT: Operator.LE, Operator.GT: Operator.GE}.get(wanted, wanted)
         if wanted is Operator.NE:
@@ -396,7 +397,7 @@ def _with_both_zeros(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
 
 
 def _literal(value: Any, type_: Any) -> Literal | None:
-    """A value of a column's type from JSON, as clients write it before they know the type; None for another form."""
+    """A literal of a column's type from JSON, as clients write it before they know the type; None for another form."""
     literal = plain_value(value, type_)
     return None if literal is None else Literal(literal, type_)
 
@@ -412,7 +413,7 @@ def plain_value(value: Any, type_: Any) -> Any:
     if types.is_floating(type_):
         if not number or math.isnan(value):
             return None
-        # Clients write a number of 32 bits with as few digits as tell it from the next one.
+        # Clients write a 32-bit number with the fewest digits that identify it.
         return float(np.float32(value)) if types.is_float32(type_) else float(value)
     if types.is_decimal(type_):
         return _decimal(value) if number or isinstance(value, str) else None
@@ -434,7 +435,7 @@ def _decimal(value: Any) -> Decimal | None:
 
 
 def _day(value: Any) -> Any:
-    """A date, or days since 1970-01-01."""
+    """A date from ISO text or from days since 1970-01-01; beyond Python's dates, the number of days."""
     if isinstance(value, int) and not isinstance(value, bool):
         try:
             return datetime.date(1970, 1, 1) + datetime.timedelta(days=value)
@@ -447,7 +448,7 @@ def _day(value: Any) -> Any:
 
 
 def _moment(value: Any, *, is_instant: bool) -> int | None:
-    """Microseconds since 1970-01-01T00:00:00, of UTC or of the wall clock."""
+    """Microseconds since 1970-01-01T00:00:00, in UTC or on the wall clock."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str):
@@ -470,7 +471,7 @@ _ORDERED: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 def _meets(kind: str, given: list[Any], about: Field) -> Callable[[Any], bool]:
-    """What tells whether a partition's value meets a comparison, as Iceberg's own evaluator has it."""
+    """A function that tells whether a partition value meets a comparison, as Iceberg's own evaluator does."""
     if kind in ("is-null", "not-null"):
         return lambda value: (value is None) == (kind == "is-null")
     if kind in ("is-nan", "not-nan"):
@@ -491,5 +492,5 @@ def _meets(kind: str, given: list[Any], about: Field) -> Callable[[Any], bool]:
 
 
 def _by_bytes(value: Any) -> Any:
-    """A value by which texts are ordered by their bytes, as Iceberg orders them."""
+    """A sort key that orders texts by their bytes, as Iceberg does."""
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value

@@ -1,7 +1,7 @@
-"""Iceberg tables of another catalog: their own metadata, read-only, and plans over what their manifests name.
+"""Iceberg tables of another catalog: their own metadata, read-only, and plans over the files in their manifests.
 
-Spark does not apply again a filter that selects whole partitions by every spec of a table, so such filters are
-decided here on partition values, as far as those decide them. PyIceberg applies every filter.
+Spark does not reapply a filter that selects whole partitions in every spec of a table, so such filters are decided
+here on partition values, as far as those decide them. PyIceberg applies every filter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pruner.tables.iceberg.row_deletes import IcebergDeletes
 
 _MADE_UNUSABLE: Final = ("statistics", "partition-statistics", "metadata-log")
-"""Lists of files that readers do not need, and that cleaning up would start from."""
+"""Lists of files that readers do not need, and that cleanup would start from."""
 
 _PLACES_OF_WRITES: Final = (
     "write.data.path",
@@ -47,18 +47,18 @@ _PLACES_OF_WRITES: Final = (
 )
 _NO_SNAPSHOT: Final = -1
 _MOST_FIELDS: Final = 8
-"""Fields of a partition spec of which each pattern of NULLs gets a spec, for clients that take no NULL there."""
+"""Most fields of a partition spec whose every pattern of NULLs gets a spec, for clients that accept no NULL there."""
 
 
 @dataclass(frozen=True)
 class IcebergTable:
-    """One snapshot of an Iceberg table as clients are told of it.
+    """One snapshot of an Iceberg table, as presented to clients.
 
     Attributes:
-        name: in the configuration.
+        name: the name in the configuration.
         pinned: the snapshot that is planned on.
-        newest: what the newest metadata says, which is as new as what any client has loaded.
-        state_number: that of this object alone.
+        newest: the newest metadata, which is at least as new as what any client has loaded.
+        state_number: a number of this object alone.
     """
 
     name: str
@@ -67,7 +67,7 @@ class IcebergTable:
     state_number: int = field(init=False, default_factory=next_state_number)
 
     def check(self) -> None:
-        """Refuse nothing: whatever can be opened can be served."""
+        """Refuse nothing: every table that can be opened can be served."""
 
     @property
     def state(self) -> IcebergState:
@@ -84,10 +84,10 @@ class IcebergTable:
 
     @property
     def agreed_order(self) -> None:
-        """None: slices are numbered as the manifests of the snapshot have them, which never change."""
+        """None: slices are numbered in the order of the snapshot's manifests, which never change."""
 
     def metadata(self, *, python: bool) -> dict[str, Any]:
-        """The table's own metadata as JSON; nothing in it is a place where a client could write."""
+        """The table's own metadata as JSON, without any location where a client could write."""
         metadata: dict[str, Any] = msgspec.json.decode(unpacked(self.newest.metadata.stored))
         kept: dict[str, str] = metadata.get("properties") or {}
         properties = {name: value for name, value in kept.items() if name not in _PLACES_OF_WRITES}
@@ -102,7 +102,7 @@ class IcebergTable:
         return told
 
     def columns(self, *, case_sensitive: bool, snapshot_schema: bool = False) -> NamesOfIds:
-        """Finds the columns that filters name, by the snapshot's own schema alone where a client says so."""
+        """A lookup for the columns that filters name, in the snapshot's own schema alone if a client says so."""
         metadata, snapshot = self.newest.metadata, self.state.snapshot
         schemas = (*metadata.schemas, metadata.schema_of(None))
         if snapshot_schema and snapshot is not None and snapshot.schema_id is not None:
@@ -111,12 +111,12 @@ class IcebergTable:
 
     @property
     def paths(self) -> Any:
-        """The places of the data files."""
+        """The paths of the data files."""
         return self.state.files.column("path").combine_chunks()
 
     @cached_property
     def _lineage(self) -> dict[int, _Step]:
-        """All snapshots that the newest metadata names, by their ids."""
+        """All snapshots in the newest metadata, by id."""
         stored = unpacked(self.newest.metadata.stored)
         return {
             snapshot.snapshot_id: snapshot
@@ -125,12 +125,12 @@ class IcebergTable:
 
     @property
     def parent_id(self) -> int | None:
-        """The snapshot before this one."""
+        """The id of this snapshot's parent, or None."""
         return self._lineage[self.snapshot_id].parent_snapshot_id
 
     def appends(self, start: int, end: int) -> list[int] | None:
-        """The snapshots after `start` up to `end` that only added files, oldest first; None where one does not descend
-        from the other. Others are passed over, as by Iceberg's own incremental append scan.
+        """The snapshots after `start` up to `end` that only added files, oldest first; None if `end` does not descend
+        from `start`. Other snapshots are skipped, as in Iceberg's own incremental append scan.
         """
         appends: list[int] = []
         at: int | None = end
@@ -146,7 +146,7 @@ class IcebergTable:
         return appends[::-1]
 
     def kept(self, ordinals: NDArray[np.intp], asked: Filter | None, *, python: bool) -> NDArray[np.intp]:
-        """The slices whose partitions a filter does not rule out, of some slices.
+        """Those of the given slices whose partitions a filter does not rule out.
 
         Raises:
             PredicateError: a filter that the client may not apply itself cannot be understood.
@@ -166,7 +166,7 @@ class IcebergTable:
     def tasks(
         self, ordinals: NDArray[np.intp], residual: bytes | None, *, python: bool, deletes: bool
     ) -> dict[str, Any]:
-        """The scan tasks of some slices, and the delete files that they refer to, where those are asked for."""
+        """The scan tasks of the given slices and, if requested, the delete files that they refer to."""
         state = self.state
         files: list[Any] = state.files.take(positions(ordinals)).to_pylist()
         numbers: list[int] = ordinals.tolist()
@@ -215,7 +215,7 @@ class IcebergTable:
         return told | {name: value for name, value in own.items() if value is not None}
 
     def _place(self, partition: tuple[int, tuple[Any, ...]], *, python: bool) -> dict[str, Any]:
-        """The spec and the values of a partition: without NULLs, by a spec of its own, for PyIceberg."""
+        """The spec and the values of a partition; for PyIceberg without NULLs, under a spec of its own."""
         spec_id, values = partition
         fields = self._fields[spec_id]
         told = [value_as_json(*pair, python=python) for pair in zip(fields, values, strict=True)]
@@ -232,7 +232,7 @@ class IcebergTable:
 
     @cached_property
     def _fields(self) -> dict[int, list[BoundPartitionField]]:
-        """What each field of each spec is made of."""
+        """The fields of each spec, bound to their source columns."""
         metadata = self.newest.metadata
         schemas = (*metadata.schemas, metadata.schema_of(None))
         leaves = leaves_by_id(schemas, self.name)
@@ -257,7 +257,7 @@ class IcebergTable:
 
     @cached_property
     def _partitions(self) -> tuple[NDArray[np.int64], list[tuple[int, tuple[Any, ...]]]]:
-        """The partition of each slice as an ordinal, and the partitions; -0.0 and 0.0 are two of them."""
+        """The partition of each slice as an ordinal, and the partitions; -0.0 and 0.0 are different ones."""
         known: dict[tuple[int, tuple[Any, ...]], int] = {}
         partitions: list[tuple[int, tuple[Any, ...]]] = []
         codes = np.empty(len(self.state.partitions), np.int64)
@@ -270,7 +270,7 @@ class IcebergTable:
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, tuple[int, ...]], int]:
-        """Ids of the specs that PyIceberg is told beside the table's own: by spec, and fields that are not NULL."""
+        """Ids of the specs that PyIceberg gets besides the table's own: by spec and the fields that are not NULL."""
         specs = self.newest.metadata.specs
         patterns = [
             (spec_id, present)
@@ -279,7 +279,7 @@ class IcebergTable:
             for size in range(len(spec.fields))
             for present in itertools.combinations(range(len(spec.fields)), size)
         ]
-        # Ids of specs are given one after another: those from here on are of no spec that comes later.
+        # Spec ids are assigned consecutively: no later spec of the table reaches the ids from here on.
         return {
             pattern: _FIRST_ADDED_SPEC + (pattern[0] << _MOST_FIELDS) + sum(1 << at for at in pattern[1])
             for pattern in patterns
@@ -307,7 +307,7 @@ _FIRST_ADDED_SPEC: Final = 1 << 24
 
 
 class _Step(msgspec.Struct, rename="kebab"):
-    """A snapshot, and the one that it was made of."""
+    """A snapshot and its parent."""
 
     snapshot_id: int
     parent_snapshot_id: int | None = None
@@ -319,24 +319,24 @@ class _Lineage(msgspec.Struct):
 
 
 def residual_of(encoded: bytes | None) -> dict[str, Any]:
-    """What is left of a filter for a client to apply, as a part of a task: nothing where all rows are asked for.
+    """The residual of a filter, for a client to apply, as part of a task: nothing where all rows are requested.
 
-    Each task has to have it: PyIceberg takes a task without it for one of which all rows match.
+    Each task must have it: PyIceberg assumes that all rows of a task without it match.
     """
     return {} if encoded is None else {"residual-filter": msgspec.Raw(encoded)}
 
 
 class NamesOfIds:
-    """Finds the columns that a client names, by what any schema of the table calls them.
+    """Finds the columns that a client names, by their names in any schema of the table.
 
-    A client may have loaded older metadata, and asks of a branch or an older snapshot by one schema or another. A name
-    that only one column ever had is that column. One that several had says nothing.
+    A client may have loaded older metadata, and may query a branch or an older snapshot by one schema or another. A
+    name that only one column ever had means that column. A name that several had is ambiguous.
     """
 
     def __init__(
         self, schemas: Iterable[StructType], fields: Sequence[Field], *, case_sensitive: bool
     ) -> None:
-        """`schemas` are those that a client may go by; `fields` are those of the snapshot that is planned on."""
+        """`schemas` are those that a client may use; `fields` are those of the snapshot that is planned on."""
         self._is_exact = case_sensitive
         self._of_snapshot = {field.field_id: field for field in fields}
         self._ids: dict[str, set[int]] = {}
@@ -359,7 +359,7 @@ class NamesOfIds:
         return frozenset(self._ids.get(self._folded(name), ()))
 
     def field(self, name: str) -> Field | None:
-        """The column of the snapshot that a name means; None where it means none or may mean another.
+        """The column of the snapshot that a name means; None if it means none or is ambiguous.
 
         Raises:
             KeyError: no column ever had the name.

@@ -1,7 +1,7 @@
-"""A snapshot of any table as the metadata of an Iceberg table of one snapshot, which no client can write to.
+"""A snapshot of any table as the metadata of an Iceberg table with one snapshot, which no client can write to.
 
-Source: Iceberg specification, "Table Metadata" and appendix C. The location is one where nothing can be: what a client
-would write, or remove as an orphan, never lies where the table does.
+Source: Iceberg specification, "Table Metadata" and appendix C. Nothing can exist at the location: what a client would
+write, or remove as an orphan, is never at the table's own location.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ if TYPE_CHECKING:
     from pruner.service.rest_catalog.schema import PartitionColumn
 
 LOCATION: Final = "file:///dev/null/pruner-read-only"
-"""Below it nobody can write. Spark asks the file system of a table's location for its kind, so it has to have one."""
+"""No client can write below it. Spark needs the file system of a table's location, so there must be one."""
 
 GC: Final = "gc.enabled"
-"""Where it is false, Iceberg's procedures that delete files refuse to run."""
+"""If it is false, Iceberg's procedures that delete files refuse to run."""
 
 _FIRST_PARTITION_ID: Final = 1000
 _MOST_PARTITION_COLUMNS: Final = 16
 
 
 next_state_number = itertools.count().__next__
-"""Gives numbers that no two states of tables have in a process."""
+"""Returns numbers that are unique for table states within a process."""
 
 
 class UnservedError(TableError):
-    """A table, or a state of one, that clients without an adapter cannot read rightly."""
+    """Clients without an adapter cannot read a table, or one of its states, correctly."""
 
 
 @dataclass(frozen=True)
 class ServedTable:
-    """One snapshot of a table as clients are told of it.
+    """One snapshot of a table, as presented to clients.
 
     Attributes:
-        name: in the configuration.
+        name: the name in the configuration.
         pinned: the snapshot; each plan over it sees the same files.
-        since_ms: when this process saw the snapshot first, in milliseconds since 1970, UTC.
-        state_number: that of this object alone.
+        since_ms: when this process first saw the snapshot, in milliseconds since 1970, UTC.
+        state_number: a number of this object alone.
     """
 
     name: str
@@ -65,10 +65,11 @@ class ServedTable:
     state_number: int = field(init=False, default_factory=next_state_number)
 
     def check(self) -> None:
-        """Refuse what a reader of Parquet files alone would read wrong.
+        """Refuse tables that a plain reader of Parquet files would read incorrectly.
 
         Raises:
-            UnservedError: rows are in log files, or deleted ones in base files.
+            UnservedError: there are log files, deleted rows or slices without a base file, Delta features or a kind of
+                table that clients do not know, no readable column, or too many partition columns.
         """
         data = self.pinned.data
         what = "log files" if data.any_logs else "deleted rows" if data.has_deletes.any() else None
@@ -122,8 +123,8 @@ class ServedTable:
 
     @cached_property
     def spec_of(self) -> NDArray[np.int64]:
-        """The spec of each partition: one for each set of columns that are not NULL there, since some clients cannot
-        take a NULL in a partition's values. Ids follow from names and types, so that no spec ever means another one.
+        """The spec of each partition: one for each set of columns that are not NULL, since some clients do not accept
+        NULL in partition values. Ids are derived from names and types, so that an id never changes its meaning.
         """
         return np.array([_spec_id(self._present(values)) for values in self.partition_values], np.int64)
 
@@ -157,10 +158,10 @@ class ServedTable:
 
     @cached_property
     def agreed_order(self) -> NDArray[np.intp] | None:
-        """The slices in an order that all processes agree on; None where they are numbered so.
+        """The slices in an order that all processes agree on; None if they are already numbered in it.
 
-        Those of a Delta table are numbered as they were read, from commits or from a checkpoint, which writers sort
-        as they like.
+        Slices of a Delta table are numbered as they were read, from commits or from a checkpoint, which writers may
+        order in any way.
         """
         if not isinstance(self.pinned.data.state, DeltaState):
             return None
@@ -170,7 +171,7 @@ class ServedTable:
         return np.lexsort((words[1::2], words[::2]))
 
     def columns(self, *, case_sensitive: bool, snapshot_schema: bool = False) -> None:
-        """Return None: filters name columns as the schema does."""
+        """Return None: filters use the column names of the schema."""
 
     def metadata(self, *, python: bool) -> dict[str, Any]:
         """The metadata as JSON: the same for all clients."""
@@ -220,7 +221,7 @@ class ServedTable:
 
 
 def _require_plain_delta(name: str, state: DeltaState) -> None:
-    """Refuse what a reader that finds columns of Parquet files by their names would read wrong."""
+    """Refuse tables that a reader which finds Parquet columns by name would read incorrectly."""
     what = None
     if mapping_mode(state.metadata, state.protocol, name):
         what = "columns under other names in its files (column mapping)"
@@ -234,7 +235,7 @@ def _require_plain_delta(name: str, state: DeltaState) -> None:
 
 
 def _beside_schema(state: DeltaState) -> list[str]:
-    """Columns that data files of a Delta table may have and its schema has not: of change feeds and row tracking."""
+    """Columns that a Delta table's data files may have and its schema lacks: those of change feeds and row tracking."""
     materialized = ("RowId", "RowCommitVersion")
     settings = (f"delta.rowTracking.materialized{literal}ColumnName" for literal in materialized)
     return ["_change_type", *filter(None, map(state.metadata.setting, settings))]
@@ -246,7 +247,7 @@ def snapshot_number(snapshot_id: str) -> int:
 
 
 def _spec_id(columns: Sequence[PartitionColumn]) -> int:
-    """A number below 2^30; 0 where there are no columns, as an unpartitioned table has it."""
+    """A number below 2^30; 0 if there are no columns, as for an unpartitioned table."""
     if not columns:
         return 0
     text = "\0".join(f"{column.field_id} {column.type} {column.name}" for column in columns)

@@ -1,4 +1,4 @@
-"""Partition values of Iceberg tables: as JSON for clients, and what a filter has to do with them.
+"""Partition values of Iceberg tables: as JSON for clients, and which of them a filter may match.
 
 Source: the Iceberg table specification, "Partition Transforms" and appendix D ("Single-value serialization", JSON);
 classes `ExpressionUtil.selectsPartitions` and `SingleValueParser` of Iceberg's Java library.
@@ -35,22 +35,22 @@ _MET_BY_NULL: Final = frozenset({"is-null", "not-eq", "not-in", "not-nan", "not-
 
 
 class BoundPartitionField(NamedTuple):
-    """A field of a partition spec: the column's id and type now, and the transform."""
+    """A field of a partition spec: the column's id and current type, and the transform."""
 
     id: int | None
     transform: str
     type: pa.DataType | None
     was_date: bool = False
-    """Whether the column was one of dates in some schema, so that a small number may be days."""
+    """Whether the column had the type date in some schema, so that a small number may be days."""
 
     @property
     def has_values(self) -> bool:
-        """Whether the tuple has values of the column's own type."""
+        """Whether the partition tuple has values of the column's own type."""
         return self.transform == "identity" or self.transform.startswith("truncate")
 
 
 class PartitionFilter:
-    """Tells for a partition whether a filter may be true in it; exact wherever whole partitions match or none does."""
+    """Tells whether a filter may match in a partition; exact wherever it matches all rows of a partition or none."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class PartitionFilter:
         ids: Callable[[str], frozenset[int]],
         fields: dict[int, list[BoundPartitionField]],
     ) -> None:
-        """`ids` gives all columns that a name of the filter may mean; `fields` are those of each spec."""
+        """`ids` gives all columns that a name in the filter may mean; `fields` are the fields of each spec."""
         self._asked = asked
         self._ids = ids
         self._fields = fields
@@ -71,7 +71,7 @@ class PartitionFilter:
         """Whether some row of each partition may match.
 
         Args:
-            partitions: the id of the spec and the values of each.
+            partitions: the spec id and the values of each.
 
         Raises:
             PredicateError: a comparison with a partition column is not understood.
@@ -118,7 +118,7 @@ class PartitionFilter:
 def _meets(
     kind: str, given: Callable[[], list[Any]], field: BoundPartitionField, extent: Extent | None
 ) -> bool:
-    """Whether some value of a partition may meet a comparison; `given` are its constants as `_ordered`, ascending."""
+    """Whether some value of a partition may meet a comparison; `given` yields its `_ordered` constants, ascending."""
     if extent is None:
         return True
     if extent.is_null:
@@ -145,7 +145,7 @@ def _extent(source: BoundPartitionField, value: Any, type_: pa.DataType) -> Exte
 
 
 def _stored(value: Any, type_: Any, source: BoundPartitionField) -> Any:
-    """A value of a filter as manifests store it."""
+    """A filter's constant in the form that manifests store."""
     types = pa.types
     result: Any = None
     try:
@@ -206,14 +206,14 @@ def _compared(kind: str, known: list[Any], extent: Extent) -> bool:
 def _starts(kind: str, prefix: bytes, text: bytes, *, is_one: bool) -> bool:
     if is_one:
         return text.startswith(prefix) == (kind == "starts-with")
-    # Every value begins with the text.
+    # Every value of the partition begins with the text.
     if kind == "not-starts-with":
         return not text.startswith(prefix)
     return text.startswith(prefix) or prefix.startswith(text)
 
 
 def _ordered(value: Any) -> Any:
-    """A value by which Java's order is that of Python: texts by their bytes, -0.0 before 0.0, NaN last."""
+    """A sort key that gives Java's order in Python: texts by their bytes, -0.0 before 0.0, NaN last."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, float):
@@ -224,10 +224,10 @@ def _ordered(value: Any) -> Any:
 
 
 def value_as_json(source: BoundPartitionField, value: Any, *, python: bool) -> Any:
-    """A value of a partition tuple as a client reads it from JSON.
+    """A value of a partition tuple in the JSON form that a client reads.
 
     Raises:
-        UnservedError: JSON has no form of it.
+        UnservedError: it has no such form.
     """
     if value is None or source.type is None:
         return None

@@ -1,8 +1,9 @@
 """The routes of the catalog, below `/iceberg`: tables are listed, loaded and planned; nothing is written.
 
-A filter stands in each page's token together with the snapshot and the place where the page begins, so that any worker
-serves any page. Of a plan is kept where its first page begins, so that it can be fetched again by its id, and which
-files it names, so that its further pages are not planned again: both within a bound, and without need.
+Each page's token contains the filter, the snapshot and the position where the page begins, so that any worker can serve
+any page. Two things are cached for each plan: the token of its first page, so that it can be fetched again by its id,
+and the files that it names, so that its further pages are not planned again. Both caches are bounded, and serving
+pages depends on neither.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ if TYPE_CHECKING:
 AnyTable = ServedTable | IcebergTable
 
 DEFAULT_NAMESPACE: Final = "default"
-"""Where tables are whose names have no dot."""
+"""The namespace of tables whose names have no dot."""
 
 _SEPARATOR: Final = "\x1f"
 _KEPT_SNAPSHOTS: Final = 8
-"""Past snapshots of a table that can still be read by their numbers, while the service runs."""
+"""Snapshots of a table, the newest included, that can be read by their numbers while the service runs."""
 
 _TOKEN_BYTES: Final = 32 * 1024 * 1024
-"""More than a filter takes that is as large as a body may be, once its numbers are written out."""
+"""More than the size of a filter as large as a body may be, once its numbers are written out."""
 
 PLAN_SECONDS: Final = 900.0
 """How long a plan can be fetched again by its id."""
@@ -67,13 +68,13 @@ PLAN_SECONDS: Final = 900.0
 _PLAN_ID_LENGTH: Final = 32
 
 _NEXT: Final = -1
-"""Where a page of an incremental scan begins whose snapshot has no more files: with the next snapshot."""
+"""The start of a page of an incremental scan whose snapshot has no more files: it begins with the next snapshot."""
 
 _TOKEN_AROUND: Final = 64
-"""Bytes of a request for a page beside its token."""
+"""Bytes of a request for a page besides its token."""
 
 _PLAN_BYTES: Final = 8 * 1024 * 1024
-"""Memory for plans that can be fetched again; those asked for last stay."""
+"""Memory for plans that can be fetched again; the most recently used ones stay."""
 
 _log = logging.getLogger("pruner")
 
@@ -98,7 +99,7 @@ _Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class PlanScan(msgspec.Struct, rename="kebab"):
-    """What a client asks to be planned: schema `PlanTableScanRequest`."""
+    """A scan that a client wants planned: schema `PlanTableScanRequest`."""
 
     snapshot_id: _Long | None = None
     select: list[str] | None = None
@@ -112,7 +113,7 @@ class PlanScan(msgspec.Struct, rename="kebab"):
 
 
 class FetchTasks(msgspec.Struct, rename="kebab"):
-    """The next page: schema `FetchScanTasksRequest`."""
+    """A request for the next page: schema `FetchScanTasksRequest`."""
 
     plan_task: str
 
@@ -122,11 +123,11 @@ class _Page(NamedTuple):
 
     Attributes:
         snapshot_id: the snapshot whose files it names.
-        start: the place of the first slice.
+        start: the position of the first slice.
         filter: as the client sent it.
-        case_sensitive: whether names in it are.
-        snapshot_schema: whether names in it are those of the snapshot's own schema.
-        end_snapshot_id: of an incremental scan, the last snapshot; the page then names files that its snapshot added.
+        case_sensitive: whether names in the filter are case-sensitive.
+        snapshot_schema: whether names in the filter are those of the snapshot's own schema.
+        end_snapshot_id: the last snapshot of an incremental scan; the page then names files that its snapshot added.
     """
 
     snapshot_id: int
@@ -138,20 +139,20 @@ class _Page(NamedTuple):
 
 
 class Plans:
-    """Where the first pages of plans begin, by plan id. Threads may share it."""
+    """The tokens of the first pages of plans, by plan id. Threads may share it."""
 
     def __init__(self, limit_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._kept: BoundedCache[str, tuple[float, str, str]] = BoundedCache(limit_bytes)
         self._clock = clock
 
     def keep(self, table: str, token: str) -> str:
-        """Keep the token of a plan's first page; returns the id of the plan, which nobody can guess."""
+        """Keep the token of a plan's first page; returns the id of the plan, which cannot be guessed."""
         plan_id = uuid.uuid4().hex
         self._kept.put(plan_id, (self._clock(), table, token), len(token))
         return plan_id
 
     def token(self, table: str, plan_id: str) -> str | None:
-        """The token of a plan's first page; None for a plan of another table, and one that was forgotten."""
+        """The token of a plan's first page; None for a plan of another table, and for one that was forgotten."""
         kept_plan = self._kept.get(plan_id)
         if kept_plan is None or kept_plan[1] != table or self._clock() - kept_plan[0] > PLAN_SECONDS:
             return None
@@ -166,7 +167,7 @@ class Plans:
 
 
 class RestCatalog:
-    """Serves the tables of the configuration to stock clients of Iceberg."""
+    """Serves the configured tables to stock Iceberg clients."""
 
     def __init__(
         self, served: Served, work: Work, settings: Settings, siblings: Siblings | None = None
@@ -183,7 +184,7 @@ class RestCatalog:
         self._lock = Lock()
 
     def routes(self) -> list[Route]:
-        """All routes; one for everything else says that the catalog is read-only."""
+        """All routes; the last one, for everything else, answers that the catalog is read-only."""
         table = "/v1/namespaces/{namespace}/tables/{table}"
         served: list[tuple[str, str, Callable[[Request], Awaitable[Response]]]] = [
             ("GET", "/v1/config", self.config),
@@ -208,11 +209,11 @@ class RestCatalog:
         ]
 
     async def config(self, _: Request) -> Response:
-        """What clients may ask, and that plans are made here."""
+        """The endpoints that clients may use, and the setting that plans are made by the server."""
         return _json({"defaults": {}, "overrides": _SERVER_PLANS, "endpoints": list(_ENDPOINTS)})
 
     async def namespaces(self, request: Request) -> Response:
-        """The namespaces right below one, or at the top."""
+        """The namespaces directly below a parent, or at the top level."""
         parent = _namespace(request.query_params.get("parent") or "")
         depth = len(parent) + 1
         spaces = {
@@ -223,7 +224,7 @@ class RestCatalog:
         return _json({"namespaces": [list(space) for space in sorted(spaces)]})
 
     async def namespace(self, request: Request) -> Response:
-        """Whether there is a namespace."""
+        """Whether a namespace exists."""
         space = self._space(request)
         if request.method == "HEAD":
             return Response(status_code=204)
@@ -236,7 +237,7 @@ class RestCatalog:
         return _json({"identifiers": [{"namespace": list(space), "name": name} for name in names]})
 
     async def table(self, request: Request) -> Response:
-        """A table's metadata; its ETag is that of the whole answer."""
+        """A table's metadata; the ETag covers the whole response."""
         name = self._name(request)
         if request.method == "HEAD":
             return Response(status_code=204)
@@ -252,7 +253,7 @@ class RestCatalog:
         return Response(answer, media_type="application/json", headers=headers)
 
     def _loaded(self, name: str, wanted: str, *, python: bool) -> tuple[bytes, bool]:
-        """A table's metadata, and whether credentials go with it."""
+        """A table's metadata, and whether credentials are included."""
         table, _ = self._now(name)
         root = table.pinned.data.root
         config = self._vending.config(self._served.planning.vended.get(name), root, wanted)
@@ -266,7 +267,7 @@ class RestCatalog:
         return msgspec.json.encode(told), bool(config)
 
     async def credentials(self, request: Request) -> Response:
-        """The credentials of a table's store, where `pruner.toml` says that clients may have them."""
+        """The credentials of a table's store, if `pruner.toml` allows clients to have them."""
         name = self._name(request)
         options = self._served.planning.vended.get(name)
 
@@ -291,7 +292,7 @@ class RestCatalog:
         return _json(await self._work.run(first))
 
     async def planned(self, request: Request) -> Response:
-        """The first page of a plan that was made before: of the same snapshot."""
+        """The first page of an earlier plan, over the same snapshot."""
         name, plan_id = self._name(request), request.path_params["plan_id"]
 
         def again() -> dict[str, Any]:
@@ -303,7 +304,7 @@ class RestCatalog:
         return _json(await self._work.run(again))
 
     async def cancelled(self, request: Request) -> Response:
-        """A plan that a client no longer needs is forgotten."""
+        """Forget a plan that a client no longer needs."""
         name, plan_id = self._name(request), request.path_params["plan_id"]
         forgotten = await self._work.run(
             lambda: self._plans.forget(name, plan_id) or self._elsewhere("cancel", name, plan_id) is not None
@@ -319,7 +320,7 @@ class RestCatalog:
         return _json(await self._work.run(lambda: self._page(name, page, request)))
 
     def tell(self, subject: Subject, about: str) -> bytes | None:
-        """What another worker asks about a plan, by the name of its table and its id."""
+        """Answer another worker about a plan, by its id and the name of its table."""
         plan_id, _, table = about.partition(" ")
         if subject == "cancel":
             return b"forgotten" if self._plans.forget(table, plan_id) else None
@@ -327,14 +328,14 @@ class RestCatalog:
         return None if token is None else token.encode()
 
     def _elsewhere(self, subject: Subject, table: str, plan_id: str) -> str | None:
-        """What another worker knows of a plan. Ids are of one length, so that no question is too long."""
+        """What another worker knows about a plan. Ids of another length are not sent, so that questions stay short."""
         if self._siblings is None or len(plan_id) != _PLAN_ID_LENGTH:
             return None
         told = next(self._siblings.ask(subject, f"{plan_id} {table}"), None)
         return None if told is None else told.decode()
 
     async def reported(self, request: Request) -> Response:
-        """What a client measured: scans are kept for the advisor."""
+        """Accept a client's metrics report; scan reports are kept for the advisor."""
         name = self._name(request)
         report = _decoded(await body_of(request, self._limits), Report)
         if isinstance(report, ScanReport):
@@ -349,7 +350,7 @@ class RestCatalog:
         self.asked.reported(name, table.pinned.data.root, asked, report)
 
     async def unsupported(self, request: Request) -> Response:
-        """Everything that would change a table, and what this catalog does not have."""
+        """Refuse everything that would change a table, and everything that this catalog does not support."""
         raise _unsupported(
             f"{request.method} {request.url.path[:200]} is not served: this catalog is read-only; change the table "
             "by the engine that writes it"
@@ -359,7 +360,9 @@ class RestCatalog:
         """Where a plan begins.
 
         Raises:
-            RefusedRequestError: an incremental scan without an end, or not of snapshots that follow one another.
+            RefusedRequestError: an incremental scan lacks one of its two ends, or the end does not descend from the
+                start.
+            CatalogError: an incremental scan of a table that is not an Iceberg table.
         """
         start, end = asked.start_snapshot_id, asked.end_snapshot_id
         if start is None and end is None:
@@ -384,8 +387,8 @@ class RestCatalog:
         return _Page(start, _NEXT, asked.filter, asked.case_sensitive, asked.use_snapshot_schema, end)
 
     def _require_selected(self, name: str, page: _Page, select: list[str]) -> None:
-        """Refuse a plan by which PyIceberg loses rows: it takes columns that are in no file for NULL where it filters,
-        unless they are selected.
+        """Refuse a plan with which PyIceberg would lose rows: when filtering, it treats columns that are in no file as
+        NULL unless they are selected.
         """
         table, _ = self._at(name, page.snapshot_id)
         asked = _filter_of(table, page)
@@ -405,7 +408,7 @@ class RestCatalog:
             )
 
     def _page(self, name: str, page: _Page, request: Request, *, is_new: bool = False) -> dict[str, Any]:
-        """The scan tasks of a page, and the token of the next one; `is_new` for the first one of a new plan."""
+        """The scan tasks of a page, and the token of the next page; `is_new` for the first page of a new plan."""
         if page.start == _NEXT:
             page = self._next_append(name, page)
             if page.start == _NEXT:
@@ -430,7 +433,7 @@ class RestCatalog:
         return answer
 
     def _next_append(self, name: str, page: _Page) -> _Page:
-        """The first page of the files that the next snapshot of an incremental scan added; itself where none did."""
+        """The first page of files that the next snapshot of an incremental scan added; the page itself if none did."""
         table, _ = self._now(name)
         end = page.end_snapshot_id
         appends = None
@@ -441,7 +444,7 @@ class RestCatalog:
         return page._replace(snapshot_id=appends[0], start=0) if appends else page
 
     def _added(self, name: str, table: AnyTable) -> NDArray[np.bool_]:
-        """Which slices the snapshot of an Iceberg table added to those of the one before it."""
+        """Which slices a snapshot of an Iceberg table added to those of its parent."""
         assert isinstance(table, IcebergTable)
         parent = table.parent_id
         if parent is None:
@@ -452,7 +455,7 @@ class RestCatalog:
         return ~as_numpy(known)
 
     def _names(self) -> dict[str, tuple[tuple[str, ...], str]]:
-        """Namespace and name of each table by its name in the configuration."""
+        """The namespace and name of each table, by its name in the configuration."""
         names: dict[str, tuple[tuple[str, ...], str]] = {}
         for table in self._served.planning.tables:
             *space, name = table.name.split(".")
@@ -477,14 +480,14 @@ class RestCatalog:
         return table_name
 
     def _now(self, name: str) -> tuple[AnyTable, RowCounts]:
-        """The table as it stands."""
+        """The current state of the table."""
         return self._take(name, self._served.table(name).snapshot())
 
     def _at(self, name: str, snapshot_id: int | None) -> tuple[AnyTable, RowCounts]:
-        """The table at a snapshot that a client was told of.
+        """The table at a snapshot that a client has been given.
 
         Raises:
-            CatalogError: it was forgotten, or another worker or an earlier run of the service told of it.
+            CatalogError: it was forgotten, or given by another worker or an earlier run of the service.
         """
         with self._lock:
             snapshots = self._known.get(name)
@@ -504,9 +507,9 @@ class RestCatalog:
     def _past(
         self, now: IcebergTable, snapshot_id: int, known: tuple[AnyTable, RowCounts] | None
     ) -> tuple[AnyTable, RowCounts]:
-        """An older snapshot of an Iceberg table, or one of another branch, which its metadata names.
+        """An older snapshot of an Iceberg table, or one of another branch, that its metadata names.
 
-        Names of columns are always those of the newest metadata: no client has loaded newer one.
+        Column names are always those of the newest metadata: no client has loaded newer metadata.
         """
         name = now.name
         if known is not None:
@@ -542,7 +545,7 @@ class RestCatalog:
         since = int(time.time() * 1000)
         if taken is not None and isinstance(taken[0], ServedTable):
             since = taken[0].since_ms
-        # Indexes changed where the files did not.
+        # If the number is known, only the indexes have changed, not the files.
         table = ServedTable(name, pinned, since)
         table.check()
         before = taken or latest
@@ -614,7 +617,7 @@ def _refused(error: Exception) -> Response:
 
 
 def _is_python(request: Request) -> bool:
-    """Whether PyIceberg asks, which takes partitions in a form of its own."""
+    """Whether the client is PyIceberg, which takes partitions in a form of its own."""
     return request.headers.get("user-agent", "").startswith("PyIceberg/")
 
 
@@ -623,10 +626,10 @@ def _namespace(text: str) -> tuple[str, ...]:
 
 
 def _metadata_file(table: AnyTable, location: str, encoded: bytes) -> str:
-    """The place of the metadata file, or one where none is, another one for all other metadata.
+    """The location of the metadata file, or a nonexistent one that differs for different metadata.
 
-    Iceberg's Java library looks at nothing else to know whether a table has changed. Its tables of snapshots and
-    references ask for the size of the file. PyIceberg would go by the place to choose how it reads data files.
+    Iceberg's Java library uses nothing else to detect whether a table has changed. Its metadata tables of snapshots and
+    references need the size of the file. PyIceberg would use the location to choose how it reads data files.
     """
     if isinstance(table, IcebergTable):
         return place_for_client(table.newest.metadata.place, python=False)

@@ -1,7 +1,7 @@
-"""A table's schema as an Iceberg client is told of it, and what of the table such a client cannot read.
+"""A table's schema as presented to Iceberg clients, and the columns that such clients cannot read.
 
-Columns have ids that files do not know, so a name mapping stands beside the schema (Iceberg specification, "Column
-Projection"). Where files do have ids, clients go by those, so the schema takes them over.
+Columns have ids that are not in files, so the schema comes with a name mapping (Iceberg specification, "Column
+Projection"). Where files do have ids, clients use those, so the schema adopts them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Partitions
 
 _PARTITION_TYPES: Final = frozenset({"boolean", "int", "long", "string", "date"})
-"""Types whose values every client takes from a plan's answer."""
+"""Types whose values every client accepts from a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
-    """A column whose value stands in the plan, not in the files: by name, field id and Iceberg type."""
+    """A column whose value is in the plan instead of the files: its name, field id and Iceberg type."""
 
     path: tuple[str, ...]
     field_id: int
@@ -35,17 +35,17 @@ class PartitionColumn:
 
     @property
     def name(self) -> str:
-        """Partition columns are top-level ones."""
+        """The name; partition columns are top-level."""
         return self.path[0]
 
 
 @dataclass(frozen=True)
 class ClientSchema:
-    """What clients are told.
+    """The schema that clients receive.
 
     Attributes:
-        fields: fields of the schema, as the specification writes them as JSON (appendix C).
-        mapping: the name mapping of the same fields.
+        fields: fields of the schema, in the JSON form of the specification (appendix C).
+        mapping: the name mapping of all columns.
         partitions: columns whose values come with each file.
         left_out: why a column is not in the schema, by its name.
         last_id: the greatest field id.
@@ -65,15 +65,15 @@ class _UnreadableError(Exception):
 def client_schema(
     schema: TableSchema, partitions: Partitions, *, beside: Collection[str] | None = None
 ) -> ClientSchema:
-    """Return the schema of a table for clients; columns that one of them would misread are left out with the reason.
+    """Return the schema of a table for clients; columns that any of them would misread are left out, with the reason.
 
     The name mapping has all columns: PyIceberg refuses a file with a column that is not in it.
 
     Args:
-        schema: of the snapshot.
-        partitions: those of the snapshot.
-        beside: columns that files may have which the schema lacks, where the schema is that of a log, so that it is
-            not known either how files hold a column; None where it is that of the files.
+        schema: the schema of the snapshot.
+        partitions: the partitions of the snapshot.
+        beside: columns that files may have and the schema lacks, if the schema is from a log, in which case the
+            physical types in the files are unknown as well; None if the schema is that of the files.
     """
     by_ids = any(each.field_id is not None for each in schema.fields)
     ids = _Ids(schema.fields)
@@ -108,7 +108,7 @@ def client_schema(
 
 
 class _Ids:
-    """Field ids by path: those that files have, and others that none of them has."""
+    """Field ids by path: those in the files, and new ones that no file has."""
 
     def __init__(self, fields: Iterable[Field]) -> None:
         self._of_files = {each.path: each.field_id for each in fields if each.field_id is not None}
@@ -122,7 +122,7 @@ class _Ids:
         return self._of[path]
 
     def require_of_files(self, path: tuple[str, ...], type_: Any) -> None:
-        """Refuse a column of whose parts files may have ids that are not known here."""
+        """Refuse a column if files may have unknown ids for some of its parts."""
         parts = [(path, type_)]
         while parts:
             part, inner = parts.pop()
@@ -132,7 +132,7 @@ class _Ids:
 
 
 def _parts(path: tuple[str, ...], type_: Any) -> list[tuple[tuple[str, ...], Any]]:
-    """What is right in a type, by the names that a name mapping gives it."""
+    """The direct parts of a type, by their names in a name mapping."""
     types = pa.types
     if types.is_struct(type_):
         return [((*path, child.name), child.type) for child in _children(type_)]
@@ -150,7 +150,7 @@ def _mapping(path: tuple[str, ...], type_: Any, ids: _Ids) -> dict[str, Any]:
 
 
 def _is_constant(column: Field, partitions: Partitions) -> bool:
-    """Whether clients get the value from the plan: the files lack it, or have the very value of the path."""
+    """Whether clients get the value from the plan: the files lack it, or hold exactly the value of the path."""
     if not column.partition or column.path not in partitions.values:
         return False
     return not column.in_file or column.path in partitions.trusted
@@ -176,7 +176,7 @@ def _require_one_column(column: Field, fields: Iterable[Field], *, is_constant: 
 
 
 def _require_one_form(column: Field, fields: Iterable[Field]) -> None:
-    """Refuse what writers hold in several forms, of which clients misread some: nobody has looked into the files."""
+    """Refuse types that writers store in several forms, some of which clients misread: the files were not examined."""
     for each in fields:
         if each.path[0] != column.path[0]:
             continue
@@ -197,9 +197,9 @@ def _primitives(type_: Any) -> Iterator[Any]:
 
 
 def _is_misread(kind: ParquetType) -> bool:
-    """Whether some client takes values of a Parquet type for others: the type of the table may be a wider one.
+    """Whether some client misreads values of a Parquet type: the table's type may be wider.
 
-    Spark's Iceberg reader takes milliseconds for microseconds and unsigned 32 bits for signed ones.
+    Spark's Iceberg reader reads milliseconds as microseconds, and unsigned 32-bit values as signed ones.
     """
     match parameters(kind.meaning):
         case ("Timestamp", (unit, *_)):
@@ -215,7 +215,7 @@ def _field(path: tuple[str, ...], type_: Any, ids: _Ids) -> dict[str, Any]:
 
 
 def _type(path: tuple[str, ...], type_: Any, ids: _Ids) -> Any:
-    """A type as JSON (specification, appendix C)."""
+    """A type in its JSON form (specification, appendix C)."""
     types = pa.types
     parts = _parts(path, type_)
     if types.is_struct(type_):

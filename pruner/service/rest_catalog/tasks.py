@@ -1,8 +1,8 @@
 """Plans as scan tasks: pages of files that a client may have to read.
 
-A page is about a range of the snapshot's slices and says where the next one begins, so that the pages of one snapshot
-name each file that may match once, also where indexes change in between, or another process answers. For that, slices
-are counted in an order that all processes agree on.
+A page covers a range of the snapshot's slices and says where the next one begins, so that the pages of one snapshot
+name each file that may match once, even if indexes change in between, or another process answers. For that, slices
+are numbered in an order that all processes agree on.
 """
 
 from __future__ import annotations
@@ -42,30 +42,30 @@ PAGE: Final = 1_000
 """Most tasks in one answer."""
 
 ANSWER_BYTES: Final = 8 * 1024 * 1024
-"""About what the tasks of one answer take at most: each has the whole filter, so that a long one makes pages short."""
+"""Approximate upper bound for the tasks of one answer: each has the whole filter, so long filters make pages short."""
 
 _TASK_BYTES: Final = 512
-"""What a task takes beside its filter."""
+"""Bytes of a task besides its filter."""
 
 KEPT_BYTES: Final = 64 * 1024 * 1024
-"""Memory for what plans of several pages keep: four bytes for each file. What was used longest ago goes first."""
+"""Memory for the files of plans with several pages: four bytes per file. The least recently used plan goes first."""
 
 _SEMANTICS: Final = replace(Semantics.of("spark"), zone="UTC")
-"""What filters of clients mean."""
+"""The rules that filters of clients follow."""
 
 _THREADS: Final = 16
 _FILE: Final = "file://"
 _EPOCH: Final = datetime.date(1970, 1, 1)
 
 _FEW_FOOTERS: Final = 64
-"""So many are read before indexes are asked, which load the counts of all files."""
+"""Up to this number, footers are read instead of indexes, which load the counts of all files."""
 
 
 class RowCounts:
-    """The number of rows of base files, by indexes or else by footers: clients count by it. Threads may share it."""
+    """The row counts of base files, from indexes or else from footers: clients count by them. Threads may share it."""
 
     def __init__(self, snapshot: Snapshot, before: RowCounts | None = None) -> None:
-        """Take over what is known of files of the snapshot before."""
+        """Take over the known counts of files of the previous snapshot."""
         self._snapshot = snapshot
         self._known = np.full(len(snapshot), -1, np.int64)
         self._lock = Lock()
@@ -76,13 +76,13 @@ class RowCounts:
             self._known[there] = before._known[origin[there]]
 
     def are_of(self, snapshot: Snapshot) -> bool:
-        """Whether slices of a snapshot have the numbers here that they have there: one opened anew may have others."""
+        """Whether a snapshot's slices have the same ordinals here: after reopening, they may have others."""
         return self._snapshot is snapshot
 
     def of(
         self, ordinals: NDArray[np.intp], pinned: PinnedSnapshot, storage_options: Mapping[str, str]
     ) -> NDArray[np.int64]:
-        """The numbers of rows of some slices of `pinned`; footers are read where nothing else is known.
+        """The row counts of the given slices of `pinned`; footers are read where nothing else is known.
 
         Raises:
             UnservedError: a file cannot be read.
@@ -113,7 +113,7 @@ def _rows(storage_options: Mapping[str, str], uri: str, size: int) -> int:
 
 
 class _Question(NamedTuple):
-    """Everything that the slices of a plan depend on; `state` is of one snapshot and one state of the indexes."""
+    """Everything that the slices of a plan depend on; `state` identifies a snapshot and a state of its indexes."""
 
     state: int
     filter: bytes | None
@@ -125,7 +125,7 @@ class _Question(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The slices that a plan keeps, ascending, by their places in `agreed_order` where the plan has several pages; and
+    """The slices that a plan keeps, ascending, by their positions in `agreed_order` if the plan has several pages; and
     the options with which their files are opened.
     """
 
@@ -134,9 +134,9 @@ class _Kept(NamedTuple):
 
 
 class PagedPlans:
-    """What plans of several pages keep, so that a page need not be planned again. Threads may share it.
+    """The cached slices of plans with several pages, so that a page need not be planned again. Threads may share it.
 
-    A page that finds nothing here is planned anew: what was forgotten, or is known to another worker, is not missed.
+    A page that is not found here is planned again, so forgotten plans, and those of another worker, do no harm.
     """
 
     def __init__(self, limit_bytes: int = KEPT_BYTES) -> None:
@@ -144,18 +144,18 @@ class PagedPlans:
         self._kept: BoundedCache[_Question, _Kept] = BoundedCache(limit_bytes)
 
     def get(self, question: _Question) -> _Kept | None:
-        """What is known of a plan."""
+        """The cached slices of a plan, or None."""
         return self._kept.get(question)
 
     def put(self, question: _Question, kept: _Kept) -> None:
-        """Remember a plan, unless it takes more than everything here may."""
+        """Cache a plan, unless it alone exceeds the limit."""
         size = kept.places.nbytes + len(question.filter or b"")
         if size <= self._limit:
             self._kept.put(question, kept, size)
 
 
 class Page(NamedTuple):
-    """The tasks of one page as JSON, where the next one begins (None behind the last), and the number of files from
+    """The tasks of one page as JSON, where the next page begins (None after the last), and the number of files from
     this page on.
     """
 
@@ -179,11 +179,11 @@ def page_of(
     Args:
         table: the snapshot that is read.
         asked: the client's filter; None for all rows.
-        start: the place of the slice with which the page begins; a plan is made anew for the first.
-        counts: those of the table.
-        known: what plans kept.
+        start: the position of the slice with which the page begins; the first page, at 0, is always planned again.
+        counts: the row counts of the table.
+        known: the cached slices of plans.
         python: whether the client is PyIceberg, which takes dates as days, and local files by their paths.
-        added: gives the slices that an incremental scan is about, without what was deleted of them; None for all.
+        added: gives the slices of an incremental scan, which has no delete files; None for all slices.
 
     Raises:
         PredicateError: the filter cannot be understood.
@@ -249,7 +249,7 @@ def _planned(
 
 
 def _places(order: NDArray[np.intp] | None, ordinals: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The places of some slices in the order that all processes agree on, ascending."""
+    """The positions of slices in the order that all processes agree on, ascending."""
     if order is None:
         return ordinals
     kept = np.zeros(len(order), np.bool_)
@@ -260,8 +260,8 @@ def _places(order: NDArray[np.intp] | None, ordinals: NDArray[np.int32]) -> NDAr
 def _partitions_match(
     table: ServedTable, asked: Filter | None, at: NDArray[np.int32]
 ) -> NDArray[np.bool_] | slice:
-    """Which of some slices, given by their partitions, match filters over partition columns alone: clients do not apply
-    those themselves.
+    """Which slices, given by their partitions, match filters over partition columns alone: clients do not apply those
+    themselves.
     """
     names = frozenset(partition.name for partition in table.schema.partitions)
     decides = None if asked is None else asked.on_partitions(names)
@@ -303,7 +303,7 @@ def _tasks(
 
 
 def _tuple(values: Mapping[str, Any], *, python: bool) -> list[Any]:
-    """The values of a partition in the order of its spec, which has no column that is NULL."""
+    """The values of a partition in the order of its spec, which has no NULL column."""
     return [_value(value, python=python) for value in values.values() if value is not None]
 
 
@@ -314,7 +314,7 @@ def _value(value: Any, *, python: bool) -> Any:
 
 
 def place_for_client(uri: str, *, python: bool) -> str:
-    """The place of a file as a client takes it: PyIceberg cuts a URI at `?` and `#`, a path it takes as it is."""
+    """The location of a file for a client: PyIceberg cuts a URI at `?` and `#`, but takes a path unchanged."""
     if uri.startswith("/"):
         return uri if python else f"file:{uri}"
     return uri.removeprefix(_FILE) if python and uri.startswith(_FILE) else uri

@@ -1,1 +1,1 @@
-"""Avro's binary form: records decoded as they are stored, and many records of one schema at once."""
+"""Avro's binary encoding: records decoded as stored, and many records of one schema at once."""

@@ -1,8 +1,8 @@
-"""Many Avro records of one schema at once: each field is read of all of them in one step, with NumPy.
+"""Many Avro records of one schema at once: each field is read for all of them in one step, with NumPy.
 
-fastavro takes about 13 µs for a record of statistics, most of it for Python objects of fields that nobody asks for.
-Here a field that is not wanted costs a step of arithmetic. What is not understood is refused, and nothing is guessed:
-the caller then decodes record by record with fastavro, which says what is wrong.
+fastavro takes about 13 µs for a record of statistics, most of it for Python objects of fields that are not needed.
+Here a field that is not needed costs one step of arithmetic. Anything unknown is refused, and nothing is guessed: the
+caller then decodes record by record with fastavro, which reports what is wrong.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     Places: TypeAlias = NDArray[np.int64]
     Values: TypeAlias = Callable[[], list[Any]]
-    """Makes the values of a field, one for each record; called where they are wanted alone."""
+    """Makes the values of a field, one for each record; called only where they are wanted."""
 
 PADDING = 16
-"""Zeros behind the last record, so that a number or a float that is cut short reads no other memory."""
+"""Zeros after the last record, so that a truncated number or float reads no other memory."""
 
 _FLOATS: Final = {"float": "<f4", "double": "<f8"}
 _NUMBERS: Final = frozenset({"int", "long"})
@@ -32,19 +32,19 @@ _LOW = 0x7F
 
 
 class NotColumnarError(Exception):
-    """The records cannot be decoded this way: a type is not read here, or bytes are damaged."""
+    """The records cannot be decoded this way: a type is not supported here, or bytes are damaged."""
 
 
 def decode_field(records: Sequence[bytes], schema: Any, field: str) -> list[Any]:
-    """Return the value of one field in each of some records, as fastavro gives it with `return_record_name`.
+    """Return the value of one field in each of some records, as fastavro returns it with `return_record_name`.
 
     Args:
-        records: in Avro's binary form.
-        schema: that of the records, as `fastavro.parse_schema` returns it, without logical types.
+        records: in Avro's binary encoding.
+        schema: the records' schema, as `fastavro.parse_schema` returns it, without logical types.
         field: its name.
 
     Raises:
-        NotColumnarError: see there. That no record is read past its end, and each to its end, is certain otherwise.
+        NotColumnarError: see there. Otherwise each record was read exactly to its end.
     """
     lengths = np.fromiter(map(len, records), np.int64, len(records))
     ends = np.cumsum(lengths)
@@ -59,13 +59,13 @@ def decode_field(records: Sequence[bytes], schema: Any, field: str) -> list[Any]
 
 
 def numbers_at(stored: NDArray[np.uint8], at: Places) -> tuple[Places, Places]:
-    """Return the numbers at some places, and the places behind them.
+    """Return the numbers at some offsets, and the offsets after them.
 
-    Numbers have seven bits a byte, the last byte is below 128, and the sign is in the lowest bit.
+    Numbers have seven bits per byte, the last byte is below 128, and the sign is in the lowest bit.
 
     Raises:
         NotColumnarError: one is too long.
-        IndexError: one ends behind the last byte.
+        IndexError: one ends after the last byte.
     """
     byte = stored[at]
     value, at = byte.astype(np.uint64), at + 1
@@ -81,12 +81,12 @@ def numbers_at(stored: NDArray[np.uint8], at: Places) -> tuple[Places, Places]:
             value[going] |= (byte & _LOW) << np.uint64(shift)
             at[going] += 1
             going = going[byte > _LOW]
-    # The sign folds the numbers: 0, -1, 1, -2 and so on.
+    # Zigzag encoding: 0, -1, 1, -2 and so on.
     return (value >> np.uint64(1)).astype(np.int64) ^ -(value & 1).astype(np.int64), at
 
 
 class _Reader:
-    """Reads one field of many records after another; a position for each record goes along."""
+    """Reads many records field by field; a position for each record advances along."""
 
     def __init__(self, data: bytes, named: dict[str, Any]) -> None:
         self._size = len(data)
@@ -95,7 +95,7 @@ class _Reader:
         self._named = named
 
     def fields(self, schema: Any, at: Places) -> tuple[dict[str, Values], Places]:
-        """The fields of a record, and the positions behind it."""
+        """The fields of a record, and the positions after it."""
         made: dict[str, Values] = {}
         for field in schema["fields"]:
             made[field["name"]], at = self._read(field["type"], at)
@@ -136,7 +136,7 @@ class _Reader:
         return lambda: _scattered(parts, len(at)), at
 
     def _record_name(self, schema: Any) -> str | None:
-        """The name of a record in a union, by which fastavro tells its branch; None for other types."""
+        """The name of a record in a union, by which fastavro identifies its branch; None for other types."""
         record: Any = self._named.get(schema) if isinstance(schema, str) else schema
         if not isinstance(record, dict):
             return None
@@ -155,7 +155,7 @@ class _Reader:
         return self._bytes[places].view(kind)[:, 0].tolist, at + width
 
     def _texts(self, at: Places, *, is_text: bool) -> tuple[Values, Places]:
-        """Text or bytes: an array over the records' own bytes, of which every second piece is a value."""
+        """Strings or bytes: an array over the records' own bytes, of which every second element is a value."""
         lengths, start = numbers_at(self._bytes, at)
         if (lengths < 0).any() or (lengths > self._size - start).any():
             raise NotColumnarError("a text has a length that cannot be")
@@ -170,7 +170,7 @@ class _Reader:
         )
         values = array.take(pa.array(np.arange(0, len(offsets), 2)))
         if is_text:
-            values = values.cast(pa.large_string())  # which refuses what is no UTF-8
+            values = values.cast(pa.large_string())  # which refuses what is not UTF-8
         return values.to_pylist, end
 
 
@@ -183,7 +183,7 @@ def _dictionaries(fields: dict[str, Values], count: int) -> list[dict[str, Any]]
 
 
 def _scattered(parts: list[tuple[Places, str | None, Values]], count: int) -> list[Any]:
-    """The values of all branches of a union, each at the place of its record."""
+    """The values of all branches of a union, each at the position of its record."""
     made = [
         (rows, values() if name is None else [(name, value) for value in values()])
         for rows, name, values in parts

@@ -1,4 +1,4 @@
-"""Avro's object container files: the schema in front, and blocks of records, unpacked within bounds.
+"""Avro's object container files: a header with the schema, and blocks of records, decompressed within bounds.
 
 Source: the Avro specification, "Object Container Files" and "Required Codecs".
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MOST_BLOCK: Final = 1 << 28
-"""Bytes of one block after it is unpacked."""
+"""Maximum size of one decompressed block in bytes."""
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
@@ -30,7 +30,7 @@ _PIECE: Final = 1 << 20
 
 
 class FileHeader(NamedTuple):
-    """What stands in front of the blocks."""
+    """The header before the blocks."""
 
     schema_text: bytes
     codec: str
@@ -40,7 +40,7 @@ class FileHeader(NamedTuple):
 
 
 class DataBlock(NamedTuple):
-    """Records one behind the other."""
+    """Consecutive records."""
 
     records: int
     data: bytes
@@ -74,10 +74,10 @@ def read_header(data: bytes) -> FileHeader:
 
 
 def schema_of(schema_text: bytes) -> Any:
-    """Return a schema by its text.
+    """Parse the text of a schema.
 
     Raises:
-        NotColumnarError: it is no JSON.
+        NotColumnarError: it is not JSON.
     """
     try:
         return msgspec.json.decode(schema_text)
@@ -86,10 +86,10 @@ def schema_of(schema_text: bytes) -> Any:
 
 
 def blocks(data: bytes, header: FileHeader) -> Iterator[DataBlock]:
-    """Yield the blocks of a file, unpacked.
+    """Yield the blocks of a file, decompressed.
 
     Raises:
-        NotColumnarError: a block is damaged, larger than `MOST_BLOCK`, or packed by a codec that is not known.
+        NotColumnarError: a block is damaged, larger than `MOST_BLOCK`, or compressed with an unknown codec.
     """
     unpack = _CODECS.get(header.codec)
     if unpack is None:
@@ -112,10 +112,10 @@ def blocks(data: bytes, header: FileHeader) -> Iterator[DataBlock]:
 
 
 def number(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a place, and the place behind it.
+    """Return the number at an offset, and the offset after it.
 
     Raises:
-        NotColumnarError: it is cut short or too long.
+        NotColumnarError: it is truncated or too long.
     """
     value = shift = 0
     try:
@@ -150,7 +150,7 @@ def _whole(unpacking: Any, data: bytes) -> bytes:
 
 
 def _snappy(data: bytes) -> bytes:
-    """Snappy's own form has the size in front, and Avro's a checksum behind."""
+    """Snappy itself puts the size in front; Avro appends a checksum."""
     packed, stored = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     size = shift = 0
     for byte in packed[:5]:

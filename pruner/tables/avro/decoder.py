@@ -1,8 +1,8 @@
-"""A decoder of whole Avro files, compiled for a writer's schema: fields become columns, and no record an object.
+"""A decoder of whole Avro files, compiled for a writer's schema: fields become columns, and records never objects.
 
-Avro does not say where a record begins. So the records of all blocks of a file are walked side by side first, the first
-of each block, then the second, and only skipped. Each field is then read of all records in one step, as
-`pruner.tables.avro.columns` does. Bytes that are damaged are refused; nothing is read past their end.
+Avro does not store where a record begins. So the records of all blocks of a file are first skipped over side by side:
+the first of each block, then the second, and so on. Each field is then read for all records in one step, as in
+`pruner.tables.avro.columns`. Damaged bytes are refused; nothing is read past their end.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ AT_ONCE: Final = 1 << 25
 """Bytes of blocks that are decoded together."""
 
 MOST_BYTES: Final = 1 << 32
-"""Bytes of a file after it is unpacked."""
+"""Maximum size of a decompressed file in bytes."""
 
 MOST_ITEMS: Final = 1 << 17
-"""Items of one map or array."""
+"""Maximum number of items of one map or array."""
 
 _DEEPEST: Final = 16
 _FEW: Final = 8
-"""Blocks below which each record is skipped by itself: steps of NumPy would cost more."""
+"""Number of blocks below which each record is skipped by itself: NumPy steps would cost more."""
 
 _FLOATS: Final = {"float": ("<f4", 4), "double": ("<f8", 8)}
 _LOW: Final = 0x7F
 _LONGEST: Final = 10
 _LONG_OR_NEGATIVE: Final = 0x81
-"""Bits of the first byte of a length that goes on behind it, or has a sign."""
+"""Bits of a length's first byte that show that more bytes follow, or that it is negative."""
 
 _or: Final = np.bitwise_or.reduce
 _and: Final = np.bitwise_and.reduce
@@ -54,7 +54,7 @@ _and: Final = np.bitwise_and.reduce
 class DecodedColumn:
     """The values of a field, one for each record; those that are not `valid` are null.
 
-    `values` are numbers, or the first bytes of texts, whose `lengths` then are there too. Items of maps and arrays are
+    `values` are numbers, or the offsets of strings, which then also have `lengths`. Items of maps and arrays are in
     `items`, item i of record `rows[i]`. A record's fields are in `fields`, by their ids where they have any.
     """
 
@@ -69,7 +69,7 @@ class DecodedColumn:
     data: Any = None
 
     def array(self) -> Any:
-        """An Arrow array: int64, bool, double, string, or binary; of type null where no value says which."""
+        """An Arrow array: int64, bool, double, string, or binary; of type null where no value determines the type."""
         mask = None if self.valid is None else ~self.valid
         if self.kind == "null":
             return pa.nulls(self.count)
@@ -85,7 +85,7 @@ class DecodedColumn:
         return number_array(self.values.astype(np.float64), pa.float64(), () if mask is None else mask)
 
     def _texts(self) -> Any:
-        """The bytes between two values are a value of an array, too: every second one is kept."""
+        """The bytes between two values also become an array element: every second one is kept."""
         if not self.count:
             return nulls(0, pa.string() if self.kind == "string" else pa.binary())
         offsets = np.stack([self.values, self.values + self.lengths], axis=1).reshape(-1)
@@ -111,7 +111,7 @@ class DecodedColumn:
         return column
 
     def chosen(self, kept: Mask) -> DecodedColumn:
-        """The column of some of its records."""
+        """The column for some of its records."""
         if self.rows is None:
             places = np.flatnonzero(kept)
             column = DecodedColumn(self.kind, len(places)) if self.fields is not None else self.taken(places)
@@ -126,12 +126,12 @@ class DecodedColumn:
         return DecodedColumn(self.kind, int(kept.sum()), valid, rows=rows, items=items)
 
     def scattered(self, at: Places, chosen: Places) -> DecodedColumn:
-        """The column of more records, of which these are some. `at` says where each of all begins."""
+        """The column of more records, `chosen` of which have values here. `at` has the start of each of all."""
         valid = np.zeros(len(at), np.bool_)
         valid[chosen] = True if self.valid is None else self.valid
         column = DecodedColumn(self.kind, len(at), valid, data=self.data, items=self.items)
         if self.lengths is not None:
-            # Texts stand in the order of records, and so does nothing of a record without one.
+            # Strings are in the order of records; a record without one has an empty string at its start.
             column.values, column.lengths = at.copy(), np.zeros(len(at), np.int64)
             column.values[chosen], column.lengths[chosen] = self.values, self.lengths
         elif self.values is not None:
@@ -151,8 +151,8 @@ class Records:
         """Compile a schema.
 
         Args:
-            schema: as JSON has it.
-            wanted: ids of fields that are read, with what is wanted of a record in one, or None for all of it.
+            schema: as in the JSON.
+            wanted: ids of fields to read, with what is wanted of a record in one, or None for all of it.
 
         Raises:
             NotColumnarError: it is damaged, too deep, or refers to itself.
@@ -163,7 +163,7 @@ class Records:
         self._wanted = wanted
 
     def fields(self, *path: int) -> list[tuple[str, int | None]]:
-        """The names and ids of the fields of the records, or of one record in them, to which ids of fields lead.
+        """The names and ids of the fields of the records, or of the nested record at a path of field ids.
 
         There are none where the path leads to no record, or to several.
         """
@@ -181,7 +181,7 @@ class Records:
         return [(name, id_) for name, id_, _ in record.fields] if isinstance(record, _Record) else []
 
     def decode(self, parts: Sequence[Sequence[DataBlock]]) -> list[DecodedColumn]:
-        """The records of each of some lists of blocks, which are decoded together: a step costs little more then.
+        """The records of each list of blocks; the lists are decoded together, which costs little more per step.
 
         Raises:
             NotColumnarError: one of them is damaged.
@@ -202,7 +202,7 @@ class Records:
         return columns
 
     def _starts(self, view: _View, some: Sequence[DataBlock]) -> Places:
-        """Where each record begins."""
+        """The start of each record."""
         sizes = np.array([len(column.data) for column in some], np.int64)
         counts = np.array([column.records for column in some], np.int64)
         if self._root.least == 0 or (counts > sizes).any():
@@ -214,7 +214,7 @@ class Records:
         step, going = 0, len(some)
         try:
             while True:
-                going = int(np.searchsorted(-counts, -step))  # blocks with more records than that
+                going = int(np.searchsorted(-counts, -step))  # blocks with more records than `step`
                 if going < _FEW:
                     break
                 starts.append(at[:going].copy())
@@ -238,11 +238,11 @@ class Records:
 
 
 def decode(data: bytes, compiled: Callable[[bytes], Records]) -> Iterator[DecodedColumn]:
-    """Yield the records of a file, `AT_ONCE` bytes at a time; none at all for a file of none.
+    """Yield the records of a file, `AT_ONCE` bytes at a time; nothing for a file without records.
 
     Args:
         data: the file.
-        compiled: makes `Records` of a schema's text.
+        compiled: makes `Records` from the text of a schema.
 
     Raises:
         NotColumnarError: it is damaged.
@@ -254,7 +254,7 @@ def decode(data: bytes, compiled: Callable[[bytes], Records]) -> Iterator[Decode
 
 
 def parts_of(data: bytes, header: FileHeader) -> Iterator[list[DataBlock]]:
-    """Yield the blocks of a file, lists of about `AT_ONCE` bytes; none at all for a file of none.
+    """Yield the blocks of a file, in lists of about `AT_ONCE` bytes; nothing for a file without blocks.
 
     Raises:
         NotColumnarError: they are damaged, or too large together.
@@ -275,7 +275,7 @@ def parts_of(data: bytes, header: FileHeader) -> Iterator[list[DataBlock]]:
 
 
 class _View:
-    """Bytes of blocks, with padding behind, so that a number that is cut short reads no other memory."""
+    """The bytes of blocks, followed by padding, so that a truncated number reads no other memory."""
 
     def __init__(self, some: Iterable[DataBlock]) -> None:
         self.raw = b"".join([*(block.data for block in some), bytes(PADDING)])
@@ -285,20 +285,20 @@ class _View:
 
 
 class _Node:
-    """A type: how many bytes a value takes at least, how values are skipped, and how they are read."""
+    """A type: the minimum bytes of a value, how values are skipped, and how they are read."""
 
     least = 1
 
     def skip(self, view: _View, at: Places) -> Places:
-        """The places behind values."""
+        """The offsets after values."""
         raise NotImplementedError
 
     def skip_one(self, data: bytes, at: int) -> int:
-        """The place behind one value."""
+        """The offset after one value."""
         raise NotImplementedError
 
     def read(self, view: _View, at: Places, wanted: Any) -> tuple[DecodedColumn, Places]:
-        """The values, and the places behind them."""
+        """The values, and the offsets after them."""
         raise NotImplementedError
 
 
@@ -346,7 +346,7 @@ class _Number(_Node):
 
 
 class _Fixed(_Node):
-    """A value of so many bytes: a boolean, a float, or bytes."""
+    """A value of fixed width: a boolean, a float, or bytes."""
 
     def __init__(self, kind: str, width: int) -> None:
         self.kind = kind
@@ -473,7 +473,7 @@ class _Record(_Node):
 
 
 class _Items(_Node):
-    """An array, or a map, which is stored as an array of keys and values is."""
+    """An array, or a map, which is stored like an array of keys and values."""
 
     def __init__(self, item: _Node) -> None:
         if not item.least:
@@ -515,14 +515,14 @@ class _Items(_Node):
         if not parts:
             none = DecodedColumn("null", 0, np.zeros(0, np.bool_))
             return DecodedColumn("items", len(at), rows=np.zeros(0, np.int64), items=none), behind
-        # Step by step they came, and record by record they stand there.
+        # The items were read step by step, and are sorted by record here.
         order = np.argsort(np.concatenate([places for _, places, _ in parts]), kind="stable")
         rows = np.concatenate([rows for rows, _, _ in parts])[order]
         items = _joined([column for _, _, column in parts]).taken(order)
         return DecodedColumn("items", len(at), rows=rows, items=items), behind
 
     def _walked(self, view: _View, at: Places, take: Callable[[Places, Places], Places]) -> Places:
-        """The places behind arrays: `take` is called for the next item of each of some, and says what is behind."""
+        """The offsets after arrays: `take` is called with the next item of each of some, and returns what follows."""
         at = at.copy()
         going = np.arange(len(at))
         while len(going):
@@ -548,7 +548,7 @@ _NUMBER: Final = _Number()
 
 
 def _joined(columns: list[DecodedColumn]) -> DecodedColumn:
-    """The values of some columns, one behind the other."""
+    """The concatenated values of some columns."""
     if len(columns) == 1:
         return columns[0]
     kinds = {column.kind for column in columns} - {"null"}
@@ -600,7 +600,7 @@ _PRIMITIVES: Final[dict[str, _Node]] = {
 
 
 def _compiled(schema: Any, named: dict[str, _Node], space: str, depth: int) -> _Node:
-    """The node of a schema. A type by which a record would hold itself is not known yet when it is met."""
+    """The node of a schema. A record's reference to itself is refused: its name is not known yet at that point."""
     if depth > _DEEPEST:
         raise NotColumnarError("its schema is too deep")
     if isinstance(schema, list):

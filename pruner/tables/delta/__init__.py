@@ -1,1 +1,1 @@
-"""Delta tables: their log, read by ourselves, and the snapshots that it makes."""
+"""Delta tables: a reader of their log, and the snapshots made from it."""

@@ -1,7 +1,7 @@
-"""The actions of Delta's log that say what a table is, as its JSON files hold them.
+"""The actions of Delta's log that define a table, as its JSON files store them.
 
-A reader ignores fields and actions that it does not know; whether it may read the table at all is for the protocol to
-say (`Protocol.check`).
+A reader ignores unknown fields and actions; the protocol decides whether it may read the table at all
+(`Protocol.check`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _READER_FEATURES: Final = frozenset(
         "vacuumProtocolCheck",
     }
 )
-"""Features of readers that this reader has. Those of writers change nothing for it."""
+"""Reader features that this reader supports. Writer features do not affect it."""
 
 _MANAGED: Final = frozenset({"catalogManaged", "catalogOwned", "catalogOwned-preview"})
-"""Features by which a catalog, and not the log, says which commits there are."""
+"""Features with which a catalog, not the log, determines which commits exist."""
 
 _URI: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -50,8 +50,8 @@ _WRITERS_WITH_FEATURES: Final = 7
 class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Where the positions of a file's deleted rows are stored.
 
-    `storage_type` is `u` for a file below the table that a UUID names, `p` for a file by its absolute path, and `i` for
-    positions in the log itself.
+    `storage_type` is `u` for a file below the table root named by a UUID, `p` for a file with an absolute path, and `i`
+    for positions inline in the log.
     """
 
     storage_type: str
@@ -62,13 +62,13 @@ class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def id(self) -> str:
-        """What tells it from others: the same as in the replay of Delta's own readers."""
+        """Its unique id, the same as Delta's own readers use in log replay."""
         place = f"{self.storage_type}{self.path_or_inline_dv}"
         return place if self.offset is None else f"{place}@{self.offset}"
 
 
 class Add(msgspec.Struct, gc=False, rename="camel"):
-    """A file that belongs to the table from here on."""
+    """A file that belongs to the table from this commit on."""
 
     path: str
     partition_values: dict[str, str | None]
@@ -78,14 +78,14 @@ class Add(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Remove(msgspec.Struct, gc=False, rename="camel"):
-    """A file that belongs to the table no more."""
+    """A file that no longer belongs to the table."""
 
     path: str
     deletion_vector: DeletionVector | None = None
 
 
 class Protocol(msgspec.Struct, frozen=True, rename="camel"):
-    """What a reader has to know to read the table, and what it may expect of writers."""
+    """What a reader must support to read the table, and what it may expect of writers."""
 
     min_reader_version: int
     reader_features: tuple[str, ...] | None = None
@@ -94,19 +94,19 @@ class Protocol(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def maps_columns(self) -> bool:
-        """Whether columns may have other names in the files."""
+        """Whether columns may have different names in the files."""
         if self.min_reader_version == _WITH_FEATURES:
             return COLUMN_MAPPING in (self.reader_features or ())
         return self.min_reader_version >= _WITH_MAPPING
 
     @property
     def widens_types(self) -> bool:
-        """Whether files may have columns of narrower types than the table."""
+        """Whether files may have columns of narrower types than the table's."""
         return any(name in _WIDENING for name in self.reader_features or ())
 
     @property
     def generates_columns(self) -> bool:
-        """Whether each writer has to make the values of generated columns by their expressions."""
+        """Whether every writer must compute the values of generated columns from their expressions."""
         if self.min_writer_version == _WRITERS_WITH_FEATURES:
             return _GENERATED in (self.writer_features or ())
         return _WRITERS_GENERATE <= self.min_writer_version < _WRITERS_WITH_FEATURES
@@ -115,7 +115,7 @@ class Protocol(msgspec.Struct, frozen=True, rename="camel"):
         """Refuse a table that this reader cannot read.
 
         Raises:
-            TableError: it says which feature is not known (rule R8).
+            TableError: it names the unknown feature (rule R8).
         """
         if self.min_reader_version > _WITH_FEATURES:
             raise TableError(
@@ -152,7 +152,7 @@ class Format(msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    """The schema of the table, how it is partitioned, and its settings."""
+    """The table's schema, partitioning and settings."""
 
     id: str
     schema_string: str
@@ -162,25 +162,25 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     name: str | None = None
 
     def setting(self, name: str) -> str:
-        """The value of a setting, "" where it has none."""
+        """The value of a setting, "" where it is not set."""
         return self.configuration.get(name) or ""
 
 
 class CommitInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """What a commit says of itself; nothing but its time is asked for."""
+    """A commit's description of itself; only its time is read."""
 
     in_commit_timestamp: int | None = None
 
 
 class Sidecar(msgspec.Struct, frozen=True, rename="camel"):
-    """A file with a part of a checkpoint's actions."""
+    """A file with some of a checkpoint's actions."""
 
     path: str
     size_in_bytes: int
 
 
 class Action(msgspec.Struct, gc=False, rename="camel"):
-    """One line of a JSON file of the log: exactly one of these, or none where it is an action that is not asked for."""
+    """One line of a JSON log file: exactly one of these actions, or none where the action is not needed."""
 
     add: Add | None = None
     remove: Remove | None = None
@@ -194,14 +194,14 @@ _DECODER: Final = msgspec.json.Decoder(Action)
 
 
 def actions_of(data: bytes, where: str) -> list[Action]:
-    """Return the actions of a JSON file of the log.
+    """Return the actions of a JSON log file.
 
     Args:
         data: the whole file.
         where: its URI, for the error.
 
     Raises:
-        TableError: it is empty, cut off or damaged.
+        TableError: it is empty, truncated or damaged.
     """
     try:
         actions = _DECODER.decode_lines(data)
@@ -217,19 +217,19 @@ def actions_of(data: bytes, where: str) -> list[Action]:
 
 
 class LogReplay:
-    """What actions come to that are read from old to new."""
+    """The result of replaying actions from old to new."""
 
     def __init__(self) -> None:
         self.metadata: Metadata | None = None
         self.protocol: Protocol | None = None
         self.sidecars: list[Sidecar] = []
         self.files: dict[tuple[str, str], Add | None] = {}
-        """By path and deletion vector: what was added last, None for what was removed."""
+        """By path and deletion vector id: the last added file, None for a removed one."""
 
     def take(self, actions: Sequence[Action]) -> None:
-        """Take the actions of one commit.
+        """Apply the actions of one commit.
 
-        A commit that gives a file another deletion vector removes the file with the old one and adds it with the new:
+        A commit that changes a file's deletion vector removes the file with the old one and adds it with the new one:
         those are two keys.
         """
         for action in actions:
@@ -246,7 +246,7 @@ class LogReplay:
                 self.sidecars.append(action.sidecar)
 
     def added(self) -> Iterator[Add]:
-        """The files that belong to the table after all."""
+        """The files that belong to the table after the replay."""
         return (add for add in self.files.values() if add is not None)
 
 
@@ -255,22 +255,22 @@ def _key(file: Add | Remove, path: str) -> tuple[str, str]:
 
 
 def replayed(path: str) -> str:
-    """What a path (`decoded`) is called where the log is replayed: an absolute one by its place, as Spark does it.
+    """The key of a path (`decoded`) in log replay: an absolute path is normalized, as Spark does.
 
-    Otherwise `file:/x` and `/x` would be two files, and to remove the one would leave the other.
+    Otherwise `file:/x` and `/x` would be two files, and removing one would leave the other.
     """
     if not is_uri(path):
         return path
     try:
         return normalize_uri(path)
-    except StorageError:  # refused where it is placed
+    except StorageError:  # refused where it is resolved
         return path
 
 
 def decoded(path: str) -> str:
-    """A path as files have it: the log has it as a URI, percent-encoded once.
+    """A path as the file system has it: the log stores it as a URI, percent-encoded once.
 
-    One that begins with `file:` is decoded where it is placed (`normalize_uri`).
+    One that begins with `file:` is decoded where it is resolved (`normalize_uri`).
 
     Raises:
         TableError: it is not UTF-8.
@@ -284,21 +284,21 @@ def decoded(path: str) -> str:
 
 
 def is_uri(path: str) -> bool:
-    """Tell whether a path of the log is absolute, as those of a clone are."""
+    """Tell whether a path in the log is absolute, as in a clone."""
     return _URI.match(path) is not None
 
 
 def commit_time(actions: Sequence[Action]) -> int | None:
-    """The time that a commit gives itself, in milliseconds since 1970; None where it gives none."""
+    """The in-commit timestamp of a commit, in milliseconds since 1970; None where it has none."""
     return next(
         (action.commit_info.in_commit_timestamp for action in actions if action.commit_info is not None), None
     )
 
 
 def convert(row: Mapping[str, Any], type_: Any) -> Any:
-    """Make an action of a row of a checkpoint.
+    """Make an action from a row of a checkpoint.
 
     Raises:
-        msgspec.ValidationError: it is none.
+        msgspec.ValidationError: the row is not such an action.
     """
     return msgspec.convert({key: value for key, value in row.items() if value is not None}, type_)

@@ -1,6 +1,6 @@
-"""Checkpoints of Delta's log as Arrow columns: classic ones, of several parts, and V2 with their sidecars.
+"""Checkpoints of Delta's log as Arrow columns: classic, multi-part, and V2 with sidecars.
 
-The statistics, which are most of their bytes, are left in the files: whoever asks for them reads them (`Statistics`).
+The statistics, which are most of their bytes, stay in the files until they are needed (`DeltaStatistics`).
 """
 
 from __future__ import annotations
@@ -48,32 +48,32 @@ FILE_COLUMNS: Final = pa.schema(
         pa.field("size", pa.int64(), nullable=False),
         pa.field("partitionValues", _TEXTS),
         pa.field("deletionVector", VECTOR),
-        pa.field("part", pa.int32(), nullable=False),  # where its statistics are: `Statistics.parts`
-        pa.field("row", pa.int64(), nullable=False),  # and in which row of that
+        pa.field("part", pa.int32(), nullable=False),  # where its statistics are: `DeltaState.parts`
+        pa.field("row", pa.int64(), nullable=False),  # and the row in that part
     ]
 )
-"""What is known of each file of the table without its statistics."""
+"""What is known of each file of the table without reading its statistics."""
 
 AT_ONCE: Final = 4096
-"""Files whose statistics are in memory at once, as texts and as Python objects."""
+"""Files whose statistics are in memory at once, as strings and as Python objects."""
 
 _SIDECARS: Final = f"{DELTA_LOG}/_sidecars"
 _MOST_PARSED: Final = 8
-"""Columns of a part whose statistics stay at hand."""
+"""Columns of a part whose statistics stay cached."""
 
 _SMALL: Final = ("metaData", "protocol", "sidecar")
 _EAGER: Final = ("path", "size", "partitionValues", "deletionVector")
 
 
 class Parsed:
-    """What was made of the statistics of a part for some columns: those that were asked for last."""
+    """A cache of a part's parsed statistics, for the columns used last."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Any, ...], pa.Table] = {}
         self._lock = Lock()
 
     def get(self, key: tuple[Any, ...]) -> pa.Table | None:
-        """Return what is kept for a column."""
+        """Return the cached records of a column."""
         with self._lock:
             values = self._found.pop(key, None)
             if values is not None:
@@ -81,7 +81,7 @@ class Parsed:
             return values
 
     def put(self, key: tuple[Any, ...], records: pa.Table) -> None:
-        """Keep it, in place of what was not asked for longest."""
+        """Cache the records of a column and evict the least recently used."""
         with self._lock:
             self._found[key] = records
             while len(self._found) > _MOST_PARSED:
@@ -89,7 +89,7 @@ class Parsed:
 
 
 class CheckpointPart:
-    """A Parquet file with files of the table, whose statistics are read when they are asked for."""
+    """A Parquet file that lists files of the table, whose statistics are read on demand."""
 
     def __init__(self, uri: str, size: int | None, options: Mapping[str, str]) -> None:
         self.uri = uri
@@ -98,10 +98,10 @@ class CheckpointPart:
         self.parsed = Parsed()
 
     def open(self) -> pq.ParquetFile:
-        """Open it.
+        """Open the file.
 
         Raises:
-            TableError: it is no Parquet file, or not there.
+            TableError: it is not a Parquet file, or missing.
             StorageError: it cannot be read.
         """
         try:
@@ -110,11 +110,11 @@ class CheckpointPart:
             raise _unreadable(self.uri, error) from None
 
     def statistics(self) -> Iterator[pa.Table]:
-        """Yield the columns `stats` and `stats_parsed` of its files, as far as it has them, a row for each row of the
-        file and some rows at a time: to have all texts in memory takes three times as long.
+        """Yield the columns `stats` and `stats_parsed`, where present, a row for each row of the file, in batches:
+        holding all strings in memory takes three times as long.
 
         Raises:
-            TableError: it is not there any more, or damaged.
+            TableError: it no longer exists, or is damaged.
             StorageError: it cannot be read.
         """
         file: Any = self.open()  # whose stubs leave types open
@@ -129,7 +129,7 @@ class CheckpointPart:
 
 
 class CommitPart:
-    """Files that commits added, whose statistics are there already."""
+    """Files that commits added, whose statistics are already in memory."""
 
     def __init__(self, stats: Sequence[str | None]) -> None:
         self.table: pa.Table = arrow.table({"stats": arrow.array(stats, pa.string())})
@@ -140,13 +140,13 @@ class CommitPart:
         return self.table.num_rows
 
     def statistics(self) -> Iterator[pa.Table]:
-        """Yield the same some rows at a time."""
+        """Yield the same in batches."""
         for start in range(0, len(self), AT_ONCE):
             yield self.table.slice(start, AT_ONCE)
 
 
 def unread(files: Iterable[Add], part: int) -> tuple[pa.Table, CommitPart]:
-    """Files that commits added as `FILE_COLUMNS`, with the part that has their statistics."""
+    """The files that commits added, as `FILE_COLUMNS`, with the part that has their statistics."""
     adds = list(files)
     vectors = [None if add.deletion_vector is None else _vector_row(add) for add in adds]
     columns: list[Any] = [
@@ -166,7 +166,7 @@ def _vector_row(add: Add) -> dict[str, Any]:
 
 
 class CheckpointContents:
-    """What a checkpoint says: the files, and where their statistics are."""
+    """The contents of a checkpoint: the files, and where their statistics are."""
 
     def __init__(self) -> None:
         self.metadata: Metadata | None = None
@@ -179,7 +179,7 @@ def load_checkpoint(store: Store, options: Mapping[str, str], checkpoint: Checkp
     """Read a checkpoint.
 
     Raises:
-        TableError: a file of it is missing or damaged, or it does not say what the table is.
+        TableError: one of its files is missing or damaged, or it lacks the metadata or the protocol.
         StorageError: it cannot be read.
     """
     loaded = CheckpointContents()
@@ -190,7 +190,7 @@ def load_checkpoint(store: Store, options: Mapping[str, str], checkpoint: Checkp
         else:
             sidecars += _load_parquet(f"{store.uri}/{info.path}", info.size, options, loaded)
     for sidecar in sidecars:
-        # A sidecar may be named by a longer path, which may be of where the table was; it lies here in any case.
+        # The path of a sidecar may have folders, even of a former location of the table; the file is always here.
         name = decoded(sidecar.path).rpartition("/")[2]
         uri = f"{store.uri}/{_SIDECARS}/{name}"
         _load_parquet(uri, sidecar.size_in_bytes, options, loaded, top=False)
@@ -231,9 +231,9 @@ def _load_parquet(
 
 
 def read_columns(file: pq.ParquetFile, columns: Sequence[str], uri: str) -> pa.Table:
-    """Read some columns, those that the file has; others are left out.
+    """Read those of some columns that the file has.
 
-    They are too few for threads, which would take twice the processor time.
+    They are too few for threads, which would take twice the CPU time.
 
     Raises:
         TableError: the file is damaged.
@@ -300,7 +300,7 @@ def _or_null(values: Any, names: set[str], name: str, type_: Any) -> Any:
         else arrow.nulls(len(column), field.type)
         for field in fields
     ]
-    # Spark writes a struct of nulls for what is not there, others a null.
+    # For a missing value Spark writes a struct of nulls, other writers a null.
     there = compute.and_(column.is_valid(), children[0].is_valid())
     return arrow.StructArray.from_arrays(children, fields=fields, mask=compute.invert(there))
 

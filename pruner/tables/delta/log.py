@@ -1,8 +1,7 @@
-"""Which files of a Delta log make a version of the table: a checkpoint and the commits behind it.
+"""Which files of a Delta log make up a version of the table: a checkpoint and the commits after it.
 
-The log is a folder `_delta_log` of files whose names begin with versions. A commit is there once and for all; a
-checkpoint of several parts counts when all of them are there. `_last_checkpoint` is nothing but a hint where a listing
-may begin.
+The log is a folder `_delta_log` of files whose names begin with versions. Commits are immutable; a multi-part
+checkpoint counts only when all of its parts exist. `_last_checkpoint` is only a hint where a listing may begin.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pruner.storage.store import ObjectInfo, Store
 
 MOST_BYTES: Final = 1 << 30
-"""Most bytes of a JSON file of the log."""
+"""Maximum size of a JSON log file in bytes."""
 
 _HINT_BYTES: Final = 1 << 20
 _HINT: Final = f"{DELTA_LOG}/_last_checkpoint"
@@ -36,18 +35,18 @@ _CHECKPOINT: Final = re.compile(
 
 
 class _Hint(msgspec.Struct):
-    """What `_last_checkpoint` says."""
+    """The content of `_last_checkpoint`."""
 
     version: int
 
 
-# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+# Built once: building a decoder for a type in two threads at once can crash the process (msgspec).
 _HINT_DECODER: Final = msgspec.json.Decoder(_Hint)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitFile:
-    """A JSON file with the actions of the versions from `first` to `last`: one commit, or several compacted."""
+    """A JSON file with the actions of versions `first` to `last`: one commit, or a log compaction of several."""
 
     first: int
     last: int
@@ -64,17 +63,17 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What makes a version: a checkpoint, unless all commits are there, then commits without a gap, oldest first."""
+    """The files that make up a version: a checkpoint, if there is one, then commits without a gap, oldest first."""
 
     version: int
     checkpoint: Checkpoint | None
     commits: tuple[CommitFile, ...]
     newest: ObjectInfo | None
-    """The commit of the version, which shows whether the log is still the same one."""
+    """The commit of the version, which shows whether the log is still the same."""
 
 
 class LogListing:
-    """The files of a log, or of its end, by what they are."""
+    """The files of a log, or of its tail, by kind."""
 
     def __init__(self, root: str, infos: Iterable[ObjectInfo]) -> None:
         self.root = root
@@ -105,24 +104,24 @@ class LogListing:
 
     @property
     def newest(self) -> int | None:
-        """The newest version that the files tell of; None for an empty log."""
+        """The newest version that the files contain; None for an empty log."""
         known = [*self.commits, *self.checkpoints]
         return max(known, default=None)
 
     def segment(self, version: int) -> Segment:
-        """Return what makes a version.
+        """Return the files that make up a version.
 
         Raises:
-            TableError: commits are missing, or the checkpoint that would stand for them is not complete.
+            TableError: commits are missing, or the checkpoint that would replace them is incomplete.
         """
         start = max((checkpoint for checkpoint in self.checkpoints if checkpoint <= version), default=None)
-        # A checkpoint of one file comes before one of several parts, which takes as long and more requests.
+        # A single-file checkpoint is preferred to a multi-part one, which takes as long and needs more requests.
         checkpoint = None if start is None else min(self.checkpoints[start], key=lambda each: len(each.files))
         first = 0 if start is None else start + 1
         return Segment(version, checkpoint, self.commits_of(first, version), self.commits.get(version))
 
     def commits_of(self, first: int, last: int) -> tuple[CommitFile, ...]:
-        """Return the commits of some versions without a gap, compacted ones where they save reading.
+        """Return the commits of a range of versions without a gap, compacted ones where they save reads.
 
         Raises:
             TableError: there is a gap.
@@ -154,12 +153,12 @@ class LogListing:
 
 
 def list_log(store: Store, after: int | None = None, *, whole: bool = False) -> LogListing:
-    """List a log, or what came behind a version.
+    """List a log, or the files after a version.
 
     Args:
         store: the table's root.
-        after: the version that is known already.
-        whole: do not begin at the checkpoint that the log hints at.
+        after: the version that is already known.
+        whole: do not begin at the checkpoint in the log's hint.
 
     Raises:
         TableError: there is no log.
@@ -167,7 +166,7 @@ def list_log(store: Store, after: int | None = None, *, whole: bool = False) -> 
     """
     if after is not None:
         return LogListing(store.uri, store.list(DELTA_LOG, after=commit_path(after)))
-    # A local folder is listed as a whole whatever is asked for; of a store a page less is a request less.
+    # A local folder is always listed as a whole; on an object store, each page saved is a request saved.
     hint = None if whole or store.uri.startswith("/") else _hinted(store)
     if hint is not None:
         listing = LogListing(store.uri, store.list(DELTA_LOG, after=f"{DELTA_LOG}/{hint:020d}."))
@@ -185,12 +184,12 @@ def list_log(store: Store, after: int | None = None, *, whole: bool = False) -> 
 
 
 def commit_path(version: int) -> str:
-    """Where the commit of a version lies."""
+    """The path of a version's commit."""
     return f"{DELTA_LOG}/{version:020d}.json"
 
 
 def _hinted(store: Store) -> int | None:
-    """The version of a checkpoint that the log hints at; None where it does not, or not so that it is understood."""
+    """The checkpoint version in the log's hint; None where the hint is missing or cannot be parsed."""
     try:
         return _HINT_DECODER.decode(store.get(_HINT, _HINT_BYTES)).version
     except (NotFoundError, msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,7 +1,7 @@
-"""Partition values of Delta tables: the log has them as texts, whatever the folders are called.
+"""Partition values of Delta tables: the log stores them as strings, whatever the folder names.
 
-A text is a value by the rules of the protocol, and NULL where there is none. Where engines read one otherwise, or by a
-setting of the session, nothing is known of the column.
+A string is converted by the rules of the protocol; a missing string is NULL. Where engines read a string differently,
+or depending on a session setting, the values of the column are unknown.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 _MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-"""A decimal as every engine reads it. Python and DuckDB take underscores, too, which Java does not."""
+"""A decimal as every engine reads it. Python and DuckDB also accept underscores, which Java does not."""
 
 
 def delta_partitions(
     files: pa.Table, columns: Sequence[str], schema: TableSchema
 ) -> tuple[Partitions, NDArray[np.int32]]:
-    """Return the partitions of some files, and the ordinal of each file's.
+    """Return the partitions of the files, and for each file the ordinal of its partition.
 
     Args:
-        files: as `FILE_COLUMNS`.
-        columns: the partition columns in their order.
-        schema: of the table.
+        files: a table with `FILE_COLUMNS`.
+        columns: the partition columns in order.
+        schema: the table's schema.
     """
     fields = [schema.find((name,)) for name in columns]
     if not fields or not files.num_rows:
@@ -59,7 +59,7 @@ def delta_partitions(
 
 
 def _distinct(files: pa.Table, fields: Sequence[Field]) -> tuple[NDArray[np.int32], list[list[str | None]]]:
-    """The partition of each file, numbered in the order of their texts, and the texts of each column for each."""
+    """For each file the number of its partition, and per column the string of each partition."""
     maps: Any = files.column("partitionValues").combine_chunks()
     combined = np.zeros(files.num_rows, np.int64)
     for field in fields:
@@ -77,7 +77,7 @@ def _distinct(files: pa.Table, fields: Sequence[Field]) -> tuple[NDArray[np.int3
 
 
 def _folders(files: pa.Table, codes: NDArray[np.int32], count: int) -> list[str] | None:
-    """The folder of each partition; None where the files of one lie in several, or one folder has files of several."""
+    """The folder of each partition; None where a partition spans folders or a folder holds several partitions."""
     folders: Any = compute.replace_substring_regex(files.column("path"), r"(?s)/?[^/]*$", "").combine_chunks()
     encoded = folders.dictionary_encode()
     if len(encoded.dictionary) != count:
@@ -91,7 +91,7 @@ def _folders(files: pa.Table, codes: NDArray[np.int32], count: int) -> list[str]
 
 
 def _path(fields: Sequence[Field], texts: Sequence[str | None]) -> str:
-    """The partition as Hive would call it, for people: a table that maps columns has folders of other names."""
+    """The Hive-style partition path, for display: tables with column mapping name their folders differently."""
     parts = (
         f"{field.path[0]}={DEFAULT_PARTITION if text is None else quote(text, safe=' :,')}"
         for field, text in zip(fields, texts, strict=True)
@@ -100,9 +100,9 @@ def _path(fields: Sequence[Field], texts: Sequence[str | None]) -> str:
 
 
 def _values(texts: list[str | None], type_: pa.DataType) -> pa.Array[Any] | None:
-    """The texts as values of the column's type, None where one of them is not in its one form.
+    """The strings as values of the column's type, None where one of them is not in canonical form.
 
-    An empty text is NULL by the protocol, and an empty one where Spark reads it.
+    An empty string is NULL by the protocol, but Spark reads it as an empty string.
     """
     given = [text for text in texts if text is not None]
     types = pa.types
@@ -145,7 +145,7 @@ def _decimals(texts: list[str | None], type_: pa.DataType) -> pa.Array[Any] | No
 
 
 def _moments(texts: list[str | None], type_: Any) -> pa.Array[Any] | None:
-    """Moments; with a zone in the type, those that say theirs: engines put others into the zone of the session."""
+    """Timestamps; a type with a zone requires one in the string: engines read others in the session time zone."""
     moments: list[datetime | None] = []
     for text in texts:
         bare = text

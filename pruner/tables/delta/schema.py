@@ -1,7 +1,7 @@
-"""The schema of a Delta table: its JSON, the types of its columns, and the names that columns have in the files.
+"""The schema of a Delta table: its JSON, the types of its columns, and the column names in the files.
 
-Statistics and indexes go by physical names, Spark by field ids. Writers of Delta give a file both, and both tell of the
-same column; of a file where they do not, nobody would notice that engines read it differently.
+Statistics and indexes use physical names, Spark uses field ids. Delta writers give a file both, and both identify the
+same column; where they do not, engines would silently read the file differently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _VOID: Final = "void"
-"""The type of columns that hold nothing: Spark leaves them out where it reads a table."""
+"""The type of columns that hold nothing: Spark omits them when it reads a table."""
 
 _TYPES: Final[dict[str, pa.DataType]] = {
     "string": pa.string(),
@@ -48,7 +48,7 @@ _ID: Final = "delta.columnMapping.id"
 _MODE: Final = "delta.columnMapping.mode"
 _MAPPED: Final = ("name", "id")
 _GENERATED: Final = re.compile(r"col-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-"""Physical names as Delta's writers make them: no file has such a column under another name."""
+"""Physical names as Delta writers generate them: no file has such a column under another name."""
 _GENERATION: Final = "delta.generationExpression"
 _CHANGES: Final = "delta.typeChanges"
 _INTEGERS: Final = ("byte", "short", "integer", "long")
@@ -56,12 +56,12 @@ _WIDENINGS: Final = frozenset(
     {("float", "double"), ("date", "timestamp_ntz"), *((literal, "double") for literal in _INTEGERS[:3])}
 )
 _DECIMAL_OF: Final = {**dict.fromkeys(_INTEGERS[:3], (10, 0)), "long": (20, 0)}
-"""The least decimals that hold all integers of a type, by digits and scale."""
+"""The smallest decimals that hold all integers of a type, as precision and scale."""
 _IS_PADDED: Final = "it is a CHAR column, whose values Spark pads and other engines show as they are stored"
 
 
 class _Column(msgspec.Struct):
-    """A field of a struct as the JSON has it."""
+    """A field of a struct as in the JSON."""
 
     name: str
     type: Any
@@ -69,21 +69,21 @@ class _Column(msgspec.Struct):
 
 
 class _Struct(msgspec.Struct):
-    """A struct as the JSON has it."""
+    """A struct as in the JSON."""
 
     type: str
     fields: list[_Column]
 
 
-# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+# Built once: building a decoder for a type in two threads at once can crash the process (msgspec).
 _STRUCT: Final = msgspec.json.Decoder(_Struct)
 
 
 def mapping_mode(metadata: Metadata, protocol: Protocol, root: str) -> str:
-    """How columns are found in the files: by the `name` that the schema gives for that, by `id`, or "" by their own.
+    """How columns are found in the files: by the physical `name` in the schema, by `id`, or "" by their own names.
 
     Raises:
-        TableError: it is none of these.
+        TableError: the mode is none of these.
     """
     mode = metadata.setting(_MODE)
     if mode in ("", "none") or not protocol.maps_columns:
@@ -97,7 +97,7 @@ def delta_schema(metadata: Metadata, protocol: Protocol, root: str) -> TableSche
     """Return the schema of a table.
 
     Raises:
-        TableError: it is not understood, or has a type that is not known.
+        TableError: it cannot be parsed, or has an unknown type.
     """
     mode = mapping_mode(metadata, protocol, root)
     mapped = bool(mode)
@@ -125,9 +125,9 @@ def delta_schema(metadata: Metadata, protocol: Protocol, root: str) -> TableSche
 def _require_generated_names(fields: Iterable[Field], root: str) -> None:
     """Refuse a table mapped by ids whose columns may have other names in some files.
 
-    Statistics and indexes go by physical names. Those that writers of Delta make are of one column alone; a table that
-    was converted from Iceberg has the names of its columns in their place, and files of before a column was renamed
-    hold its id under the name of then.
+    Statistics and indexes use physical names. Those that Delta writers generate belong to one column only; a table
+    converted from Iceberg has its column names instead, and files written before a column was renamed hold its id
+    under the old name.
     """
     for field in fields:
         name = field.recorded[-1]
@@ -140,7 +140,7 @@ def _require_generated_names(fields: Iterable[Field], root: str) -> None:
 
 
 def mapped_fields(metadata: Metadata) -> tuple[MappedField, ...]:
-    """The columns that files have, by names and ids, of a table that maps columns by id."""
+    """The names and ids of the columns in the files of a table that maps columns by id."""
     partitioned = {name.lower() for name in metadata.partition_columns}
     struct = _STRUCT.decode(metadata.schema_string)
     return tuple(field for field in _mapped_fields(struct) if field[0].lower() not in partitioned)
@@ -165,7 +165,7 @@ def _mapped_type(type_: Any) -> MappedType:
 
 
 def generation_expressions(metadata: Metadata) -> dict[str, str]:
-    """The expressions of the generated partition columns, by the names of the columns."""
+    """The expressions of the generated partition columns, by column name."""
     try:
         found = _STRUCT.decode(metadata.schema_string)
     except msgspec.MsgspecError:
@@ -180,7 +180,7 @@ def generation_expressions(metadata: Metadata) -> dict[str, str]:
 
 
 def became_double(metadata: Metadata) -> frozenset[tuple[str, ...]]:
-    """The columns of doubles that some files may have as 32-bit floats, by their paths in the files."""
+    """The double columns that some files may store as 32-bit floats, by their paths in the files."""
     try:
         struct = _STRUCT.decode(metadata.schema_string)
         return frozenset(_were_floats(struct, ()))
@@ -201,7 +201,7 @@ def _were_floats(of: _Struct, stored: tuple[str, ...]) -> Iterator[tuple[str, ..
 
 
 def _type_changes(type_: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """What types columns and fields had before, in structs, arrays and maps: with the path, from what, to what."""
+    """The type changes of columns and fields in structs, arrays and maps: path, old type and new type."""
     inner = type_ if isinstance(type_, _Struct) else _struct(type_)
     if inner is not None:
         for column in inner.fields:
@@ -220,7 +220,7 @@ def _type_changes(type_: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str
 
 
 def _is_widening(old: str, new: str) -> bool:
-    """Whether each value of a type is one of another, by the protocol's list of the changes that writers may make."""
+    """Whether each value of the old type is one of the new, by the protocol's list of changes that writers may make."""
     if old in _INTEGERS and new in _INTEGERS:
         return _INTEGERS.index(old) < _INTEGERS.index(new)
     decimal = _DECIMAL.fullmatch(new)
@@ -234,7 +234,7 @@ def _is_widening(old: str, new: str) -> bool:
 
 
 class _Nested(msgspec.Struct):
-    """An array or a map as the JSON has it."""
+    """An array or a map as in the JSON."""
 
     type: str
     element: Any = msgspec.field(name="elementType", default=None)
@@ -243,7 +243,7 @@ class _Nested(msgspec.Struct):
 
 
 class _UnknownTypeError(Exception):
-    """A column has a type that is not known: what and where, as the end of a sentence."""
+    """A column has an unknown type: what and where, as the end of a sentence."""
 
 
 def _is_in(field: Field, names: set[str]) -> bool:
@@ -288,7 +288,7 @@ def _read(of: _Struct) -> list[_Column]:
 
 
 def _is_void(type_: Any) -> bool:
-    """Whether nothing can be read of a column: it is of no type, or all of its fields are."""
+    """Whether a column has nothing to read: its type is void, or those of all its fields are."""
     inner = None if type_ == _VOID else _struct(type_)
     return type_ == _VOID or (
         inner is not None and bool(inner.fields) and all(_is_void(field.type) for field in inner.fields)
@@ -296,19 +296,19 @@ def _is_void(type_: Any) -> bool:
 
 
 def _struct(type_: Any) -> _Struct | None:
-    """The struct that a type is; None for others."""
+    """The type as a struct; None for other types."""
     is_struct = isinstance(type_, dict) and "fields" in type_
     return msgspec.convert(type_, _Struct) if is_struct else None
 
 
 def _name(column: _Column, *, mapped: bool) -> str:
-    """The name of a column, or with `mapped` the one that it has in the files."""
+    """The name of a column, or with `mapped` its name in the files."""
     name = column.metadata.get(_PHYSICAL_NAME) if mapped else None
     return name if isinstance(name, str) else column.name
 
 
 def _type(type_: Any, path: tuple[str, ...], *, mapped: bool = False) -> pa.DataType:
-    """The Arrow type of a column; with `mapped`, fields of structs have the names that they have in files."""
+    """The Arrow type of a column; with `mapped`, struct fields have their names in the files."""
     if isinstance(type_, str):
         known = _TYPES.get(type_)
         if known is not None:
@@ -339,14 +339,14 @@ def _unknown(path: tuple[str, ...], type_: Any) -> str:
 
 
 MappedField = tuple[str, str, int, Any]
-"""A field of a struct: its name, its name and id in the files, and what is inside of it: `MappedType`."""
+"""A struct field: its name, its name and id in the files, and its inner type: `MappedType`."""
 
 MappedType = Any
-"""The fields of a struct; the types inside of an array (one) or a map (two) as a list; None for others."""
+"""The fields of a struct; the inner types of an array (one) or a map (two) as a list; None for other types."""
 
 
 def contradicted(fields: Sequence[MappedField], held: pa.Schema, columns: Collection[str]) -> str | None:
-    """Tell which of some columns a file has under a name and an id of which only one is the table's.
+    """Return one of some columns that a file's names and field ids identify differently; None where there is none.
 
     Args:
         fields: all columns of the table that files have.

@@ -42,7 +42,7 @@ _NEVER: Final = 2**63
 _DELETES: Final = "delta.enableDeletionVectors"
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _MOST_PAST: Final = 16
-"""Versions of the past whose statistics are at hand. Plans of snapshots of others have none, and keep more files."""
+"""Past versions whose statistics are cached. Plans for other past snapshots have none and keep more files."""
 
 
 class DeltaSource(WriteOnceSource):
@@ -62,29 +62,29 @@ class DeltaSource(WriteOnceSource):
         self._past: dict[str, DeltaState] = {}
 
     def check(self) -> None:
-        """Read the log, which the first snapshot is made of.
+        """Read the log, from which the first snapshot is made.
 
         Raises:
-            TableError: it cannot be read completely, or has a feature that is not known.
+            TableError: it cannot be read completely, or has an unknown feature.
             StorageError: the store refuses to be read.
         """
         with self._lock:
             self._now()
 
     def identity(self) -> str:
-        """Return what a table that was made anew at the same place has not: the id in its metadata."""
+        """Return the id in the table's metadata, which a table recreated at the same location does not share."""
         with self._lock:
             return f"delta-{self._now().metadata.id}"
 
     def saved(self, stored: str | None = None) -> SavedLook | None:
-        """Return None: a checkpoint is what a look starts from."""
+        """Return None: a snapshot read starts from a checkpoint."""
         return None
 
     def resume(self, saved: SavedLook) -> None:
-        """Do nothing: no look is saved."""
+        """Do nothing: nothing is saved."""
 
     def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
-        """Read the commits that came since the last look: see `TableSource`; no footer is ever read."""
+        """Read the commits since the last snapshot: see `TableSource`; no footer is ever read."""
         with self._lock:
             before, state = self._state, self._now()
             if self._snapshot is None or state is not before:
@@ -94,7 +94,7 @@ class DeltaSource(WriteOnceSource):
             return self._snapshot
 
     def watched(self) -> Sequence[Watched] | None:
-        """Return what `_now` looks at, the folder of the log and its newest commit: see `WatchableSource`."""
+        """Return what `_now` checks, the log folder and its newest commit: see `WatchableSource`."""
         with self._lock:
             if self._state is None or self._state.newest is None or not self.root.startswith("/"):
                 return None
@@ -102,14 +102,14 @@ class DeltaSource(WriteOnceSource):
             return [Watched("stat", f"{self.root}/{path}") for path in paths]
 
     def state_of(self, snapshot: Snapshot) -> DeltaState | None:
-        """The version of the table that a snapshot is of, whose statistics plans can ask; None for an old one."""
+        """The table version of a snapshot, whose statistics plans can use; None for an old snapshot."""
         with self._lock:
             return self._states.get(snapshot.id) or self._past.get(snapshot.id)
 
     def snapshot_at(self, instant: str) -> Snapshot:
-        """Return the table as of a version, or as of a moment: see `TableSource`.
+        """Return the table as of a version or a timestamp: see `TableSource`.
 
-        Its schema is the one of that version.
+        Its schema is that of the version.
         """
         with self._lock:
             listing = list_log(self._store, whole=True)
@@ -123,7 +123,7 @@ class DeltaSource(WriteOnceSource):
             return self._made(state, f"@{version}")
 
     def _now(self) -> DeltaState:
-        """The newest version; the very same state where there is no commit since."""
+        """The newest version; the same state object where there is no new commit."""
         known = self._state
         if (
             known is None
@@ -154,7 +154,7 @@ class DeltaSource(WriteOnceSource):
         if not suffix:
             self._states = {snapshot.id: state}
             return snapshot
-        # What is asked about again is the last to go.
+        # What was requested last is evicted last.
         self._past.pop(snapshot.id, None)
         self._past[snapshot.id] = state
         while len(self._past) > _MOST_PAST:
@@ -162,12 +162,12 @@ class DeltaSource(WriteOnceSource):
         return snapshot
 
     def _version_at(self, listing: LogListing, instant: str) -> int:
-        """The newest version that was there at a moment."""
+        """The newest version at a point in time."""
         wanted = _milliseconds(instant)
         times: list[int] = []
         timed, begins_at = self._timed_from(wanted)
-        # Where times of commits came later, a moment before that is looked for among the commits without any.
-        # Commits from before the oldest checkpoint make no version unless all are there: their times are no matter.
+        # Where in-commit timestamps were enabled later, an earlier instant is looked up among the commits before that.
+        # Commits before the oldest checkpoint make up no version unless all exist: their times do not matter.
         oldest = 0 if 0 in listing.commits else min(listing.checkpoints, default=0)
         versions = [
             commit
@@ -177,7 +177,7 @@ class DeltaSource(WriteOnceSource):
         for version in versions:
             info = listing.commits[version]
             milliseconds = self._time_in(version, info) if timed else info.mtime_ns // 1_000_000
-            # A later version has a later time, whatever the clocks of the store said.
+            # A later version has a later time, whatever the store's clocks said.
             times.append(max(milliseconds, times[-1] + 1) if times else milliseconds)
         at = bisect_right(times, wanted)
         if not at:
@@ -187,7 +187,7 @@ class DeltaSource(WriteOnceSource):
 
     def _time_in(self, version: int, info: ObjectInfo) -> int:
         own = commit_time(read_commit(self._store, CommitFile(version, version, info)))
-        if own is None:  # the time of its file may be that of a copy
+        if own is None:  # the time of the file may be that of a copy
             raise TableError(
                 f"{self.root} says that its commits have times, but commit {version} has none: read the table by "
                 "version number"
@@ -195,7 +195,7 @@ class DeltaSource(WriteOnceSource):
         return own
 
     def _timed_from(self, wanted: int) -> tuple[bool, int]:
-        """Whether a moment is one of the times in commits, and the first version that has such a time."""
+        """Whether in-commit timestamps cover an instant, and the first version that has one."""
         metadata = self._now().metadata
         if metadata.setting(_TIMED) != "true":
             return False, _NEVER
@@ -224,7 +224,7 @@ def _text(milliseconds: int) -> str:
 
 
 def _schema(state: DeltaState, root: str, known: Snapshot | None) -> TableSchema:
-    """The schema of a version, which commits that say nothing of it leave as it was."""
+    """The schema of a version, unchanged where commits touched neither metadata nor protocol."""
     before = None if known is None else known.state
     if (
         known is not None
@@ -262,7 +262,7 @@ def _snapshot(
 
 
 def _contradicted(state: DeltaState, root: str) -> Contradicted | None:
-    """What finds files that engines read differently: those may be in tables alone that map columns by id."""
+    """The check for files that engines read differently, which only tables that map columns by id may have."""
     by_id = mapping_mode(state.metadata, state.protocol, root) == "id"
     return partial(contradicted, mapped_fields(state.metadata)) if by_id else None
 
@@ -288,7 +288,7 @@ def _columns(files: pa.Table, codes: np.ndarray[Any, np.dtype[np.int32]]) -> pa.
 
 @lru_cache(maxsize=2)
 def _nothing(count: int) -> dict[str, Any]:
-    """What slices of other formats have and files of Delta tables do not, of so many files."""
+    """The slice columns that files of Delta tables lack, for `count` files."""
     return {
         "base_version": nulls(count, pa.string()),
         "base_instant": nulls(count, pa.string()),

@@ -1,8 +1,6 @@
-"""A version of a Delta table: its files as columns, and where they lie.
+"""A version of a Delta table: its files as columns, with their locations and the keys by which records join them.
 
-Files of a checkpoint are never Python objects; those that commits add are, until they are columns.
-
-Where the files that a log names lie, and by which keys records are joined with them.
+Files of a checkpoint never become Python objects; those that commits add do, until they are columns.
 """
 
 from __future__ import annotations
@@ -36,13 +34,13 @@ if TYPE_CHECKING:
 
 
 def placed(files: pa.Table, root: str) -> tuple[pa.Table, bool]:
-    """Add to some files (`FILE_COLUMNS`) their slice keys, their names, and where they lie: `key`, `name` and `uri`.
+    """Add slice keys, names and locations to some files (`FILE_COLUMNS`): `key`, `name` and `uri`.
 
     Returns:
-        The files, and whether all paths are plain: below the root, and the only path that leads to their file.
+        The files, and whether all paths are plain: below the root, and the only path to their file.
 
     Raises:
-        TableError: the log names one where there is no place for it, or one of them twice.
+        TableError: the log gives a file an invalid path, or names one twice.
     """
     paths: Any = files.column("path").combine_chunks()
     bytes_of = _Paths(paths)
@@ -63,7 +61,7 @@ def placed(files: pa.Table, root: str) -> tuple[pa.Table, bool]:
 
 
 def _differ(keys: bytes) -> bool:
-    """Whether all keys differ by their first halves, which is nearly always so where the files do."""
+    """Whether all keys differ in their first halves, as they nearly always do where the files differ."""
     halves = _halves(keys).copy()
     halves.sort()
     return not (halves[1:] == halves[:-1]).any()
@@ -81,7 +79,7 @@ def _twice(root: str) -> TableError:
 
 
 class _Paths:
-    """Paths as the bytes that they are: to look at each with a pattern takes ten times as long."""
+    """Paths as raw bytes: matching each against a pattern takes ten times as long."""
 
     def __init__(self, paths: Any) -> None:
         _, places, data = paths.buffers()
@@ -91,7 +89,7 @@ class _Paths:
         self.slashes: Any = np.flatnonzero(self._data == _SLASH)
 
     def are_plain(self) -> bool:
-        """Whether none of them can be a URI or has a folder without a name; where it is False, some may be plain."""
+        """Whether no path can be a URI or has a folder without a name; where it is False, some may be plain."""
         data, ends = self._data, self._ends
         if (ends[1:] == ends[:-1]).any() or not data.all():
             return False
@@ -103,7 +101,7 @@ class _Paths:
 
 
 def _with_unusual(uris: Any, paths: Any, root: str) -> Any:
-    """Where files lie that are not simply below the root: those of a clone are named by their URIs."""
+    """The URIs, corrected for files not simply below the root: a clone names its files by their URIs."""
     unusual = as_numpy(
         compute.match_substring_regex(paths, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:/|(^|/)\.{0,2}(/|$)|\x00")
     )
@@ -114,11 +112,11 @@ def _with_unusual(uris: Any, paths: Any, root: str) -> Any:
 
 
 def place_of(root: str, path: str) -> str:
-    """Return where a file of the log lies.
+    """Return the location of a file in the log.
 
     Args:
-        root: of the table.
-        path: relative to it, or a URI; only that may lead out of the table, and only to the same kind of store.
+        root: the table's root.
+        path: relative to the root, or a URI; only a URI may lead out of the table, and only to the same kind of store.
 
     Raises:
         TableError: it leads elsewhere.
@@ -141,13 +139,13 @@ def place_of(root: str, path: str) -> str:
 _SLASH, _DOT, _COLON = b"/.:"
 
 _THREADS: Final = 16
-"""Commits that are read at once of a store."""
+"""Commits read concurrently from a store."""
 
 _MOST_CHUNKS: Final = 256
-"""Chunks up to which each look adds some, and copies nothing that was there."""
+"""Chunks up to which each snapshot read appends some without copying the existing ones."""
 
 _FEW: Final = 16
-"""Files up to which each is looked for by itself among those that were there."""
+"""Files up to which each is searched for individually among the existing ones."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ def read_state(store: Store, options: Mapping[str, str], segment: Segment) -> De
     """Read a version.
 
     Raises:
-        TableError: a file of the log is missing or damaged, or the table uses a feature that is not known.
+        TableError: a file of the log is missing or damaged, or the table uses an unknown feature.
         StorageError: it cannot be read.
     """
     seen = LogReplay()
@@ -192,10 +190,10 @@ def read_state(store: Store, options: Mapping[str, str], segment: Segment) -> De
 
 
 def follow(store: Store, state: DeltaState, segment: Segment) -> DeltaState:
-    """Return a later version by the commits that came since.
+    """Return a later version by applying the commits since `state`.
 
     Raises:
-        TableError: a commit is missing or damaged, or the table uses a feature that is not known.
+        TableError: a commit is missing or damaged, or the table uses an unknown feature.
         StorageError: it cannot be read.
     """
     seen = LogReplay()
@@ -232,7 +230,7 @@ def _take(store: Store, commits: Sequence[CommitFile], seen: LogReplay) -> None:
 
 
 def _changed(state: DeltaState, changes: Mapping[tuple[str, str], Add | None], root: str) -> DeltaState:
-    """The state with files that were added or removed. What takes time are the changes, and not the files."""
+    """The state with added and removed files. The time depends on the changes, not on the number of files."""
     if not changes:
         return state
     added, part = unread((add for add in changes.values() if add is not None), len(state.parts))
@@ -262,9 +260,9 @@ def _changed(state: DeltaState, changes: Mapping[tuple[str, str], Add | None], r
 
 
 def _touched(files: pa.Table, names: Collection[str], *, are_plain: bool) -> NDArray[np.intp]:
-    """Which files have one of some paths, and perhaps others, in ascending order.
+    """The ordinals of files with one of some paths, and perhaps of others, ascending.
 
-    Plain paths are looked for by the first halves of their keys: to compare texts takes five times as long.
+    Plain paths are found by the first halves of their keys: comparing strings takes five times as long.
     """
     if are_plain:
         halves = np.concatenate([np.empty(0, np.uint64), *map(_halves_of, files.column("key").chunks)])
@@ -282,12 +280,12 @@ def _touched(files: pa.Table, names: Collection[str], *, are_plain: bool) -> NDA
 
 
 def _halves_of(keys: Any) -> NDArray[np.uint64]:
-    """The same of an array."""
+    """The same for an array."""
     return _halves(keys.buffers()[1] or b"")[keys.offset : keys.offset + len(keys)]
 
 
 def _without(files: pa.Table, gone: NDArray[np.intp]) -> pa.Table:
-    """All files but some, without a copy where these are few."""
+    """All files except some, without copying where these are few."""
     if not len(gone):
         return files
     if files.column("key").num_chunks + len(gone) > _MOST_CHUNKS:
@@ -313,7 +311,7 @@ def _vector_ids(vectors: Any) -> list[str]:
 
 
 def _checked(state: DeltaState, root: str) -> DeltaState:
-    """The state, unless this reader cannot read such a table.
+    """The state, if this reader can read such a table.
 
     Raises:
         TableError: it cannot.

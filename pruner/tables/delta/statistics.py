@@ -1,6 +1,6 @@
-"""The statistics in Delta's log as bounds that hold: what writers cut, round or leave out is put back first.
+"""The statistics in Delta's log as valid bounds: what writers truncate, round or omit is corrected first.
 
-They are parsed for one column at a time, when somebody asks for it. A row that is not understood says nothing.
+They are parsed one column at a time, on demand. A row that cannot be parsed counts as having no statistics.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = date(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _CUT: Final = 999
-"""Microseconds that a writer cut off who keeps milliseconds (delta-kernel-rs#1003)."""
+"""Microseconds lost to a writer that truncates to milliseconds (delta-kernel-rs#1003)."""
 
 _OFFSET_CUT: Final = 60_000_000
-"""Microseconds by which a moment may be off whose offset was cut to minutes: old ones had seconds (delta#5568)."""
+"""Microseconds by which a timestamp may be off whose offset was cut to minutes: old ones had seconds (delta#5568)."""
 
 _FIRST_GREGORIAN_DAY: Final = -141_427
 _FIRST_COMMON_MOMENT: Final = -2_208_988_800_000_000
-"""1582-10-15 and 1900-01-01: what comes before, a writer may have counted in another calendar."""
+"""1582-10-15 and 1900-01-01: a writer may have encoded earlier values in another calendar."""
 
 _LONG: Final = 32
-"""Characters from which on a text may have been cut."""
+"""Length in characters from which a string may have been truncated."""
 
 _TIES: Final = ("\x7f", "\ufffd", "\U0010ffff")
-"""What writers put behind a text that they cut, so that nothing with its beginning is greater. The second is not
-enough: characters beyond U+FFFF come after it.
+"""What writers append to a truncated string so that nothing with its prefix is greater. The second does not suffice:
+characters beyond U+FFFF sort after it.
 """
 
 _HALF: Final = "?"
-"""What Java writes for the half of a surrogate pair that a cut leaves of a character beyond U+FFFF."""
+"""What Java writes for the half surrogate pair that truncation leaves of a character beyond U+FFFF."""
 
 _MOMENT: Final = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(Z|[+-]\d{2}(?::?\d{2})?)?)?"
@@ -55,24 +55,26 @@ _MOMENT: Final = re.compile(
 
 
 _ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
-"""Names of columns that are escaped in JSON."""
+"""Matches column names that JSON escapes."""
 _EXACT: Final = Context(prec=100)
 _HELD_BY_DOUBLES: Final = 10**15
-"""Numbers of fewer digits come through a double as they were; delta-rs writes decimals by way of one."""
+"""Numbers with fewer digits survive conversion to a double; delta-rs writes decimals by way of one."""
 
 _DOUBLE_DIGITS: Final = 17
-"""Digits of a double's text at most."""
+"""Maximum number of digits in a double's text."""
 
 _LEAST_LONG: Final = -(2**63)
 _GREATEST_LONG: Final = 2**63 - 1
-"""What delta-rs writes for decimals without a scale that are beyond it."""
+"""What delta-rs writes for decimals of scale 0 beyond this range."""
 
 _ROUNDED: Final = 2**50
-"""The share of a number by which it may be off that came through a double, and was divided as one: 8 times as much."""
+"""Reciprocal of the assumed relative error of a number that was converted to a double and divided as one: 8 times that
+of a double.
+"""
 
 
 class Found(NamedTuple):
-    """What the log says of one column in each file; None where it does not."""
+    """The log's statistics of one column for each file; None where there are none."""
 
     rows: list[Any]
     nulls: list[Any]
@@ -81,14 +83,14 @@ class Found(NamedTuple):
 
 
 class FileBounds(NamedTuple):
-    """Least and greatest values in the storage domain of the column's type; None where nothing bounds them."""
+    """Lower and upper bounds in the storage domain of the column's type; None where there is no bound."""
 
     low: list[Any]
     high: list[Any]
 
 
 class _Nothing(msgspec.Struct):
-    """What a file without statistics says."""
+    """The statistics of a file that has none."""
 
     numRecords: None = None  # noqa: N815 - as the log has it
     nullCount: None = None  # noqa: N815
@@ -97,17 +99,17 @@ class _Nothing(msgspec.Struct):
 
 
 class _Rows(msgspec.Struct, gc=False):
-    """The number of rows alone."""
+    """Only the number of rows."""
 
     numRecords: Any = None  # noqa: N815 - as the log has it
 
 
 def found_of(tables: Iterable[pa.Table], about: Field) -> Found:
-    """Return what statistics say of a column.
+    """Return the statistics of a column.
 
     Args:
-        tables: the columns `stats` and `stats_parsed` of files, as far as there are any; of few files each, for all of
-            the statistics of one are in memory at once.
+        tables: the columns `stats` and `stats_parsed` of files, where present; of few files each, since all statistics
+            of one table are in memory at once.
         about: a column, or a field of a struct.
     """
     read, found = _reader(about), Found([], [], [], [])
@@ -132,7 +134,7 @@ def _of_table(table: pa.Table, about: Field, read: Callable[[str], Any]) -> Foun
 
 
 def rows_of(tables: Iterable[pa.Table]) -> Iterator[Any]:
-    """Yield what statistics say of the number of rows of each file; takes what `found_of` does."""
+    """Yield the number of rows of each file according to its statistics; takes the same tables as `found_of`."""
     read = msgspec.json.Decoder(_Rows, float_hook=_Text).decode
     for table in tables:
         texts = _texts(table)
@@ -150,13 +152,13 @@ def _texts(table: pa.Table) -> list[Any]:
 
 
 def _reader(about: Field) -> Callable[[str], Any]:
-    """Decodes of a JSON text what is about one column, and skips the rest."""
+    """A function that decodes the statistics of one column from JSON and skips the rest."""
     if any(_ESCAPED.search(name) for name in about.recorded):
         return _reader_of_all(about.recorded)
     any_value = _decoder(about, Any)
     if not pa.types.is_floating(about.type):
         return any_value
-    # Doubles are made of digits here in a fifth of the time in which Python makes them of a text.
+    # Decoding doubles directly takes a fifth of the time that Python takes to convert strings.
     numbers = _decoder(about, float | str | None)
 
     def read(text: str) -> Any:
@@ -169,10 +171,10 @@ def _reader(about: Field) -> Callable[[str], Any]:
 
 
 def _decoder(about: Field, value: Any) -> Callable[[str], Any]:
-    """Decodes what is about one column, its bounds being of some type."""
+    """A function that decodes the statistics of one column, with bounds of the type `value`."""
 
     def holder(type_: Any) -> Any:
-        # What Python's collector need not look at takes a third of the time.
+        # Objects that Python's garbage collector does not track take a third of the time.
         made = msgspec.defstruct("Value", [("v", type_, None)], rename={"v": about.recorded[-1]}, gc=False)
         for name in reversed(about.recorded[:-1]):
             made = msgspec.defstruct("Values", [("v", made | None, None)], rename={"v": name}, gc=False)
@@ -185,7 +187,7 @@ def _decoder(about: Field, value: Any) -> Callable[[str], Any]:
 
 
 def _reader_of_all(path: Sequence[str]) -> Callable[[str], Any]:
-    """The same for a column with a name that JSON escapes, which no structure can have as that of a field."""
+    """The same for a column whose name JSON escapes, which cannot be the name of a msgspec field."""
     decode = msgspec.json.Decoder(dict[str, Any], float_hook=_Text).decode
 
     def read(text: str) -> Any:
@@ -197,7 +199,7 @@ def _reader_of_all(path: Sequence[str]) -> Callable[[str], Any]:
 
 
 def _within(value: Any, path: Sequence[str]) -> Any:
-    """What stands at a path, in as many holders as the path has names."""
+    """The value at a path, wrapped in one holder for each name of the path."""
     for name in path:
         value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
     for _ in path:
@@ -206,7 +208,7 @@ def _within(value: Any, path: Sequence[str]) -> Any:
 
 
 class _Text(str):
-    """A number as it is written: a double would not hold every decimal."""
+    """A number as written: a double cannot represent every decimal."""
 
     __slots__ = ()
 
@@ -224,7 +226,7 @@ def _of_texts(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> F
 
 
 def _told(texts: Sequence[Any], read: Callable[[str], Any]) -> Iterator[Any]:
-    """What each text says; one that is not understood says nothing."""
+    """The statistics in each string; empty ones where it cannot be parsed."""
     nothing: Any = _Nothing()
     for text in texts:
         try:
@@ -254,12 +256,12 @@ def _inside(column: Any, path: tuple[str, ...]) -> list[Any]:
 
 
 def bounds_of(statistics: Found, type_: pa.DataType, *, was_float: bool) -> FileBounds:
-    """Return bounds that hold for every value of the column but NULL and NaN.
+    """Return bounds that hold for every value of the column except NULL and NaN.
 
     Args:
-        statistics: what the log says.
-        type_: of the column as it is now.
-        was_float: whether some files may have its values as 32-bit floats.
+        statistics: from the log.
+        type_: the column's current type.
+        was_float: whether some files may store its values as 32-bit floats.
     """
     low_of, high_of = _converters(type_, was_float=was_float)
     if pa.types.is_float64(type_) and not was_float and _are(float, statistics.low, statistics.high):
@@ -278,13 +280,13 @@ def _without_nan(numbers: list[Any]) -> list[Any]:
 
 
 def _are(type_: type, *columns: list[Any]) -> bool:
-    """Tell whether all values that there are have a type."""
+    """Tell whether all values other than None have a type."""
     return all(set(map(type, values)) <= {type_, NoneType} for values in columns)
 
 
 def _all_converted(convert: Callable[[Any], Any], values: list[Any]) -> list[Any]:
     if convert is _integer and _are(int, values):
-        return values  # most columns of ids: nothing is to be done
+        return values  # most id columns: nothing to convert
     if convert in (_low_text, _high_text) and _are(str, values):
         with suppress(UnicodeEncodeError):
             return _plain_texts(values, high=convert is _high_text)
@@ -292,7 +294,7 @@ def _all_converted(convert: Callable[[Any], Any], values: list[Any]) -> list[Any
 
 
 def _plain_texts(texts: list[str | None], *, high: bool) -> list[Any]:
-    """The same of texts alone, of which few were cut."""
+    """The same for strings only, few of which were truncated."""
     if not high:
         return [None if text is None else text.encode() for text in texts]
     return [
@@ -352,13 +354,13 @@ def _truth(value: Any) -> int:
 
 
 def _integer(value: Any) -> int:
-    if type(value) is not int:  # a boolean is none
+    if type(value) is not int:  # a boolean is not an integer
         raise TypeError
     return value
 
 
 def _float(value: Any, *, narrow: bool, high: bool) -> float | None:
-    """A double; NaN bounds nothing. The shortest text of a 32-bit float is another number as a double."""
+    """A double; NaN bounds nothing. The shortest text of a 32-bit float parses as a different double."""
     if isinstance(value, bool):
         raise TypeError
     number = float(value)
@@ -372,7 +374,7 @@ def _float(value: Any, *, narrow: bool, high: bool) -> float | None:
 
 
 def _decimal(value: Any, scale: int, *, high: bool) -> int:
-    """Unscaled. A number that a double need not hold is taken to be off as far as one can be."""
+    """The unscaled value. A number that a double may have rounded is widened by the maximum error."""
     if isinstance(value, bool | float) or not isinstance(value, int | str | Decimal):
         raise TypeError
     if Decimal(value) == (_GREATEST_LONG if high else _LEAST_LONG):
@@ -387,8 +389,8 @@ def _decimal(value: Any, scale: int, *, high: bool) -> int:
 
 
 def _is_no_double(value: Any, unscaled: Decimal) -> bool:
-    """Whether nobody makes such a number of a double, neither by its shortest text nor by all of its digits."""
-    if isinstance(value, Decimal):  # of a checkpoint's typed column, which may be made of one
+    """Whether no writer derives such a number from a double, by its shortest text or by all of its digits."""
+    if isinstance(value, Decimal):  # from a checkpoint's typed column, which may be made from a double
         return False
     number = Decimal(value)
     digits = "".join(map(str, number.as_tuple().digits)).rstrip("0")
@@ -401,9 +403,9 @@ def _days(value: Any) -> int:
 
 
 def _moment(value: Any, type_: Any, *, high: bool) -> int:
-    """Microseconds since 1970. What a writer cut off is added to a greatest value.
+    """Microseconds since 1970. What a writer may have truncated is added to an upper bound.
 
-    A date is what a column had that became a timestamp without a zone.
+    A date is from a column that was widened to a timestamp without a zone.
     """
     if isinstance(value, int):
         return _uncut(value, high=high)
@@ -418,7 +420,7 @@ def _moment(value: Any, type_: Any, *, high: bool) -> int:
     moment = datetime(parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], int(digits), tzinfo=UTC)
     micros = (moment - _EPOCH) // _MICROSECOND
     if zone is None or type_.tz is None:
-        if (zone is None) == (type_.tz is not None):  # whose clock it was nobody says
+        if (zone is None) == (type_.tz is not None):  # the zone is unknown
             raise ValueError
         return _uncut(micros, high=high)
     if zone != "Z":
@@ -439,9 +441,9 @@ def _low_text(value: Any) -> bytes:
 
 
 def _high_text(value: Any) -> bytes | None:
-    """A text that nothing in the file comes after; None where there is none.
+    """An upper bound of the file's strings; None where there is none.
 
-    One that may have been cut stands for all that begins as it does, but for half a character at its end.
+    A string that may have been truncated stands for all strings with its prefix, less half a character at its end.
     """
     if not isinstance(value, str) or isinstance(value, _Text):
         raise TypeError

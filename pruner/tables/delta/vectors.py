@@ -31,7 +31,7 @@ class DeletionVectors:
     def __init__(
         self, vectors: Any, root: str, options: Mapping[str, str], place_of: Callable[[str], str]
     ) -> None:
-        """`vectors` are as `checkpoint.VECTOR`, null for files without one; `place_of` makes a URI of a path."""
+        """`vectors` have type `checkpoint.VECTOR`, null for files without one; `place_of` turns a path into a URI."""
         self._vectors = vectors
         self._root = root
         self._options = options
@@ -44,7 +44,7 @@ class DeletionVectors:
     def positions(self, ordinals: NDArray[np.intp]) -> list[NDArray[np.uint64]]:
         """Read the vectors of some slices: see `RowDeletes`."""
         rows: list[Any] = self._vectors.take(positions(ordinals)).to_pylist()
-        # Many vectors lie in one file, which is asked for all of them at once.
+        # Many vectors share a file, from which all of them are read at once.
         stored: dict[str, list[tuple[int, dict[str, Any]]]] = {}
         found: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)] * len(rows)
         for number, row in enumerate(rows):

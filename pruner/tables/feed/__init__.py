@@ -1,1 +1,1 @@
-"""A change feed: events that name the files of a table that came, went or were replaced (docs/feed.md)."""
+"""A change feed: events that name added, removed and replaced files of a table (docs/feed.md)."""

@@ -1,8 +1,8 @@
-"""Lists a table by its change feed: a look asks for what events name, and now and then for everything.
+"""Lists a table by its change feed: a listing checks what events name, and now and then everything.
 
-What an event says is not believed, only that something came or went at the place that it names: the store is asked
-what is there now. That every change is named, is the promise of whoever declares the feed (docs/guarantee.md).
-Whatever is doubtful about the feed makes the look a whole listing, with the reason.
+An event is not trusted beyond the fact that something was added or removed at the path that it names: the store is
+asked for the current state. The user who declares the feed promises that it names every change (docs/guarantee.md).
+Any doubt about the feed causes a full listing, with the reason.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from pruner.tables.listing.files import Fact
 
 LISTED_AT_ONCE: Final = 1000
-"""Objects that a store lists in one request."""
+"""Objects that a store returns per listing request."""
 
 _log = logging.getLogger("pruner")
 
 
 class _Confirmed(NamedTuple):
-    """When the last whole listing began, by the clock that stands still in sleep and by the one that can be set."""
+    """When the last full listing began, by the clock that stops during sleep and by the one that can be set."""
 
     steady: float
     wall: float
 
 
 class FeedLister:
-    """Lists one root as another lister does, by a feed where that can be relied on: see `Lister`."""
+    """Lists one root like another lister, using a feed where that can be relied on: see `Lister`."""
 
     def __init__(self, inner: LocalLister | StoreLister, feed: Feed, confirm_after: float) -> None:
         self._inner = inner
@@ -54,9 +54,9 @@ class FeedLister:
         self._again: frozenset[str] = frozenset()
         self._unfinished: frozenset[str] = frozenset()
         self.changes: ListingChanges | None = None
-        """What differs between the last two listings that differ; None before there were two."""
+        """The changes in the last listing that found any, the first compared with no files; None before it."""
         self.doubt: str | None = None
-        """Why a listing was a whole one, where something is wrong with the feed; a look begins without."""
+        """Why a listing was a full one, where something is wrong with the feed; None at the start of a listing."""
 
     @property
     def root(self) -> str:
@@ -64,7 +64,7 @@ class FeedLister:
         return self._inner.root
 
     def facts(self) -> list[Fact]:
-        """List by the feed, or whole: see `Lister.facts`. The list is the same object while nothing changes."""
+        """List by the feed, or in full: see `Lister.facts`. The list is the same object while nothing changes."""
         seen = None
         try:
             seen = self._feed.look()
@@ -79,11 +79,11 @@ class FeedLister:
         return self._facts
 
     def confirm(self) -> None:
-        """Let the next look list everything."""
+        """Let the next listing be a full one."""
         self._confirmed = None
 
     def _is_due(self) -> bool:
-        """Whether the last whole listing is too old, or it cannot be known how old it is."""
+        """Whether the last full listing is too old, or its age cannot be determined."""
         if self._confirmed is None:
             return True
         wall = time.time() - self._confirmed.wall
@@ -92,7 +92,7 @@ class FeedLister:
         return max(wall, time.monotonic() - self._confirmed.steady) >= self._confirm_after
 
     def _list_whole(self) -> None:
-        # From here on until it is done nothing is confirmed: a listing that fails is begun anew.
+        # Nothing is confirmed until the listing is done: one that fails is repeated.
         self._confirmed = None
         began = _Confirmed(time.monotonic(), time.time())
         facts = sorted(self._inner.facts())
@@ -104,7 +104,7 @@ class FeedLister:
         self._confirmed = began
 
     def _follow(self, named: Sequence[Named]) -> bool:
-        """Ask for the places that are named, and take what is there for what was; False where a listing is faster."""
+        """Check the named paths and update their facts; False where a full listing is faster."""
         places = {path for each in named if (path := self._below(each)) is not None}
         places |= self._again | self._unfinished
         if self._is_dear(len(places)):
@@ -119,7 +119,7 @@ class FeedLister:
             raise DoubtError(f"what the change feed names cannot be checked: {error}") from None
         gone = set(chain.from_iterable(before for before, _ in changes))
         come = set(chain.from_iterable(now for _, now in changes))
-        # A file and a folder that holds it may both be named, and be asked for at two moments.
+        # A file and a folder that holds it may both be named, and are then checked at two points in time.
         if len({fact[0] for fact in come}) < len(come):
             raise DoubtError("files changed while they were checked")
         self._again = self._unsettled(come)
@@ -128,14 +128,14 @@ class FeedLister:
         return True
 
     def _is_dear(self, count: int) -> bool:
-        """Whether a whole listing takes fewer rounds than asking one by one."""
+        """Whether a full listing takes fewer rounds than individual checks."""
         rounds = -(-count // ASKED_AT_ONCE)
         pages = -(-len(self._facts) // LISTED_AT_ONCE)
         return count > FEED_NAMES or (isinstance(self._inner, StoreLister) and rounds > max(1, pages))
 
     def _patch(self, gone: set[Fact], come: set[Fact]) -> None:
-        # Whole runs are copied: there can be millions of facts, and few of them change. What goes stands before what
-        # comes in its place.
+        # Whole runs are copied: there can be millions of facts, and few of them change. A removal comes before its
+        # replacement.
         since = self._facts
         facts: list[Fact] = []
         at = 0
@@ -150,7 +150,7 @@ class FeedLister:
         self.changes = ListingChanges(since, list(gone), list(come))
 
     def _below(self, named: Named) -> str | None:
-        """Return where a named place lies below the root; None where it is none of the table's data."""
+        """Return the path of a named file or folder below the root; None where it is not part of the table's data."""
         path = self._relative(named)
         if path is None:
             return None
@@ -189,9 +189,9 @@ class FeedLister:
         return place.removeprefix(prefix) if place.startswith(prefix) else None
 
     def _at(self, place: str) -> tuple[list[Fact], list[Fact]]:
-        """The facts of a file and of what is below a folder of that name: those of the last look, and those of now.
+        """The facts of a file and of all below a folder of that name: those of the last listing, and the current ones.
 
-        In a store there can be both. An empty object is how some stores and writers mark a folder.
+        In a store there can be both. Some stores and writers mark a folder with an empty object.
         """
         path = place.rstrip("/")
         before = self._known(path)
@@ -206,11 +206,11 @@ class FeedLister:
         facts = self._facts
         at = bisect_left(facts, (place,))
         file = facts[at : at + 1] if at < len(facts) and facts[at][0] == place else []
-        # "0" comes right after "/".
+        # "0" sorts right after "/".
         return file + facts[bisect_left(facts, (f"{place}/",)) : bisect_left(facts, (f"{place}0",))]
 
     def _unsettled(self, facts: Iterable[Fact]) -> frozenset[str]:
-        """Files of which another write may not show yet (R4), or that a writer has only begun: asked for again."""
+        """Files of which another write may not show yet (R4), or that a writer has only begun: checked again."""
         now = time.time_ns()
         local = isinstance(self._inner, LocalLister)
         young = self._inner.young
@@ -229,7 +229,7 @@ class FeedLister:
         return self._inner.young(fact, now_ns)
 
     def still(self, fact: Fact) -> str | None:
-        """Return what harmless changes leave: see `Lister.still`."""
+        """Return what harmless changes leave unchanged: see `Lister.still`."""
         return self._inner.still(fact)
 
     def fingerprint(self, fact: Fact) -> bytes | None:
@@ -237,7 +237,7 @@ class FeedLister:
         return self._inner.fingerprint(fact)
 
     def unfinished(self, paths: Iterable[str]) -> None:
-        """Ask for these local files at every look: see `Lister.unfinished`. Objects appear whole."""
+        """Check these local files in every listing: see `Lister.unfinished`. Objects appear whole."""
         listed = frozenset(paths)
         self._inner.unfinished(listed)
         self._unfinished = listed if isinstance(self._inner, LocalLister) else frozenset()

@@ -1,13 +1,12 @@
-"""The place of a change feed: a folder of events about files, to which writers add and from which processes read.
+"""The location of a change feed: a folder of events about files, which writers add and processes read.
 
-Readers keep to themselves what they have read, so any number of them reads one feed, and nobody has to acknowledge.
+Readers track by themselves what they have read, so any number of them can read one feed, without acknowledgments.
 Event files may be deleted once every reader has listed the table since (docs/feed.md).
 
-Events about files, as stores, queues and the hooks of writers tell them: which places are to be looked at again.
+Events about files, as sent by stores, queues and writer hooks: they name the paths that must be checked again.
 
-Nothing but places is taken from an event. What is there now, the store is asked; so it does not matter in which order
-events come, how often, or what they say happened. An event that is not understood is an error, never an event about
-nothing.
+Only paths are taken from an event. The store is asked for their current state, so the order of events, their number
+and what they say happened do not matter. An event that cannot be parsed is an error, never an event about nothing.
 """
 
 from __future__ import annotations
@@ -33,35 +32,35 @@ if TYPE_CHECKING:
     from pruner.tables.listing.files import Fact
 
 NOTIFY_KEY: Final = "pruner_notify"
-"""Key of the version in events of `pruner notify`."""
+"""Key of the version in `pruner notify` events."""
 
 NOTIFY_VERSION: Final = 1
 
 _MOST_NESTED: Final = 8
-"""A queue's message around a topic's message around records is five deep."""
+"""A queue message that wraps a topic message that wraps records is five levels deep."""
 
 
 class EventError(ValueError):
-    """An event that is not understood; the text goes on where it is said of which file."""
+    """An event that cannot be parsed; the text continues a sentence that begins with the file."""
 
 
 class Named(NamedTuple):
-    """A place that an event names: a key of a bucket, or without a bucket what a writer's hook named."""
+    """A path that an event names: a key in a bucket, or without a bucket what a writer hook named."""
 
     bucket: str | None
     path: str
 
 
 def event_of(paths: list[str]) -> bytes:
-    """Return the event that says of these places that something came or went there."""
+    """Return the event that reports additions or removals at these paths."""
     return msgspec.json.encode({NOTIFY_KEY: NOTIFY_VERSION, "paths": paths})
 
 
 def named_in(data: bytes) -> list[Named]:
-    """Return the places that a file of events names: one document of JSON, or one in each line.
+    """Return the paths that an event file names: one JSON document, or one per line.
 
     Raises:
-        EventError: something in it is not understood.
+        EventError: something in it cannot be parsed.
     """
     named: list[Named] = []
     for document in _documents(data):
@@ -83,7 +82,7 @@ def _documents(data: bytes) -> list[Any]:
 
 
 def _collect(value: object, named: list[Named], depth: int) -> None:
-    """Add what a document names, whatever queue or topic wrapped it."""
+    """Add the paths that a document names, whatever queue or topic wrapped it."""
     if depth > _MOST_NESTED:
         raise EventError("is nested too deeply")
     if isinstance(value, list):
@@ -101,7 +100,7 @@ def _collect(value: object, named: list[Named], depth: int) -> None:
 
 
 def _wrapped(event: dict[str, object]) -> object | None:
-    """What a message carries: records, a queue's messages (SQS), a topic's message (SNS); None for an event itself."""
+    """The content of a message: records, queue messages (SQS) or a topic message (SNS); None for an event itself."""
     for key in ("Records", "Messages", "Sns"):
         if key in event:
             return event[key]
@@ -116,7 +115,7 @@ def _wrapped(event: dict[str, object]) -> object | None:
 
 
 def _places(event: dict[str, object]) -> list[Named]:
-    """The places of one event of pruner, of S3 (and what speaks like it, as MinIO does), or of EventBridge."""
+    """The paths in one event of pruner, of S3 (or a compatible store such as MinIO), or of EventBridge."""
     if event.get(NOTIFY_KEY) == NOTIFY_VERSION:
         paths = event.get("paths")
         if isinstance(paths, list) and all(isinstance(path, str) for path in cast("list[object]", paths)):
@@ -125,7 +124,7 @@ def _places(event: dict[str, object]) -> list[Named]:
         bucket, key = _bucket_and_key(event["s3"])
         return [Named(bucket, unquote_plus(key, errors="strict"))]
     elif event.get("source") == "aws.s3":
-        return [Named(*_bucket_and_key(event.get("detail")))]  # EventBridge gives keys as they stand
+        return [Named(*_bucket_and_key(event.get("detail")))]  # EventBridge does not encode keys
     raise EventError("holds something that is neither an S3 event nor one of pruner notify")
 
 
@@ -151,22 +150,22 @@ class _About(msgspec.Struct):
 
 
 ASKED_AT_ONCE: Final = 16
-"""Requests to a store that one look makes at the same time."""
+"""Concurrent requests to a store for one listing."""
 
 
 class DoubtError(Exception):
-    """The feed cannot be relied on for this look; the text says why."""
+    """The feed cannot be relied on for this listing; the text says why."""
 
 
 class FeedSettings(NamedTuple):
-    """Where a table's feed is, and after how many seconds a whole listing confirms what it said."""
+    """The location of a table's feed, and after how many seconds a full listing confirms it."""
 
     uri: str
     confirm_after: float = FEED_CONFIRM_SECONDS
 
 
 class _Version(NamedTuple):
-    """What tells one state of an event file from another. A file that is appended to keeps its `origin`."""
+    """The version of an event file. A file that is appended to keeps its `origin`."""
 
     stamp: str
     size: int
@@ -174,7 +173,7 @@ class _Version(NamedTuple):
 
 
 class FeedListing(NamedTuple):
-    """What a listing of the feed found: the version of each event file, and which of them may still change unseen."""
+    """A listing of the feed: the version of each event file, and which of them may still change unnoticed."""
 
     versions: dict[str, _Version]
     young: frozenset[str]
@@ -205,7 +204,7 @@ class Feed:
         now = time.time_ns()
         facts = [fact for fact in listed if not str(fact[0]).startswith(f"{STAGING}/")]
         if not facts:
-            # Whoever misspells its place must not wait for events that never come.
+            # A user who misspells its location must not wait for events that never come.
             raise DoubtError(
                 f"the change feed {self.uri} holds no events: let the writers call pruner notify"
             )
@@ -213,10 +212,10 @@ class Feed:
         return FeedListing({str(fact[0]): self._version(fact) for fact in facts}, young)
 
     def news(self, seen: FeedListing) -> list[Named]:
-        """Read the event files that are new, or were appended to; return the places that they name.
+        """Read the event files that are new or were appended to; return the paths that they name.
 
         Raises:
-            DoubtError: one of them cannot be read or understood, or was cut or replaced, so that events are lost.
+            DoubtError: one of them cannot be read or parsed, or was truncated or replaced, so that events are lost.
         """
         new: list[tuple[str, int]] = []
         for path, version in seen.versions.items():
@@ -236,7 +235,7 @@ class Feed:
             return [place for names in threads.map(self._names, new) for place in names]
 
     def accept(self, seen: FeedListing) -> None:
-        """Take what was listed for read: its places were looked at, or the whole table was listed after it."""
+        """Mark what was listed as read: its paths were checked, or the whole table was listed after it."""
         self._read = {path: version for path, version in seen.versions.items() if path not in seen.young}
 
     def _names(self, file: tuple[str, int]) -> list[Named]:
@@ -250,7 +249,7 @@ class Feed:
             raise DoubtError(f"{self._lister.uri(path)} cannot be read: {error}") from None
 
     def _version(self, fact: Fact) -> _Version:
-        # A link to a local file, which is how new ones appear, moves its change time alone.
+        # A hard link to a local file, which is how new ones appear, moves only its change time.
         stamp = self._lister.still(fact) or self._lister.version(fact)
         return _Version(stamp, int(fact[1]), fact[4] if len(fact) > 4 else stamp)
 
@@ -258,16 +257,16 @@ class Feed:
 def announce(
     feed: str, roots: Sequence[str], paths: Sequence[str], storage_options: Mapping[str, str] | None = None
 ) -> str:
-    """Add an event to a feed that says of places of a table that something came or went there; return its name.
+    """Add an event to a feed that reports additions or removals at paths of a table; return its name.
 
     Args:
-        feed: the place of the feed.
+        feed: the location of the feed.
         roots: those of the table.
         paths: of files or folders, below a root, or relative to the first one; "." is the whole table.
         storage_options: options of the store.
 
     Raises:
-        TableError: a path lies in no root.
+        TableError: a path is below no root.
         StorageError: the event cannot be written.
     """
     places = [normalize_uri(root) for root in roots]
@@ -276,10 +275,10 @@ def announce(
 
 
 def add_event(feed: str, event: bytes, storage_options: Mapping[str, str] | None = None) -> str:
-    """Add a file of events to a feed, which appears at once and whole; return its name.
+    """Add an event file to a feed, where it appears atomically; return its name.
 
     Raises:
-        TableError: it is not understood, or too large.
+        TableError: it cannot be parsed, or is too large.
         StorageError: it cannot be written.
     """
     try:
@@ -294,10 +293,10 @@ def add_event(feed: str, event: bytes, storage_options: Mapping[str, str] | None
 
 
 def checked_path(path: str, roots: Sequence[str]) -> str:
-    """Return a path as an event holds it: relative to the first root, or in full where it lies in another one.
+    """Return a path as stored in an event: a relative one unchanged, an absolute one normalized.
 
     Raises:
-        TableError: it lies in none of them.
+        TableError: it is below no root.
     """
     if not path or "\0" in path:
         raise TableError(f"{path!r} is not a path of the table")

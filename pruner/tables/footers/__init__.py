@@ -1,1 +1,1 @@
-"""Footers of Parquet files: schemas, types and Bloom filters, and the one schema that a table has of them."""
+"""Footers of Parquet files: schemas, types and Bloom filters, and the table schema made from them."""

@@ -1,31 +1,31 @@
-"""Reads the schemas of many Parquet files, each distinct one once, and makes one table schema of them.
+"""Reads the schemas of many Parquet files, each distinct one once, and makes one table schema from them.
 
 The schema is taken from the Parquet schema alone. What writers add for their own use (the Arrow schema in the
 key-value metadata, with zones, dictionaries and durations) is not what engines read.
 
-What engines go by is the Parquet type, of which Arrow's is an image: `parquet_type` tells it of each column. It stands
-in the metadata of the Arrow field, beside the field id, so two schemas are one only if every engine reads them alike.
+Engines use the Parquet type, from which Arrow's is derived: `parquet_type` returns it for each column. It is stored in
+the metadata of the Arrow field, beside the field id, so two schemas are equal only if every engine reads them alike.
 
-Makes one table schema of the schemas of its files, by name (rule R7).
+The files' schemas are merged into one table schema by name (rule R7).
 
-Promotion is a closed table; what is not in it is a conflict, and a field in conflict never serves pruning:
+Promotion is a closed table; anything else is a conflict, and a field in conflict is never used for pruning:
 
 | files hold | the table's type | |
 |---|---|---|
-| integers, some type of which holds all values of both | that type (signed before unsigned) | |
+| integers, where one type holds all values of both | that type (signed before unsigned) | |
 | no values (Parquet's null type) and T | T | |
 | float and double | double | conflict: one engine reads 0.1, another 0.10000000149 (trap S19) |
 | decimals of one scale | the wider precision | conflict: "anything to decimal" |
-| timestamps of ms and us, and INT96 | us | conflict where some are instants and others a wall clock |
+| timestamps of ms and us, and INT96 | us | conflict where some are instants and others wall-clock times |
 | structs | struct of the fields of both, each by these rules | |
 | anything else | that of the first file | conflict |
 
-Names that differ only in case are one field in conflict, as are fields whose name and field id do not go
-together in every file. So is a VARIANT: its parts are no fields that an engine shows.
+Names that differ only in case are one field in conflict, as are fields whose name and field id do not match in every
+file. So is a VARIANT: its parts are not fields that an engine shows.
 
-The table is about Arrow's types, which are the same for every engine, INT96 aside: it may be an instant or a wall
-clock. A field also has the Parquet types that its files hold, from which `pruner.expr.parquet_reading` tells for each
-engine what it makes of them, and whether that is one thing.
+The table covers Arrow's types, which are the same for every engine, except for INT96: it may be an instant or a
+wall-clock time. A field also has the Parquet types that its files hold, from which `pruner.expr.parquet_reading`
+derives for each engine how it reads them, and whether it reads them all alike.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ FOOTER_BYTES = 256 * 1024 * 1024
 
 _TRAILER = 8
 _REMOTE_TAIL = 64 * 1024
-"""What is read of the end of the first objects; of later ones, about as much as the longest footer so far has."""
+"""Bytes read from the end of the first objects; of later ones, about the size of the longest footer so far."""
 _LEAST_TAIL = 4 * 1024
 _REMOTE_THREADS = 32
 
@@ -73,7 +73,7 @@ class BrokenFileError(ValueError):
 
 
 class UnreadableFileError(BrokenFileError):
-    """A file whose bytes the store did not give; it may do so the next time."""
+    """A file whose bytes the store did not return; it may do so the next time."""
 
 
 class NotParquetError(BrokenFileError):
@@ -87,7 +87,7 @@ class _Known:
 
 
 class SchemaReader:
-    """Reads file schemas; equal schemas come out as one object."""
+    """Reads file schemas; equal schemas are returned as one object."""
 
     def __init__(self) -> None:
         self._known: list[_Known] = []
@@ -95,7 +95,7 @@ class SchemaReader:
         self._longest_footer = 0
 
     def read_all(self, lister: Lister, files: list[tuple[str, int]]) -> list[pa.Schema | BrokenFileError]:
-        """Read the schema of each (path, size), in that order; remote files by many threads at once."""
+        """Read the schema of each (path, size), in that order; remote files in many threads at once."""
         if lister.root.startswith("/"):
             return [self._try(lister, path, size) for path, size in files]
 
@@ -106,7 +106,7 @@ class SchemaReader:
             return list(threads.map(read_one, files))
 
     def intern(self, schema: pa.Schema) -> pa.Schema:
-        """Return the one object for all schemas equal to this, field ids included."""
+        """Return the shared object for all schemas equal to this one, field ids included."""
         return self._distinct.setdefault(schema.serialize().to_pybytes(), schema)
 
     def _try(self, lister: Lister, path: str, size: int) -> pa.Schema | BrokenFileError:
@@ -146,7 +146,7 @@ class SchemaReader:
         except ThriftError:
             return self.intern(_of_unusual_footer(footer))
         schema = self.intern(_file_schema(_opened(schema_only(footer, end)).schema_arrow, columns))
-        # The newest first: files of one age lie together in a listing.
+        # The newest first: files of one age are adjacent in a listing.
         self._known = [_Known(footer[:end], schema), *self._known[:15]]
         return schema
 
@@ -154,7 +154,7 @@ class SchemaReader:
 def _trailer(lister: Lister, path: str, size: int, tail_bytes: int) -> tuple[int, bytes]:
     """Return the footer's size and the bytes at the end of the file that were read to find it.
 
-    Of an object that is `tail_bytes`, so that mostly no second request is needed.
+    For an object these are `tail_bytes`, so that usually no second request is needed.
     """
     if size < 2 * len(MAGIC) + 4:
         raise NotParquetError(f"is too short for a Parquet file ({size} bytes)")
@@ -171,7 +171,7 @@ def _trailer(lister: Lister, path: str, size: int, tail_bytes: int) -> tuple[int
 
 
 def _of_unusual_footer(footer: bytes) -> pa.Schema:
-    """The schema of a footer whose fields come in another order than all known writers have them."""
+    """The schema of a footer whose fields are in an order that no known writer uses."""
     file = _opened(footer)
     try:
         return _file_schema(file.schema_arrow, columns_of_footer(rewritten(file.metadata)))
@@ -197,7 +197,7 @@ def _file_schema(arrow: pa.Schema, columns: tuple[ParquetColumn, ...]) -> pa.Sch
 
 
 def _file_field(field: pa.Field[Any], column: ParquetColumn) -> pa.Field[Any]:
-    """The field as engines see it, with its Parquet type; inside lists and maps the types stand in one text."""
+    """The field as engines see it, with its Parquet type; the types inside lists and maps are one string."""
     plain = _plain_field(field)
     metadata = {**(plain.metadata or {}), _PARQUET_TYPE: column.text.encode("utf-8", "surrogateescape")}
     if (
@@ -209,7 +209,7 @@ def _file_field(field: pa.Field[Any], column: ParquetColumn) -> pa.Field[Any]:
         children = zip(_storage_fields(field.type), column.children, strict=True)
         return pa.field(field.name, pa.struct([_file_field(*child) for child in children]), metadata=metadata)
     if not column.children and not column.repeated and column.type.arrow == pa.string():
-        # Arrow takes ENUM for bytes; by the specification it is text.
+        # Arrow reads ENUM as bytes; by the specification it is a string.
         return pa.field(field.name, pa.string(), metadata=metadata)
     return pa.field(field.name, plain.type, metadata=metadata)
 
@@ -223,7 +223,7 @@ def _storage_fields(type_: pa.DataType) -> list[pa.Field[Any]]:
 
 
 def parquet_type(field: pa.Field[Any]) -> ParquetType | None:
-    """Return the Parquet type of a column or struct of a file schema; None for lists and maps, or where not known."""
+    """Return the Parquet type of a column or struct of a file schema; None for lists and maps, or where unknown."""
     text = (field.metadata or {}).get(_PARQUET_TYPE)
     return None if text is None else parse_parquet_type(text.decode("utf-8", "replace"))
 
@@ -233,15 +233,14 @@ _LEAF = re.compile(
     r"((?:BOOLEAN|INT32|INT64|INT96|FLOAT|DOUBLE|(?:FIXED_LEN_)?BYTE_ARRAY)(?:\(\d+\))?"
     r"(?: [\w-]+(?:\([^)]*\))?){2})(?=, |\}|$)"
 )
-"""A column with values in what `ParquetColumn.text` says of a column."""
+"""A column with values in the text of a column (`ParquetColumn.text`)."""
 
 
 def leaf_types(field: pa.Field[Any]) -> list[ParquetType]:
     """Return the Parquet types of the values of a column of a file schema, those in lists and maps included.
 
     Returns:
-        One for each type in the Arrow type that holds no others, in the order of the file; none where they are not
-        known.
+        One for each leaf of the Arrow type, in the order of the file; none where they are unknown.
     """
     types = _leaf_types(field)
     return types if len(types) == _number_of_leaves(field.type) else []
@@ -262,7 +261,7 @@ def _number_of_leaves(type_: pa.DataType) -> int:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema as engines see it: Arrow's own variants of a type are one type, zones are UTC."""
+    """Return the schema as engines see it: Arrow's variants of a type become one type, zones become UTC."""
     return pa.schema([_plain_field(field) for field in cast("Iterable[pa.Field[Any]]", schema)])
 
 
@@ -298,7 +297,7 @@ def struct_fields(type_: pa.DataType) -> list[pa.Field[Any]]:
 
 
 FIELD_ID = b"PARQUET:field_id"
-"""Under what Arrow has a field's id in its metadata."""
+"""The key of a field id in an Arrow field's metadata."""
 
 _PARQUET_TYPE = b"pruner:parquet_type"
 
@@ -315,7 +314,7 @@ def field_id(field: pa.Field[Any]) -> int | None:
 
 
 def has_field_ids(fields: Iterable[pa.Field[Any]]) -> bool:
-    """Tell whether a file names any field by an id, at whatever depth."""
+    """Tell whether a file has any field id, at any depth."""
     return any(field_id(field) is not None or has_field_ids(_inner(field.type)) for field in fields)
 
 
@@ -341,13 +340,13 @@ _UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 def unify(schemas: Sequence[pa.Schema]) -> list[Field]:
     """Return the fields of a table whose files have these (distinct) schemas, parents before their children.
 
-    The order is that of the first file, with fields that only later files have behind.
+    The order is that of the first file, followed by fields that only later files have.
     """
     return list(_merge((), [list(cast("Iterable[pa.Field[Any]]", schema)) for schema in schemas]))
 
 
 def promote(left: pa.DataType, right: pa.DataType) -> tuple[pa.DataType, str | None]:
-    """Return the common type of two types that are not both structs, and why it is a conflict if so."""
+    """Return the common type of two types that are not both structs, and the reason if it is a conflict."""
     types = pa.types
     if left.equals(right) or types.is_null(right):
         return left, None
@@ -373,7 +372,7 @@ def _wider_integer(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def _merge(parent: tuple[str, ...], levels: list[list[pa.Field[Any]]]) -> Iterator[Field]:
-    """Merge one level of nesting: `levels[i]` are the fields that the i-th schema has there."""
+    """Merge one level of nesting: `levels[i]` are the fields of the i-th schema at that level."""
     by_name: dict[str, list[list[pa.Field[Any]]]] = {}
     for position, level in enumerate(levels):
         for entry in level:
@@ -403,11 +402,11 @@ def _names_of_ids(levels: list[list[pa.Field[Any]]]) -> dict[int, set[str]]:
 def _merge_name(
     parent: tuple[str, ...], types: list[list[pa.Field[Any]]], id_: int | None, conflict: str | None
 ) -> Iterator[Field]:
-    """Merge the fields of one name, whatever the case; `found[i]` are those of the i-th schema."""
+    """Merge the fields of one name, whatever the case; `types[i]` are those of the i-th schema."""
     entries = [entry for per_file in types for entry in per_file]
     spellings = list(dict.fromkeys(entry.name for entry in entries))
     if any(len(per_file) > 1 for per_file in types):
-        # One file has several: only an exact spelling can name one, and not every engine allows that.
+        # A file has several: only the exact spelling can select one, and not every engine allows that.
         for spelling in spellings:
             some = next(entry for entry in entries if entry.name == spelling)
             yield from _alone(
@@ -438,7 +437,7 @@ def _merge_name(
 def _moments(parquet: frozenset[ParquetType] | None) -> pa.DataType | None:
     """The common type of timestamps that every engine reads without rounding; None for anything else.
 
-    Spark writes all of these into one table as `outputTimestampType` says.
+    Spark writes any of these into one table, depending on `outputTimestampType`.
     """
     types = {type_.arrow for type_ in parquet or () if type_.physical != INT96}
     if (
@@ -463,7 +462,7 @@ def _merge_structs(
 def _alone(
     parent: tuple[str, ...], entry: pa.Field[Any], conflict: str | None, field: Field | None = None
 ) -> Iterator[Field]:
-    """One field as it stands with what is nested in it, all in the same conflict."""
+    """One field unchanged, with its nested fields, all in the same conflict."""
     path = (*parent, entry.name)
     yield field or Field(
         path, entry.type, field_id(entry), conflict=conflict, parquet=_parquet_types([entry])
@@ -479,6 +478,6 @@ def _is_variant(entry: pa.Field[Any]) -> bool:
 
 
 def _parquet_types(entries: Sequence[pa.Field[Any]]) -> frozenset[ParquetType] | None:
-    """The Parquet types of a field with values, by file; None where some are not known, as those of lists are not."""
+    """The Parquet types of a field in its files; None where some are unknown, as for nested types."""
     types = {None if pa.types.is_nested(entry.type) else parquet_type(entry) for entry in entries}
     return None if None in types else frozenset(type_ for type_ in types if type_ is not None)

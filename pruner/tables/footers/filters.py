@@ -1,11 +1,9 @@
-"""Split-block Bloom filters as Parquet has them, and those that writers put into files (BloomFilter.md).
+"""Parquet's split-block Bloom filters, those that writers put into files included (parquet-format, BloomFilter.md).
 
-A filter stands behind a short header of Thrift. It has no checksum: what a writer that is believed put there is
-believed, as engines do that ask these filters themselves.
+A stored filter follows a short Thrift header. It has no checksum: the filters of a trusted writer are trusted, as by
+engines that use these filters themselves.
 
-Split-block Bloom filters as Parquet has them (parquet-format, BloomFilter.md).
-
-A filter is a row of blocks of 256 bits. A hash chooses one block by its upper 32 bits, and by its lower 32 bits one
+A filter is a sequence of 256-bit blocks. A hash selects one block by its upper 32 bits, and by its lower 32 bits one
 bit in each of the eight words of that block.
 """
 
@@ -19,15 +17,15 @@ import numpy as np
 from pruner.tables.footers.thrift import Struct, ThriftError, read_struct
 
 HEADER_BYTES: Final = 64
-"""Bytes in which every header ends: those of known writers have 12 to 16."""
+"""Upper bound of a header's size in bytes: those of known writers have 12 to 16."""
 
 BLOCK_BYTES: Final = 32
 
 LARGEST: Final = 128 * 1024 * 1024
-"""Largest filter of a row group, in bytes: as parquet-format has it."""
+"""Largest filter of a row group, in bytes, as in parquet-format."""
 
 _ONLY_KIND: Final[Struct] = {1: {}}
-"""What the header says of algorithm, hash and compression: split blocks, XXH64, none. There is no other so far."""
+"""The header's values for algorithm, hash and compression: split blocks, XXH64, none. No others exist so far."""
 
 
 class FilterPlace(NamedTuple):
@@ -42,7 +40,7 @@ def filter_place(offset: int, header: bytes, file_size: int) -> FilterPlace | No
 
     Args:
         offset: where its header begins.
-        header: `HEADER_BYTES` from there, or what the file has of them.
+        header: `HEADER_BYTES` from there, or as many as the file has.
         file_size: in bytes.
 
     Returns:
@@ -71,7 +69,7 @@ WORDS: Final = 8
 WORD_BITS: Final = 32
 BLOCK_BITS: Final = 256
 MOST_BLOCKS: Final = 1 << 22
-"""Largest filter of a slice, 128 MiB: with still more values it says yes more often."""
+"""Largest filter of a slice, 128 MiB: with still more values it has more false positives."""
 
 _SALTS: Final = np.array(
     [
@@ -83,13 +81,13 @@ _SALTS: Final = np.array(
 
 
 def blocks_for(distinct: int, fpp: float) -> int:
-    """Number of blocks in which so many values are told from others but for a share `fpp`; 0 for no values."""
+    """Number of blocks for `distinct` values with false positive probability `fpp`; 0 for no values."""
     return min(MOST_BLOCKS, int(np.ceil(distinct / _load(fpp))))
 
 
 @lru_cache(maxsize=64)
 def _load(fpp: float) -> float:
-    """Values a block at which a share `fpp` of other values seems to be there."""
+    """Values per block that give false positive probability `fpp`."""
     low, high = 1e-3, 1e3
     while high - low > 1e-4 * low:
         middle = (low + high) / 2
@@ -98,7 +96,7 @@ def _load(fpp: float) -> float:
 
 
 def false_positives(load: float) -> float:
-    """The share of values that seem to be there, with `load` values a block: blocks are not equally full."""
+    """The false positive probability with `load` values per block on average: blocks are not equally full."""
     most = int(load + 12 * np.sqrt(load) + 24)
     numbers = np.arange(most)
     logarithms = numbers * np.log(load) - load - np.concatenate([[0], np.cumsum(np.log(numbers[1:]))])
@@ -106,12 +104,12 @@ def false_positives(load: float) -> float:
 
 
 def block_of(hashes: Hashes, blocks: NDArray[np.uint64] | np.uint64) -> NDArray[np.int64]:
-    """The block of each hash in a filter of so many blocks."""
+    """The block of each hash in a filter of `blocks` blocks."""
     return (((hashes >> np.uint64(32)) * blocks) >> np.uint64(32)).astype(np.int64)
 
 
 def bits_of(hashes: Hashes) -> Words:
-    """The number of the bit in each word of the block, a row for each hash."""
+    """The index of the bit in each word of the block, a row for each hash."""
     lower = (hashes & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     return (lower[:, None] * _SALTS) >> np.uint32(27)
 
@@ -122,7 +120,7 @@ def masks_of(hashes: Hashes) -> Words:
 
 
 def filter_of(hashes: Hashes, blocks: int) -> bytes:
-    """Make the filter of hashes that ascend."""
+    """Make the filter of ascending hashes."""
     words = np.zeros((blocks, WORDS), np.dtype("<u4"))
     if len(hashes):
         at = block_of(hashes, np.full(1, blocks, np.uint64))

@@ -1,11 +1,9 @@
-"""Reads the schema out of a Parquet footer, without the rest: a tree of columns with their Parquet types.
+"""Reads the schema from a Parquet footer, without the rest: a tree of columns, each with its Parquet type.
 
-The footer is Thrift's compact protocol, and the schema is the second field of `FileMetaData`, behind the
+The footer is in Thrift's compact protocol, and the schema is the second field of `FileMetaData`, after the
 version (parquet-format, `src/main/thrift/parquet.thrift`; thrift, `doc/specs/thrift-compact-protocol.md`).
-Reading is left to right, so two footers that begin with the same bytes up to there have the same schema,
+Reading is left to right, so two footers with the same bytes up to the end of the schema have the same schema,
 however long the rest.
-
-The schema of a Parquet file as its footer has it: a tree of columns, each with its Parquet type.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ import pyarrow.parquet as pq
 from pruner.parquet_type import ParquetType
 
 Struct: TypeAlias = dict[int, Any]
-"""Values by the number of their field: integers, bytes, booleans, lists and further structs."""
+"""Values by field number: integers, bytes, booleans, lists and further structs."""
 
 _STOP = 0
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
@@ -33,15 +31,15 @@ _SCHEMA_HEADER = 0x19
 """Field 2 (delta 1) of type list."""
 
 _NO_ROWS = b"\x16\x00\x19\x0c\x00"
-"""The rest of a footer behind the schema: num_rows = 0, row_groups = [], stop."""
+"""The rest of a footer after the schema: num_rows = 0, row_groups = [], stop."""
 
 
 class ThriftError(ValueError):
-    """The bytes are no footer whose schema can be told apart this way."""
+    """The bytes are not a footer whose schema can be read this way."""
 
 
 class SchemaBytes(NamedTuple):
-    """The elements of a schema, depth first, and the offset in the footer behind them."""
+    """The elements of a schema, depth first, and the offset in the footer after them."""
 
     elements: list[Struct]
     end: int
@@ -51,7 +49,7 @@ def read_schema(footer: bytes) -> SchemaBytes:
     """Return the schema elements of a footer.
 
     Raises:
-        ThriftError: the fields come in another order, or the bytes are broken.
+        ThriftError: the fields are in another order, or the bytes are broken.
     """
     try:
         if footer[0] != _VERSION_HEADER:
@@ -70,7 +68,7 @@ def read_schema(footer: bytes) -> SchemaBytes:
 
 
 def read_struct(data: bytes) -> tuple[Struct, int]:
-    """Return the struct with which some bytes begin, and where it ends.
+    """Return the struct at the start of some bytes, and where it ends.
 
     Raises:
         ThriftError: they do not begin with one.
@@ -156,7 +154,7 @@ def _value(data: bytes, position: int, kind: int, depth: int, *, in_list: bool) 
 
 
 GROUP = "GROUP"
-"""Physical type of what has columns below it instead of values."""
+"""Physical type of elements that have columns below them instead of values."""
 
 # Fields of SchemaElement (parquet.thrift).
 _TYPE, _LENGTH, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _SCALE, _PRECISION, _, _LOGICAL = range(1, 11)
@@ -201,12 +199,12 @@ class ParquetColumn:
 
     @property
     def is_struct(self) -> bool:
-        """Whether this is a group that stands for nothing but the columns in it."""
+        """Whether this is a plain group of columns."""
         return bool(self.children) and not self.repeated and not (self.type.converted or self.type.logical)
 
     @property
     def text(self) -> str:
-        """Everything that an engine may look at here and below, in one line."""
+        """Everything here and below that an engine may use, in one line."""
         if not self.children:
             return f"{'repeated ' * self.repeated}{self.type.text}"
         inner = ", ".join(f"{child.name}: {child.text}" for child in self.children)
@@ -224,10 +222,10 @@ def parquet_columns(elements: Sequence[Struct]) -> tuple[ParquetColumn, ...]:
     """Return the top-level columns of a schema.
 
     Args:
-        elements: the schema elements of a footer, depth first, the root in front.
+        elements: the schema elements of a footer, depth first, beginning with the root.
 
     Raises:
-        ThriftError: they make no tree, or a value is none of its kind.
+        ThriftError: they are not a tree, or a value is of the wrong kind.
     """
     try:
         root, end = _column(elements, 0, 0)
@@ -247,7 +245,7 @@ def rewritten(metadata: pq.FileMetaData) -> bytes:
 
 
 def columns_of_footer(footer: bytes) -> tuple[ParquetColumn, ...]:
-    """Return the top-level columns of a footer: see `read_schema` for what is raised."""
+    """Return the top-level columns of a footer; raises as `read_schema` does."""
     return parquet_columns(read_schema(footer).elements)
 
 

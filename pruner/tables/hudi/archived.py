@@ -1,15 +1,15 @@
-"""What has left a Hudi table's active timeline: archived instants, and what cleaners took.
+"""What has left a Hudi table's active timeline: archived instants, and what cleaners deleted.
 
-From version 8 on it is a set of Parquet files that a manifest names, with what each instant did as it stood in the
-active timeline (Hudi technical specification, "LSM timeline"). Up to version 6 it is made of log files, whose records
-hold the same under a field for each kind of action (avro-idl of `HoodieArchivedMetaEntry`). All of it is read, and only
-where the active timeline leaves a question open.
+From version 8 on the archived timeline is a set of Parquet files that a manifest names, with what each instant did as
+the active timeline had it (Hudi technical specification, "LSM timeline"). Up to version 6 it is made of log files,
+whose records hold the same under a field for each kind of action (avro-idl of `HoodieArchivedMetaEntry`). It is read
+whole, and only where the active timeline leaves a question open.
 
-What cleaners took from the history of a Hudi table: a read as of an instant whose files are gone is no read (T20).
+What cleaners deleted from a table's history: a read as of an instant whose files are gone must fail (T20).
 
-Under the policy that keeps commits, a clean says from which commit on everything is there, and Hudi refuses what is
-older. Under the policy that keeps versions of files it says no such thing, and Hudi returns the rows that are left.
-What a cleaner did may have been archived since.
+Under the policy that retains commits, a clean says from which commit on everything is there, and Hudi refuses to read
+as of anything older. Under the policy that retains file versions it says no such thing, and Hudi returns the rows that
+are left. What a cleaner did may have been archived since.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MANIFEST: Final = re.compile(r"manifest_(\d+)")
 _LOG_FILE: Final = re.compile(r"\.commits_\.archive\.\d+_[0-9-]+")
 _CLEAN: Final = "clean"
 _FIELDS: Final = {_CLEAN: "hoodieCleanMetadata", **dict.fromkeys(REPLACING, "hoodieReplaceCommitMetadata")}
-"""Where a record of version 6 has what an action did."""
+"""The field of a version 6 record with what an action did."""
 
 _T = TypeVar("_T")
 
@@ -64,7 +64,7 @@ class _Done(NamedTuple):
 
 
 class ArchivedTimeline:
-    """The archived timeline of one look at a table; nothing is read before it is asked for."""
+    """The archived timeline of one read of a table; it is read on demand only."""
 
     def __init__(self, store: Store, timeline: Timeline) -> None:
         self._store = store
@@ -83,7 +83,7 @@ class ArchivedTimeline:
         return {start: end for start, end in rows if start and end}
 
     def cleans(self, after: str) -> Iterator[Clean]:
-        """Yield what the cleaners did that were requested after an instant.
+        """Yield what cleaners did that were requested after an instant.
 
         Raises:
             TableError: it cannot be understood.
@@ -94,7 +94,7 @@ class ArchivedTimeline:
                 yield self._parsed(done, read_clean)
 
     def replaced(self, until: str) -> Iterator[Group]:
-        """Yield the file groups that writes replaced which were requested up to an instant.
+        """Yield the file groups replaced by writes that were requested up to an instant.
 
         Raises:
             TableError: it cannot be understood.
@@ -106,14 +106,14 @@ class ArchivedTimeline:
 
     @cached_property
     def _done(self) -> list[_Done]:
-        """What cleaned and what replaced."""
+        """All cleans and replacing writes."""
         if self._timeline.properties.version >= COMPLETION_TIMES:
             rows = self._rows(("instantTime", "action", "metadata"))
             return [_Done(*row) for row in rows if row[1] in _FIELDS]
         return list(self._of_log_files())
 
     def _rows(self, columns: Collection[str]) -> list[tuple[Any, ...]]:
-        """Some columns of the files that the newest manifest names; none where there is no manifest."""
+        """Some columns of the files that the newest manifest names; empty where there is no manifest."""
         numbers = [int(match[1]) for match in map(_MANIFEST.fullmatch, self._timeline.history) if match]
         if not numbers:
             return []
@@ -130,7 +130,7 @@ class ArchivedTimeline:
         return rows
 
     def _of_log_files(self) -> Iterator[_Done]:
-        """What the log files of version 6 hold: a record for each state of an instant, the last with what it did."""
+        """The content of version 6 log files: a record for each state of an instant, the last with what it did."""
         for name in filter(_LOG_FILE.fullmatch, self._timeline.history):
             path = f"{self._folder}/{name}"
             try:
@@ -158,7 +158,7 @@ def _records(data: bytes) -> Iterator[dict[str, Any]]:
     Raises:
         ValueError: they cannot be read.
     """
-    avro: Any = fastavro  # whose stubs leave types open
+    avro: Any = fastavro  # its stubs leave types open
     for block in blocks(data):
         if block.type is not BlockType.AVRO:
             raise ValueError(f"a block of type {block.type.name}")
@@ -168,7 +168,7 @@ def _records(data: bytes) -> Iterator[dict[str, Any]]:
                 yield avro.schemaless_reader(io.BytesIO(record), schema, None)
         except (
             Exception
-        ) as error:  # fastavro raises what its parts raise: a damaged file must only not be believed
+        ) as error:  # fastavro raises whatever its parts raise: a damaged file must only not be trusted
             raise ValueError(f"no Avro that can be read ({type(error).__name__})") from None
 
 
@@ -185,7 +185,7 @@ class Cleaned:
         """Read the cleans of both timelines; none for the newest slices, which no cleaner touches.
 
         Raises:
-            CleanedError: by what a cleaner says, files of that instant are gone.
+            CleanedError: according to a cleaner, files of that instant are gone.
             TableError: what a cleaner says cannot be understood.
             StorageError: the store refuses.
         """
@@ -196,9 +196,9 @@ class Cleaned:
             return
         kept_from = ""
         for clean in _cleans_after(as_of, store, timeline, archived):
-            # No cleaner deletes what belongs to the table when it runs. Nor does one that keeps commits delete what has
-            # belonged to it since the first of them. So whole file groups that it deleted had been replaced before, by
-            # a write that may have been archived since.
+            # No cleaner deletes what belongs to the table when it runs. Nor does one that retains commits delete what
+            # has belonged to it since the first of them. So file groups that it deleted entirely had been replaced
+            # before, by a write that may have been archived since.
             if clean.earliest_commit_to_retain:
                 kept_from = max(kept_from, clean.earliest_commit_to_retain)
             else:
@@ -216,7 +216,7 @@ class Cleaned:
                 self._newest[group] = max(file.instant, self._newest.get(group, ""))
 
     def seen(self, group: Group, start: str | None) -> None:
-        """Take note of the slice that is left of a group, or that the group does not count.
+        """Record the slice that is left of a group, or that the group does not count.
 
         Raises:
             CleanedError: it is older than one that was deleted.
@@ -255,10 +255,10 @@ class Cleaned:
 def _cleans_after(
     as_of: str, store: Store, timeline: Timeline, archived: ArchivedTimeline
 ) -> Iterator[Clean]:
-    """What cleaners did that were requested after an instant.
+    """What the cleaners did that were requested after an instant.
 
     Hudi finishes a clean before it plans another, and archives the oldest first. So all of them are in the active
-    timeline where an earlier one is.
+    timeline if an earlier one is.
     """
     cleans = [instant for instant in timeline.finished.values() if instant.action == "clean"]
     if all(instant.requested > as_of for instant in cleans):

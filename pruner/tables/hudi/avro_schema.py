@@ -1,7 +1,7 @@
 """Avro schemas of Hudi tables as Arrow schemas, for tables whose schema hudi-rs does not convert.
 
-What hudi-rs converts comes out here as it does there, but for maps, which are maps of Arrow (Avro specification 1.11,
-"Logical Types").
+The result is the same as that of hudi-rs where it converts, except for maps, which are Arrow maps (Avro specification
+1.11, "Logical Types").
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ META_COLUMNS = (
     "_hoodie_partition_path",
     "_hoodie_file_name",
 )
-"""Columns that Hudi adds in front of each table's own."""
+"""Columns that Hudi adds before each table's own."""
 
 _MAX_DEPTH = 64
 _LARGEST_DECIMAL = 38
@@ -38,7 +38,7 @@ PRIMITIVE_TYPES: dict[str, pa.DataType] = {
     "enum": pa.string(),
     "bytes": pa.binary(),
 }
-"""Avro's types of single values, by their names."""
+"""Avro's types of single values, by name."""
 
 MOMENT_TYPES: dict[tuple[str, str], pa.DataType] = {
     ("int", "date"): pa.date32(),
@@ -47,7 +47,7 @@ MOMENT_TYPES: dict[tuple[str, str], pa.DataType] = {
     ("long", "local-timestamp-millis"): pa.timestamp("ms"),
     ("long", "local-timestamp-micros"): pa.timestamp("us"),
 }
-"""Logical types of dates and timestamps, by Avro's type and the logical one."""
+"""Logical types of dates and timestamps, by Avro type and logical type."""
 
 _COMPOSED = frozenset(["record", "array", "map", "fixed", "error"])
 _PLAIN = {"null": pa.null(), **PRIMITIVE_TYPES}
@@ -59,17 +59,17 @@ _LOGICAL = {
 
 
 def converted_by_hudi_rs(avro: str) -> bool:
-    """Tell whether hudi-rs converts an Avro schema; otherwise it ends the call with a panic."""
+    """Tell whether hudi-rs converts an Avro schema; otherwise it panics."""
     return '"local-timestamp-' not in avro and not _refers_to_names(avro)
 
 
 @lru_cache(maxsize=64)
 def _refers_to_names(avro: str) -> bool:
-    """Tell whether a type stands somewhere by its name alone, as Avro writes one that was given before."""
+    """Tell whether a type is given anywhere by its name alone, as Avro writes one that was defined before."""
     try:
         pending: list[Any] = [json.loads(avro)]
     except ValueError:
-        return False  # hudi-rs says what is wrong with it
+        return False  # hudi-rs reports what is wrong with it
     while pending:
         node: Any = pending.pop()
         if isinstance(node, str) and node not in _PLAIN and node not in _COMPOSED:
@@ -193,5 +193,5 @@ def _leaf(name: str, schema: dict[str, Any], named: Mapping[str, dict[str, Any]]
         return _LOGICAL[name, str(logical)]
     if name == "fixed":
         return pa.binary(int(schema["size"]))
-    # A logical type that is not known is to be passed over, as the specification has it.
+    # An unknown logical type must be ignored, according to the specification.
     return _PLAIN[name] if name in _PLAIN else _type(_by_name(name, named), named, depth + 1)

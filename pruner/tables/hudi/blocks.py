@@ -1,8 +1,8 @@
-"""The slices of a large Hudi table as blocks: a process reads those that it is asked about, and the rest never.
+"""The slices of a large Hudi table as blocks: a process reads only the blocks that it needs.
 
-A block is a run of neighbouring slices: whole partitions, or a part of one that is large. The directory says of each
-block what most questions come to, and what its slices have to be. So a block that cannot be read, or holds other
-slices than the directory says, is noticed. Then the table is listed, and the slices have to be the very ones.
+A block is a run of neighboring slices: whole partitions, or a part of a large one. The directory holds for each
+block the answers to most questions, and what its slices must be. So a block that cannot be read, or holds other
+slices than the directory says, is noticed. Then the table is listed, and must have exactly the same slices.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 BLOCK_SLICES = 16_384
-"""Slices of a block at most."""
+"""Maximum slices per block."""
 
 BLOCKS_FROM = 1 << 18
-"""Slices from which on a snapshot is stored in blocks: fewer are there sooner than anything is gained by that."""
+"""Slices from which a snapshot is stored in blocks: fewer load too quickly for blocks to pay off."""
 
 HELD_BLOCKS: Final = 16
-"""Blocks that are held when they have been read: some 4 MB each."""
+"""Blocks that stay cached after they were read: some 4 MB each."""
 
 PASSED_SHARE: Final = 4
-"""Up to one in so many blocks is read for the rows of some slices alone, however many these are."""
+"""Up to one in this many blocks is read by itself for rows of some slices; beyond, all are."""
 
 _AT_ONCE = 64
-"""Blocks of which the keys are read together."""
+"""Blocks whose keys are read together."""
 
 _log = logging.getLogger("pruner")
 
 
 class Block(msgspec.Struct, frozen=True):
     """What is known of a block: its partitions with the number of slices in each, the file id of the first slice, a
-    digest of the keys, bytes of data, and whether all slices are settled, all have a base file, and some has log files.
+    digest of the keys, bytes of data, and whether all slices are settled, all have a base file, and any has log files.
     """
 
     partitions: tuple[tuple[str, int], ...]
@@ -120,7 +120,7 @@ def _digest(keys: pa.Array[Any], start: int, stop: int) -> str:
 
 
 class _ChangedBlocks(JoinedBlocks):
-    """Blocks of a stored look and new ones."""
+    """Blocks of a stored listing and new ones."""
 
 
 class HeldBlock:
@@ -134,13 +134,13 @@ class HeldBlock:
         self._table = table
 
     def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
-        """Return some columns of the block, as often as it is asked for."""
+        """Return some columns of the block, once per requested group."""
         times = 1 if groups is None else len(list(groups))
         return pa.concat_tables([self._table.select(list(names))] * times)
 
 
 class _Blocks(NamedTuple):
-    """Blocks one after another: what is known of each, where it is from, and the keys of its slices."""
+    """Consecutive blocks: what is known of each, where it is from, and the keys of its slices."""
 
     directory: list[Block]
     pieces: list[Piece]
@@ -154,26 +154,26 @@ class _Blocks(NamedTuple):
 
 
 def _tables(columns: HudiColumns) -> Iterator[pa.Table]:
-    """The slices of each block of a directory as they are stored."""
+    """The slices of each block of a directory in stored form."""
     table = columns.stored()
     for start, stop in _cuts(as_numpy(columns.columns.column("partition"))):
         yield table.slice(start, stop - start)
 
 
 class StoredSlices:
-    """The slices of a stored look: directory and keys are there, blocks are read when they are asked for.
+    """The slices of a stored listing: directory and keys are in memory, blocks are read on demand.
 
-    It stands for `HudiColumns`, and is the columns of the snapshot as well: see `UnreadColumns`. Threads may share it.
+    It substitutes for `HudiColumns`, and for the columns of the snapshot: see `UnreadColumns`. Threads may share it.
 
     Attributes:
-        root: where the table lies now.
+        root: the current location of the table.
         paths: the partition paths, sorted.
         keys: the slice keys.
-        unsettled: the number of unsettled slices by the reason.
-        lost: whether a block is lost and the table has other slices now, so that a new look is needed.
+        unsettled: the number of unsettled slices by reason.
+        lost: whether a block is lost and the table has other slices now, so that it must be listed again.
 
     Raises:
-        FormatError: the directory is not about these blocks.
+        FormatError: the directory does not match these blocks.
         StorageError: they cannot be read.
     """
 
@@ -223,7 +223,7 @@ class StoredSlices:
 
     @property
     def columns(self) -> StoredSlices:
-        """What gives the columns: this."""
+        """The columns: this object."""
         return self
 
     @property
@@ -243,7 +243,7 @@ class StoredSlices:
 
     @property
     def partition_runs(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The partitions of neighbouring slices as ordinals, and the number of slices of each of them."""
+        """The partitions of neighboring slices as ordinals, and the number of slices in each run."""
         return self._runs
 
     def column(self, name: str) -> pa.ChunkedArray[Any]:
@@ -255,11 +255,11 @@ class StoredSlices:
         return self.whole().columns.column(name)
 
     def is_there(self, name: str) -> Mask:
-        """Tell for each slice whether it has a base file, or log files: any value in a column that may be NULL."""
+        """Tell for each slice whether it has a base file, or log files: any value in a nullable column."""
         if self._all is None and name == "base_file":
             if all(block.all_based for block in self._blocks):
                 return np.ones(len(self), np.bool_)
-            name = "base_size"  # which is there with the file
+            name = "base_size"  # set wherever the file is
         elif self._all is None and name == "log_files":
             if not self.any_logs:
                 return np.zeros(len(self), np.bool_)
@@ -284,7 +284,7 @@ class StoredSlices:
         return self._blocks
 
     def expect(self, groups: Sequence[Group]) -> None:
-        """Get ready to be asked for some file groups: where they are in many blocks, all slices are read at once.
+        """Prepare for lookups of some file groups: where they are in many blocks, all slices are read at once.
 
         Raises:
             FormatError: what was read is not what was stored.
@@ -305,7 +305,7 @@ class StoredSlices:
         return (self._read_block(self._block_for(group)) if held is None else held).slice_of(group)
 
     def _block_for(self, group: Group) -> int:
-        """The block that has the slice of a group, or in which it would stand."""
+        """The block that has the slice of a group, or would have it."""
         partition, file_id = group
         runs, behind = self._runs[0], bisect_right(self.paths, partition)
         # The runs of the partition, or without one the last run before it.
@@ -313,7 +313,7 @@ class StoredSlices:
         is_there = behind > 0 and self.paths[behind - 1] == partition
         start = int(np.searchsorted(runs, behind - 1, side="left")) if is_there else max(end - 1, 0)
         first, last = self._block_of_run(start), self._block_of_run(max(end - 1, 0))
-        # A partition of several blocks begins each but the first.
+        # A partition of several blocks starts all of them but the first.
         later = range(first + 1, last + 1)
         return first + bisect_right(later, file_id, key=lambda number: self._blocks[number].first)
 
@@ -323,8 +323,8 @@ class StoredSlices:
     def changed(
         self, changes: Changes, before: Timeline, listed: Callable[[], HudiColumns]
     ) -> StoredSlices | HudiColumns:
-        """Return the slices with some replaced, new or gone: only their blocks are read and made anew, where all are
-        not at hand.
+        """Return the slices with some replaced, new or gone: only their blocks are read and rebuilt, unless all are
+        held.
 
         Args:
             changes: the newest slice of each group that changed, marked as settled or not.
@@ -349,7 +349,7 @@ class StoredSlices:
             made.add(self._blocks[start:number], pieces[start:number], kept)
             if number in by_block:
                 new = self._read_block(number).changed(by_block[number], before)
-                unsettled.update(new.unsettled)  # what was taken away is negative there
+                unsettled.update(new.unsettled)  # removals are negative there
                 made.add(directory(new), [(HeldBlock(table), 0) for table in _tables(new)], new.keys)
             start = number + 1
         if not made.directory:
@@ -364,7 +364,7 @@ class StoredSlices:
         return after
 
     def _take_over(self, held: Mapping[int, HudiColumns], pieces: Sequence[Piece]) -> None:
-        """Hold what was read of blocks that stayed; `pieces` says which these are."""
+        """Cache what was read of blocks that stayed; `pieces` says which these are."""
         numbers = {piece: number for number, piece in enumerate(self._pieces())}
         for before, block in held.items():
             number = numbers.get(pieces[before])
@@ -372,14 +372,14 @@ class StoredSlices:
                 self._held[number] = block
 
     def _pieces(self) -> Sequence[Piece]:
-        """The stored look that each block is from and its number there, or the block itself where it is new."""
+        """The stored listing that each block is from and its number there, or the block itself where it is new."""
         stored = self._stored
         if isinstance(stored, _ChangedBlocks):
             return stored.pieces
         return [(stored, number) for number in range(len(stored.rows))]
 
     def since(self, stored: SavedBlocks) -> tuple[JoinedBlocks, tuple[tuple[bool, int], ...]] | None:
-        """The blocks that are new since a stored look, and the order of all: see `SavedLook`; None of another look."""
+        """The blocks new since a stored listing, and the order of all: see `SavedLook`; None for another listing."""
         new: list[Piece] = []
         order: list[tuple[bool, int]] = []
         for piece in self._pieces():
@@ -393,7 +393,7 @@ class StoredSlices:
         return JoinedBlocks(STORED_COLUMNS, new), tuple(order)
 
     def resting_on(self, stored: SavedBlocks) -> StoredSlices | None:
-        """Return the same slices, read from where they were stored since; None where they were cut otherwise."""
+        """Return the same slices, read from where they have been stored since; None where they were cut differently."""
         if stored.rows != self._stored.rows:
             return None
         rested = StoredSlices(self.root, self._blocks, stored, self.unsettled, self._listed, self.keys)
@@ -404,7 +404,7 @@ class StoredSlices:
     def _taken(
         self, blocks: list[HudiColumns], numbers: NDArray[np.intp], ordinals: Any, names: Sequence[str]
     ) -> pa.Table:
-        """Rows of some blocks: as ordinals among their slices alone."""
+        """Rows of some blocks, by ordinals among their slices only."""
         starts, counts = self._starts[numbers], self._starts[numbers + 1] - self._starts[numbers]
         empty: Any = SLICE_COLUMNS.empty_table()
         rows: Any = pa.concat_tables([empty, *(block.columns for block in blocks)]).select(list(names))
@@ -420,7 +420,7 @@ class StoredSlices:
         """All slices, read or else listed.
 
         Raises:
-            TableError: they can be neither read nor listed as they were.
+            TableError: they can be neither read nor listed unchanged.
             StorageError: the store refuses.
         """
         if self._all is None:
@@ -446,7 +446,7 @@ class StoredSlices:
         return self._checked(table, 0, len(self._blocks), self.unsettled)
 
     def _known(self, name: str) -> Any:
-        """A column as the directory tells it, or as it stands by itself; None where that is not so."""
+        """A column from the directory, or read by itself; None where neither is possible."""
         if name == "partition":
             return number_array(self._partitions(0, len(self._blocks)), pa.int32())
         if name == "unsettled" and all(block.all_settled for block in self._blocks):
@@ -463,7 +463,7 @@ class StoredSlices:
             return None
 
     def _unsettled(self) -> Any:
-        """Which slices are unsettled, held against the directory."""
+        """Which slices are unsettled, checked against the directory."""
         read: Any = self._stored.read(["unsettled"]).column(0).combine_chunks()
         settled = [block.all_settled for block in self._blocks]
         if (
@@ -474,7 +474,7 @@ class StoredSlices:
         return read
 
     def _sizes(self) -> dict[str, Any]:
-        """The sizes of base files and of log files, held against the directory."""
+        """The sizes of base files and of log files, checked against the directory."""
         names = ["base_size", "log_sizes"] if self.any_logs else ["base_size"]
         read: Any = self._stored.read(names)
         sizes = {"base_size": read.column("base_size").combine_chunks()}
@@ -492,13 +492,13 @@ class StoredSlices:
         return FormatError(f"the saved snapshot of {self.root} has other slices than its directory says")
 
     def _partitions(self, first: int, behind: int) -> NDArray[np.int32]:
-        """The partition of each slice of some neighbouring blocks."""
+        """The partition of each slice of some neighboring blocks."""
         runs = slice(self._first_runs[first], self._first_runs[behind])
         ordinals, counts = self._runs
         return np.repeat(ordinals[runs], counts[runs])
 
     def _read_keys(self) -> pa.Array[Any]:
-        """The keys of all slices, each block's held against the directory."""
+        """The keys of all slices, checked against the directory block by block."""
         held = np.empty(len(self) * SLICE_KEY_BYTES, np.uint8)
         for first in range(0, len(self._blocks), _AT_ONCE):
             numbers = range(first, min(first + _AT_ONCE, len(self._blocks)))
@@ -513,7 +513,7 @@ class StoredSlices:
         return keys
 
     def _check_keys(self, keys: pa.Array[Any], first: int, behind: int) -> None:
-        """Require that keys are those that the directory says of some blocks."""
+        """Require that keys are those that the directory has for some blocks."""
         offset = self._starts[first]
         for number in range(first, behind):
             start, stop = (int(self._starts[at] - offset) for at in (number, number + 1))
@@ -521,7 +521,7 @@ class StoredSlices:
                 raise self._other_slices()
 
     def _block(self, number: int) -> HudiColumns:
-        """The slices of a block; where it cannot be read, those of the table are listed meanwhile."""
+        """The slices of a block; where it cannot be read, all slices are listed and returned instead."""
         try:
             return self._read_block(number)
         except (FormatError, StorageError) as error:
@@ -542,10 +542,10 @@ class StoredSlices:
         return block
 
     def _checked(self, table: pa.Table, first: int, behind: int, unsettled: Mapping[str, int]) -> HudiColumns:
-        """What was read of some neighbouring blocks, as columns with the partitions of all slices.
+        """What was read of some neighboring blocks, as columns with the partitions of all slices.
 
         Raises:
-            FormatError: these are not the slices that the directory says.
+            FormatError: these are not the slices that the directory has.
         """
         try:
             columns = HudiColumns.from_stored(self.root, table, unsettled)
@@ -559,7 +559,7 @@ class StoredSlices:
         return columns.with_partitions(self.paths, ordinals)
 
     def _mend(self, reason: Exception) -> HudiColumns:
-        """List the table, as one does that was never saved.
+        """List the table as if it had never been saved.
 
         Raises:
             TableError: it has other slices now.

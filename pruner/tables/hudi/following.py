@@ -1,8 +1,8 @@
 """Follows a Hudi table from one moment to the next by what its commits say, so that nothing is listed again.
 
-The result is what a listing would give, or nothing: whatever is not one of the histories known to come to the same
+The result is what a listing would yield, or nothing: any history that is not known to yield the same
 raises `NotFollowedError` with the reason, and the table is listed. Followed are inserts, upserts, deletes, bulk
-inserts, overwrites, clustering, compaction, log compaction and cleans that ran one after the other, with nothing
+inserts, overwrites, clustering, compaction, log compaction and cleans that ran one after another, with nothing
 pending before or after. Each file must be there with the size that its commit says, and each update must name the
 slice that it found.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pruner.tables.hudi.timeline import Commit, Finished, Timeline, WriteStat
 
 MOST_INSTANTS = 64
-"""Completed instants that are followed at once: beyond, a listing costs no more than reading so many commits."""
+"""Completed instants that are followed at once: beyond, a listing costs no more than reading that many commits."""
 
 _WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
 _OPERATIONS = frozenset(
@@ -40,21 +40,21 @@ _OPERATIONS = frozenset(
         *("CLUSTER", "COMPACT", "LOG_COMPACT", "UNKNOWN"),
     }
 )
-"""Operations whose commits say all that they did; in version 6 a compaction is UNKNOWN."""
+"""Operations whose commits report all they did; in version 6 a compaction is UNKNOWN."""
 
 _NO_COMMIT = "null"
 _SIZED_AT_ONCE = 32
 
 
 class NotFollowedError(Exception):
-    """The change is not known to be what a listing would show; the text is a clause that says why."""
+    """The change is not known to match what a listing would show; the text is a clause that says why."""
 
 
 class KnownSlices(Protocol):
     """The newest slices of a table at some moment."""
 
     def expect(self, groups: Sequence[Group]) -> None:
-        """Get ready to be asked for some file groups."""
+        """Prepare for lookups of some file groups."""
         ...
 
     def slice_of(self, group: Group) -> HudiSlice | None:
@@ -78,7 +78,7 @@ class _State:
 
 
 def follow(store: Store, before: Timeline, now: Timeline, known: KnownSlices) -> Changes:
-    """Return the newest slice of each file group that changed between two looks at a table.
+    """Return the newest slice of each file group that changed between two reads of a table's timeline.
 
     Args:
         store: the table's root, to read commits and the sizes of new files.
@@ -87,7 +87,7 @@ def follow(store: Store, before: Timeline, now: Timeline, known: KnownSlices) ->
         known: the newest slices then.
 
     Raises:
-        NotFollowedError: it cannot be told without listing the table.
+        NotFollowedError: only a listing of the table can tell.
         StorageError: the store refuses.
     """
     state = _State(known, {})
@@ -133,7 +133,7 @@ def _one_after_the_other(before: Timeline, now: Timeline) -> Iterator[Finished]:
 
 
 def _bytes(store: Store, path: str) -> bytes:
-    # Asked first, so that one that is too large is a reason and no failure.
+    # Checked first, so that a file that is too large is a reason to list and not a failure.
     info = store.info(path)
     if info is None or info.size > COMMIT_BYTES:
         raise NotFollowedError(f"{path} is {'gone' if info is None else 'too large to be worth reading'}")
@@ -149,7 +149,7 @@ def _apply(commit: Commit, instant: Finished, now: Timeline, state: _State) -> N
     written = (commit.partition_to_write_stats or {}).items()
     groups = [(partition, stat.file_id or "") for partition, stats in written for stat in stats]
     state.known.expect([*groups, *((partition, gone) for partition, of in replaced.items() for gone in of)])
-    # In the order of the slices: where these are read in blocks, neighbours are in the same one.
+    # In the order of the slices: where these are read in blocks, neighbors are in the same one.
     for partition, stats in sorted(written):
         for stat in sorted(stats, key=lambda stat: stat.file_id or ""):
             _written(partition, stat, instant, now, state)
@@ -162,7 +162,7 @@ def _apply(commit: Commit, instant: Finished, now: Timeline, state: _State) -> N
 
 
 def _written(partition: str, stat: WriteStat, instant: Finished, now: Timeline, state: _State) -> None:
-    """Take up one file that a commit wrote."""
+    """Process one file that a commit wrote."""
     if stat.file_id is None or stat.path is None or not stat.file_size_in_bytes or stat.cdc_stats is not None:
         raise NotFollowedError(f"{instant.name} wrote something that is neither a base file nor a log file")
     folder, _, name = stat.path.rpartition("/")

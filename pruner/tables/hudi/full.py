@@ -1,8 +1,8 @@
 """A Hudi table listed in full: by pruner's own listing, and by hudi-rs where the files leave something open. Several
-machines can share out the first listing of a large one.
+machines can share the first listing of a large one.
 
-hudi-rs takes 9.5 kB for each file group, and puts log files of archived writes behind those that were written later.
-Where our listing cannot tell which files count, hudi-rs decides, or says what is to be mended
+hudi-rs takes 9.5 kB for each file group, and sorts log files of archived writes after those that were written later.
+Where pruner's listing cannot tell which files count, hudi-rs decides, or says what must be repaired
 (docs/adr/0035-hudi-tables-listed-here.md).
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pruner")
 
 _TWO_BASE_FILES = "is already present in File Group"
-"""What hudi-rs says of two base files of one file group and instant."""
+"""How hudi-rs reports two base files of one file group and instant."""
 
 
 def list_table(
@@ -57,22 +57,22 @@ def list_table(
 
     Args:
         store: its root.
-        options: those by which the store was opened.
+        options: those with which the store was opened.
         timeline: which instants have completed.
         as_of: an instant, None for the newest slices.
         table: what hudi-rs opened; None where it cannot list the table.
 
     Raises:
-        TableError: the slices cannot be told for sure.
+        TableError: the slices cannot be determined reliably.
         StorageError: the store refuses.
     """
     has_list = _has_list(timeline)
     whole = _list_of_files(store, options, timeline) if has_list else None
-    # hudi-rs lists by the metadata table without asking whether its list is whole (trap T18).
+    # hudi-rs lists by the metadata table without checking that its list of files is complete (trap T18).
     decides = table if whole is not None or not has_list else None
     try:
         certain = decides is not None
-        # Nothing else holds the files, so they are gone before the columns are joined.
+        # Nothing else references the files, so they are freed before the columns are joined.
         slices = slices_among(
             store,
             timeline,
@@ -96,12 +96,12 @@ def list_table(
 
 
 def _has_list(timeline: Timeline) -> bool:
-    """Tell whether the table has a list of its files that can be known to be whole."""
+    """Tell whether the table has a list of its files whose completeness can be checked."""
     return timeline.properties.version >= COMPLETION_TIMES and FILES in partitions_of(timeline)
 
 
 def _list_of_files(store: Store, options: Mapping[str, str], timeline: Timeline) -> list[FileGroup] | None:
-    """The metadata table's list of files, where it is whole."""
+    """The metadata table's list of files, if it is complete."""
     return list_of_files(open_store(f"{store.uri}/{METADATA_PATH}", options), timeline)
 
 
@@ -114,7 +114,7 @@ def _downgraded(store: Store, timeline: Timeline) -> bool:
 
 
 def _listing(store: Store, whole: list[FileGroup] | None, *, refuse_strange: bool) -> Listing:
-    """The files by the metadata table's list, where it is whole, so that an object store need not list them all."""
+    """The files by the metadata table's list, if it is complete, so that an object store need not list them all."""
     if whole is not None:
         try:
             return listing_of(store, listed_files(whole), marked=False, refuse_strange=refuse_strange)
@@ -142,7 +142,7 @@ def _joined(root: str, slices: Iterable[HudiSlice], timeline: Timeline) -> HudiC
 
 
 def _checked(root: str, slices: Iterable[HudiSlice], timeline: Timeline) -> Iterator[HudiSlice]:
-    """The slices with what no index may cover marked."""
+    """The slices, marked where no index may cover them."""
     for entry in slices:
         refuse_escape(root, entry)
         yield marked(entry, timeline)
@@ -161,7 +161,7 @@ def _slice(entry: hudi.HudiFileSlice) -> HudiSlice:
 
 
 def refuse_escape(root: str, entry: HudiSlice | None) -> None:
-    """Refuse a slice whose files lie outside of the table.
+    """Refuse a slice whose files are outside of the table.
 
     Raises:
         TableError: they do.
@@ -175,30 +175,30 @@ def refuse_escape(root: str, entry: HudiSlice | None) -> None:
         )
 
 
-# A listing that is shared out among machines: each lists some partitions.
+# A listing shared among machines: each lists some partitions.
 #
-# What one process goes by is what the machines go by: the metadata table's list of files where there is one, so that
-# they need not list folders, which may hold other files; otherwise folders of an object store. Folders of a disk are
+# The machines use the same source as a single process: the metadata table's list of files where there is one, so that
+# they need not list folders, which may hold other files; otherwise folders of an object store. Local folders are
 # listed by one process, because those of other machines may hold less.
 #
-# Every machine has to see the very timeline that the listing is of, and what is listed is of one moment because the
-# timeline is still the same when all is listed. Whatever is in doubt is left to a listing of the whole, which knows
-# what to do about it.
+# Every machine must see exactly the timeline that the listing is of. The listing is of one moment because the
+# timeline is still the same when everything is listed. Anything in doubt is left to a listing of the whole table,
+# which knows how to handle it.
 
 LIST_BYTES: Final = 1 << 22
-"""Bytes of the metadata table's list of files from which on a listing is shared out: some 100,000 files, which one
+"""Size of the metadata table's list of files, in bytes, from which a listing is shared: some 100,000 files, which one
 process lists in two seconds.
 """
 
 FOLDERS_FROM: Final = 1_000
-"""Folders from which on it is where the table has no such list."""
+"""Folders from which it is shared where the table has no such list."""
 
 _INTERNAL = METADATA_PATH.partition("/")[0]
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """The timeline as a stored look has it, whether there is a list of files, and the partitions of each part, or the
-    folders that have them.
+    """The timeline as a stored listing has it, whether there is a list of files, and for each part its partitions or
+    the folders that contain them.
     """
 
     look: bytes
@@ -214,8 +214,8 @@ def parts_of(store: Store, options: Mapping[str, str], most: int) -> ListingPart
 
     Args:
         store: its root.
-        options: those by which the store was opened.
-        most: the number of parts that are wanted at most.
+        options: those with which the store was opened.
+        most: the maximum number of parts.
 
     Raises:
         TableError: the timeline cannot be read.
@@ -246,7 +246,7 @@ def parts_of(store: Store, options: Mapping[str, str], most: int) -> ListingPart
 
 
 def _is_seen_by_all(store: Store) -> bool:
-    """Tell whether other machines list what this one does."""
+    """Tell whether other machines list the same files."""
     return not store.uri.startswith("/")
 
 
@@ -263,7 +263,7 @@ def list_part(store: Store, options: Mapping[str, str], sent: bytes, number: int
         folders, marked = listed_files(whole, paths), False
     else:
         folders, marked = _below(store, paths), True
-    # Nothing else holds the files here, either.
+    # Nothing else references the files here, either.
     slices = slices_among(
         store,
         timeline,
@@ -276,7 +276,7 @@ def list_part(store: Store, options: Mapping[str, str], sent: bytes, number: int
 
 
 def _below(store: Store, under: Iterable[str]) -> Folders:
-    """The files in some folders and below them, each of which must be there."""
+    """The files in and below some folders, each of which must exist."""
     for path in under:
         is_there = False
         for folder, files in folders_of(store, path):
@@ -287,7 +287,7 @@ def _below(store: Store, under: Iterable[str]) -> Folders:
 
 
 def join_parts(store: Store, sent: bytes, parts: Sequence[SavedBlocks]) -> SavedLook | None:
-    """The look that all parts make: see `SharedSource`."""
+    """The listing that all parts make: see `SharedSource`."""
     timeline, _ = _received(sent)
     return saved.joined(timeline, store.uri, parts) if read_timeline(store) == timeline else None
 
@@ -301,9 +301,9 @@ def _received(sent: bytes) -> tuple[Timeline, _Sent]:
 
 
 def _folders(store: Store, depth: int, wanted: int) -> list[str]:
-    """Folders in and below which all data lies, sorted: the partitions, or folders above them where these are enough.
+    """Sorted folders in and below which all data is located: the partitions, or folders above them if these are enough.
 
-    The table itself where data lies beside its folders, or it has no partitions.
+    The table itself where data is beside its folders, or it has no partitions.
     """
     folders = [""]
     for _ in range(depth):
@@ -313,14 +313,14 @@ def _folders(store: Store, depth: int, wanted: int) -> list[str]:
         for folder in folders:
             level = store.level(folder)
             inside = [f"{folder}/{name}" if folder else name for name in level.folders]
-            # One that has files is a partition, and what is in it is not for us to take apart.
+            # One that has files is a partition, whose contents must not be split.
             below += [folder] if level.objects or not inside else inside
         folders = [folder for folder in below if folder != _INTERNAL]
     return sorted(folders)
 
 
 def _cuts_by_size(sizes: Sequence[int], most: int) -> list[int]:
-    """Where parts of about one size begin and end."""
+    """Where parts of about equal size begin and end."""
     ends = list(accumulate(sizes))
     cuts = (
         {bisect_right(ends, ends[-1] * number // most) for number in range(1, most)} if ends else set[int]()
@@ -331,7 +331,7 @@ def _cuts_by_size(sizes: Sequence[int], most: int) -> list[int]:
 def _cuts_of_folders(folders: Sequence[str], most: int) -> list[int]:
     """Where parts begin and end, so that all partitions of a part come before all of the next one.
 
-    `a-b` stands between the folder `a` and the folders in it, so these must be in one part.
+    `a-b` sorts between the folder `a` and the folders in it, so these must be in one part.
     """
     known = frozenset(folders)
     cuts, count = [0], min(most, len(folders))
@@ -345,5 +345,5 @@ def _cuts_of_folders(folders: Sequence[str], most: int) -> list[int]:
 
 
 def _is_between(folder: str, known: frozenset[str]) -> bool:
-    """Tell whether a folder stands between another one and the folders in that."""
+    """Tell whether a folder sorts between another one and the folders in that."""
     return any(letter < "/" and folder[:at] in known for at, letter in enumerate(folder))

@@ -1,9 +1,9 @@
 """The files below the root of a Hudi table as compact columns, and their file groups by their names.
 
-A table of a million file groups has millions of files, and an object of Python takes more for each of them than all
-that is known of it. So files are kept as Arrow columns until their group is looked at.
+A table of a million file groups has millions of files, and a Python object for each would take more memory than
+everything known of it. So files stay Arrow columns until their group is processed.
 
-The files of Hudi's file groups by their names, and the log files that completed instants alone do not tell of.
+Also the files of Hudi's file groups by their names, and the log files that completed instants do not reveal.
 
 Base files are named `<file id>_<write token>_<instant>.<ending>`, log files
 `.<file id>_<instant>.log.<version>_<write token>` (Hudi technical specification, "File layout hierarchy").
@@ -42,7 +42,7 @@ _BASE_NAME = re.compile(
 BASE_ENDINGS = frozenset({"parquet", "orc", "hfile", "lance"})
 
 _SHARED_LOGS_VERSION = 6
-"""The table version in which running writes append to the log files that readers already list."""
+"""The table version in which running writes append to log files that readers already list."""
 
 _LOG_WRITERS = frozenset({"compaction", "logcompaction", "deltacommit", "rollback", "restore"})
 
@@ -92,7 +92,7 @@ class LogName(NamedTuple):
 
 
 def log_name(name: str) -> LogName | None:
-    """Take the name of a log file apart; None when it is not one."""
+    """Parse the name of a log file; None when it is not one."""
     match = _LOG_NAME.fullmatch(name)
     if match is None:
         return None
@@ -108,7 +108,7 @@ class BaseName(NamedTuple):
 
 
 def base_name(name: str) -> BaseName | None:
-    """Take the name of a base file apart; None when it is not one, as the checksum of one (`.….crc`) is not."""
+    """Parse the name of a base file; None when it is not one, such as the checksum of one (`.….crc`)."""
     match = None if name.startswith(".") else _BASE_NAME.fullmatch(name)
     if match is None or match.group("ending") not in BASE_ENDINGS:
         return None
@@ -136,8 +136,8 @@ def _why_unsettled(entry: HudiSlice, timeline: Timeline) -> str:
     if entry.base and not entry.base.endswith(".parquet"):
         return OTHER_FORMAT
     properties = timeline.properties
-    # Hudi 1.2 merges the logs of earlier slices of version 6 into a compacted base file once more. Where the newest row
-    # wins that changes nothing, but with other mergers the rows need not be those of the base file.
+    # Hudi 1.2 merges the logs of earlier slices of version 6 into a compacted base file once more. Where the newest
+    # row wins, that changes nothing, but with other mergers the rows may differ from those of the base file.
     replays = properties.version <= _SHARED_LOGS_VERSION and properties.merge_on_read
     if replays and not properties.newest_row_wins:
         return OWN_CODE_REPLAYED
@@ -153,8 +153,8 @@ def _why_unsettled(entry: HudiSlice, timeline: Timeline) -> str:
 def misread_by_hudi_rs(timeline: Timeline) -> bool:
     """Tell whether hudi-rs may list the log files of this table wrongly (rule R6, traps T10 and T11).
 
-    In table version 6 a running delta commit appends to log files under the names that they keep, and what is
-    written after a compaction was planned goes to log files on the planned instant, which hudi-rs leaves out.
+    In table version 6 a running delta commit appends to log files without renaming them, and what is written after a
+    compaction was planned goes to log files of the planned instant, which hudi-rs leaves out.
     """
     return (
         timeline.properties.version <= _SHARED_LOGS_VERSION
@@ -175,10 +175,10 @@ def attach_logs(slices: list[HudiSlice], files: list[ObjectInfo]) -> list[HudiSl
 
 
 def with_shared_logs(entry: HudiSlice, logs: Iterable[tuple[LogName, int]]) -> HudiSlice:
-    """Return a slice with all log files of its group from its own instant on; with any it is not settled.
+    """Return a slice with all log files of its group from its own instant on; a slice that has any is unsettled.
 
     Hudi joins the slice of a pending compaction with the one before it (`fetchMergedFileSlice` of
-    `AbstractTableFileSystemView`), which comes to the same log files.
+    `AbstractTableFileSystemView`), which yields the same log files.
     """
     # In a table that was downgraded, a log file may belong to the slice by its content and not by its name.
     listed = frozenset(entry.logs)
@@ -194,7 +194,7 @@ def with_shared_logs(entry: HudiSlice, logs: Iterable[tuple[LogName, int]]) -> H
 
 
 def by_writing(log: tuple[LogName, int]) -> tuple[str, int, str]:
-    """Sort log files in the order of their writing."""
+    """Sort log files in the order of writing."""
     return log[0].instant, log[0].version, log[0].token
 
 
@@ -210,12 +210,12 @@ Found: TypeAlias = tuple[str, int]
 """Name and size of a file."""
 
 Folders: TypeAlias = "Iterable[tuple[str, Iterable[Found]]]"
-"""Files by their folders, relative to the root; a folder may come more than once."""
+"""Files by folder, relative to the root; a folder may occur more than once."""
 
 
 @dataclass
 class GroupFiles:
-    """The files of one file group: base files by their instant, log files.
+    """The files of one file group: base files by instant, and log files.
 
     A task that ran twice leaves several base files of one instant.
     """
@@ -225,22 +225,22 @@ class GroupFiles:
 
 
 class StrangeFileError(TableError):
-    """A file that is called like none of Hudi's where Hudi would take it for data."""
+    """A file with a name that Hudi does not use, where Hudi would take it for data."""
 
 
 class Listing:
-    """Base and log files, sorted by partition path and file id; whatever is called otherwise is passed over."""
+    """Base and log files, sorted by partition path and file id; files with other names are ignored."""
 
     def __init__(self, folders: Folders, *, marked: bool = True, refuse_strange: bool = False) -> None:
         """List the files.
 
         Args:
             folders: the files.
-            marked: whether folders with data must have Hudi's mark of a partition.
-            refuse_strange: refuse what ends like data and is called otherwise.
+            marked: whether folders with data must have Hudi's partition marker.
+            refuse_strange: refuse files that end like data but are named otherwise.
 
         Raises:
-            StrangeFileError: as asked for.
+            StrangeFileError: there is such a file.
             TableError: a folder with data is no partition.
         """
         self._strange = refuse_strange
@@ -346,14 +346,14 @@ def _is_strange(name: str) -> bool:
 
 
 def folders_of(store: Store, under: str = "") -> Folders:
-    """The files of a table by their folders, without those inside of `.hoodie`.
+    """The files of a table by folder, without those inside of `.hoodie`.
 
     Args:
         store: the table's root.
         under: only what is in this folder and below it.
 
     Raises:
-        StorageError: the store refuses, while they are listed.
+        StorageError: the store refuses during the listing.
     """
     if store.uri.startswith("/"):
         return _walked(store.uri, under)
@@ -370,7 +370,7 @@ def _paged(store: Store, under: str) -> Folders:
 
 
 def _walked(root: str, under: str) -> Folders:
-    """A folder of the local disk is read here: of a listing with e-tags only names and sizes would be kept."""
+    """Local folders are read here: of a listing with e-tags only names and sizes would be kept."""
     pending: list[tuple[str, frozenset[tuple[int, int]]]] = [(under, frozenset())]
     while pending:
         folder, above = pending.pop()
@@ -394,14 +394,14 @@ def _walked(root: str, under: str) -> Folders:
 def _scan(
     path: str, files: list[Found], below: list[str], above: frozenset[tuple[int, int]]
 ) -> tuple[int, int]:
-    """Add what a folder holds to the files and the folders below; return what tells it from other folders."""
+    """Add the contents of a folder to the files and the folders below; return what tells it from other folders."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         itself = os.fstat(descriptor)
         identity = (itself.st_dev, itself.st_ino)
         if identity in above:
             raise OSError(errno.ELOOP, f"the link {path} leads into a folder above it")
-        # Entries of a folder given by descriptor are looked up in it, not by their whole path each.
+        # Entries of a folder given by descriptor are looked up in it, not each by its whole path.
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 try:

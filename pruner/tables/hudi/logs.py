@@ -2,7 +2,7 @@
 
 A file is a sequence of blocks: the magic, the size of the rest, version, type, header, content, footer, and the
 size once more for readers that begin at the end. All numbers are big-endian. Anything else is refused: a writer
-that died leaves half a block, and engines skip it by rules of their own.
+that died leaves half a block, and each engine skips it by its own rules.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MAGIC = b"#HUDI#"
 _VERSIONS = (1,)
 _MAX_ENTRIES = 64
 LOG_BYTES = 1 << 31
-"""Largest log file that is read: it is in memory at once."""
+"""Largest log file that is read: all of it is in memory."""
 _MAX_CONTENT_BYTES = 1 << 31
 
 
 class BlockType(IntEnum):
-    """What a block holds, by its ordinal (`HoodieLogBlock.HoodieLogBlockType`)."""
+    """The content of a block, by its ordinal (`HoodieLogBlock.HoodieLogBlockType`)."""
 
     COMMAND = 0
     DELETE = 1
@@ -41,7 +41,7 @@ class BlockType(IntEnum):
 
 
 class HeaderKey(IntEnum):
-    """The entries of a header that matter here, by their ordinal (`HoodieLogBlock.HeaderMetadataType`)."""
+    """The header entries that matter here, by their ordinal (`HoodieLogBlock.HeaderMetadataType`)."""
 
     INSTANT = 0
     TARGET_INSTANT = 1
@@ -80,7 +80,7 @@ def log_bytes(uri: str, options: Mapping[str, str]) -> bytes:
     """Read one log file.
 
     Raises:
-        ValueError: it is larger than any that is read.
+        ValueError: it is larger than the limit.
         OSError, StorageError: it cannot be read.
     """
     source = open_for_arrow(uri, None, options)
@@ -128,10 +128,10 @@ def _block(body: memoryview, whole: memoryview) -> LogBlock:
 
 
 def entries_of(body: memoryview, position: int) -> tuple[dict[int, bytes], int]:
-    """Return the entries of a header or footer and the position behind them.
+    """Return the entries of a header or footer and the position after them.
 
     Raises:
-        ValueError: they are cut short, or cannot be.
+        ValueError: they are cut short, or impossible.
     """
     (count,) = _unpack(">i", body, position)
     position += 4
@@ -152,7 +152,7 @@ def records(content: memoryview) -> Iterator[memoryview]:
     """Yield the encoded records of the content of an Avro data block (`HoodieAvroDataBlock`).
 
     Raises:
-        ValueError: the content is not made of as many records as it says.
+        ValueError: the content does not consist of as many records as it says.
     """
     _, count = _unpack(">ii", content, 0)
     position = 8

@@ -1,4 +1,4 @@
-"""Reads `hoodie.properties`, which describes a Hudi table, and refuses what pruner is not made for (R8)."""
+"""Reads `hoodie.properties`, which describes a Hudi table, and refuses what pruner does not support (R8)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pruner.storage.store import Store
 
 BACKUP_PATH = ".hoodie/hoodie.properties.backup"
-"""What stands in while Hudi rewrites the properties: it deletes the old file before it writes the new one."""
+"""The replacement while Hudi rewrites the properties: it deletes the old file before it writes the new one."""
 
 VERSIONS = (6, 8, 9)
 _MAX_BYTES = 1 << 20
@@ -28,7 +28,7 @@ _LINE = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
 _NEWEST_ROW_WINS = frozenset(
     {"", "OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload"}
 )
-"""Payloads by which the one row or the other is read."""
+"""Payloads with which a read returns one of the two rows."""
 
 _COMBINING_PAYLOADS = frozenset(
     {
@@ -39,7 +39,7 @@ _COMBINING_PAYLOADS = frozenset(
         "PostgresDebeziumAvroPayload",
     }
 )
-"""Payloads by which each column has the value of the one row or of the other (trap T12)."""
+"""Payloads with which each column has the value of one of the two rows (trap T12)."""
 
 _MERGE_MODES = frozenset({"", "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"})
 _MERGED_BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
@@ -54,7 +54,7 @@ _MERGE_STRATEGIES = frozenset(
     }
 )
 _PARTIAL_UPDATE_MODES = frozenset({"", "NONE", "KEEP_VALUES", "IGNORE_DEFAULTS", "FILL_UNAVAILABLE"})
-"""Modes that fill a column from the older row; others may fill it with a value that stands in no file."""
+"""Modes that fill a column from the older row; others may fill it with a value that is in no file."""
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _GENERATOR_CLASS = re.compile(r"([A-Za-z]+?)(?:Avro)?KeyGenerator$")
 _GENERATORS_BY_CLASS = {
@@ -68,7 +68,7 @@ _GENERATORS_BY_CLASS = {
 
 @dataclass(frozen=True)
 class HudiProperties:
-    """The properties of one table; `raw` is the file as it stands, by which a change shows."""
+    """The properties of one table; `raw` is the file's content, which reveals changes."""
 
     values: dict[str, str]
     raw: bytes
@@ -121,7 +121,7 @@ class HudiProperties:
 
     @property
     def newest_row_wins(self) -> bool:
-        """Whether merging takes one of the stored rows as it is."""
+        """Whether merging takes one of the stored rows unchanged."""
         return (
             not self.merges_by_own_code
             and self._payload in _NEWEST_ROW_WINS
@@ -130,7 +130,7 @@ class HudiProperties:
 
     @property
     def merges_by_own_code(self) -> bool:
-        """Whether merging may give a column a value that it has in none of the stored rows."""
+        """Whether merging may give a column a value that none of the stored rows has."""
         names = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
         strategies = [self.values.get(name, "").strip().lower() for name in names]
         mode = self.values.get("hoodie.record.merge.mode", "").strip().upper()
@@ -168,9 +168,8 @@ class HudiProperties:
     def identity(self) -> str:
         """Return what no write or upgrade changes: the database, name, type and record key of the table.
 
-        Nothing in the file tells a table from one made anew with the same properties, but that needs no
-        telling: file names hold instants and random ids, so the slices of one are never taken for those of
-        the other.
+        Nothing in the file tells a table from one recreated with the same properties, and nothing has to:
+        file names hold instants and random ids, so the slices of one are never taken for those of the other.
         """
         names = (
             "hoodie.database.name",
@@ -226,7 +225,7 @@ def _check(root: str, properties: HudiProperties) -> None:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Parse what `java.util.Properties.load` reads, but for continued lines, which Hudi does not write."""
+    """Parse what `java.util.Properties.load` reads, except continued lines, which Hudi does not write."""
     values: dict[str, str] = {}
     for line in text.splitlines():
         stripped = line.lstrip()

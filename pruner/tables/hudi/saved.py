@@ -1,7 +1,7 @@
-"""A look at a Hudi table as it is stored between processes: the slices as columns, the timeline beside them.
+"""The stored form of a listing of a Hudi table, passed between processes: the slices as columns, with the timeline.
 
-It is trusted only by the versions that wrote it: another pruner may tell settled slices from others by other rules,
-and another hudi-rs may list other files. A large table is stored in blocks, which are read when they are asked for.
+Only the versions that wrote it trust it: another pruner may tell settled slices from others by other rules,
+and another hudi-rs may list other files. A large table is stored in blocks, which are read on demand.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pruner.tables.source import SavedBlocks
 
 BLOCKS_METADATA: Final = b"pruner.blocks"
-"""Key of the metadata of a stored look under which the directory of its blocks stands."""
+"""Metadata key of a stored listing under which the directory of its blocks is stored."""
 
 
 class _About(msgspec.Struct, frozen=True):
-    """What is no column: who wrote it, the timeline with the bytes of its properties in Base64, reasons and counts."""
+    """What is not a column: the writer, the timeline with the bytes of its properties in Base64, reasons and counts."""
 
     written_by: str
     properties: str
@@ -42,7 +42,7 @@ class _About(msgspec.Struct, frozen=True):
     unsettled: dict[str, int]
 
 
-# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+# Created once: creating a type's decoder in two threads at once can crash the process (msgspec).
 _ABOUT = msgspec.json.Decoder(_About)
 _BLOCKS = msgspec.json.Decoder(tuple[Block, ...])
 
@@ -52,7 +52,7 @@ def _writer() -> str:
 
 
 def save(timeline: Timeline, columns: HudiColumns, *, part: bool = False) -> SavedLook:
-    """Return a look in the form that is stored; a `part` of one in blocks, however few slices it has."""
+    """Return a listing in the form that is stored; a `part` of one in blocks, however few slices it has."""
     in_blocks = part or len(columns) >= blocks.BLOCKS_FROM
     parts = directory(columns) if in_blocks else None
     described = _described(timeline, columns.unsettled, parts)
@@ -61,7 +61,7 @@ def save(timeline: Timeline, columns: HudiColumns, *, part: bool = False) -> Sav
 
 
 def save_blocks(timeline: Timeline, slices: StoredSlices, stored: SavedBlocks) -> SavedLook | None:
-    """Return of a look the blocks that are not those of a stored one; None where it was not made from that."""
+    """Return the blocks of a listing that a stored one does not have; None where it was not made from that one."""
     since = slices.since(stored)
     if since is None:
         return None
@@ -74,13 +74,13 @@ def save_blocks(timeline: Timeline, slices: StoredSlices, stored: SavedBlocks) -
 def _described(
     timeline: Timeline, unsettled: Mapping[str, int], parts: Sequence[Block] | None
 ) -> dict[bytes, bytes]:
-    """The metadata of a stored look, with the directory of its blocks where it has any."""
+    """The metadata of a stored listing, with the directory of its blocks where it has any."""
     described = {SAVED_METADATA: described_look(timeline, unsettled)}
     return described if parts is None else {**described, BLOCKS_METADATA: msgspec.json.encode(parts)}
 
 
 def described_look(timeline: Timeline, unsettled: Mapping[str, int]) -> bytes:
-    """What is no column of a look, as `SAVED_METADATA` has it."""
+    """What is in no column of a listing, as `SAVED_METADATA` has it."""
     about = _About(
         _writer(),
         b64encode(timeline.properties.raw).decode(),
@@ -93,15 +93,15 @@ def described_look(timeline: Timeline, unsettled: Mapping[str, int]) -> bytes:
 
 
 def joined(timeline: Timeline, root: str, parts: Sequence[SavedBlocks]) -> SavedLook | None:
-    """The look that stored parts make: see `SharedSource`; None where they are not parts of one look at this timeline.
+    """The listing that stored parts make: see `SharedSource`; None unless all are of one listing at this timeline.
 
     Args:
-        timeline: of the look.
-        root: where the table lies.
+        timeline: of the listing.
+        root: the location of the table.
         parts: in the order of their partitions.
 
     Raises:
-        FormatError: what was read of one is not what was stored.
+        FormatError: what was read from one is not what was stored.
         StorageError: one cannot be read.
     """
     directories: list[Block] = []
@@ -129,11 +129,11 @@ def joined(timeline: Timeline, root: str, parts: Sequence[SavedBlocks]) -> Saved
 
 
 def load(saved: SavedLook, root: str) -> tuple[Timeline, HudiColumns] | None:
-    """Return timeline and slices of a stored look at the table that lies at `root`; None where it is not ours.
+    """Return timeline and slices of a stored listing of the table at `root`; None where it is not ours.
 
     Args:
-        saved: what was stored, its bytes verified already.
-        root: where the table lies now.
+        saved: what was stored, its bytes already verified.
+        root: the current location of the table.
     """
     known = _known(saved.id, saved.table.schema, saved.table.schema.metadata or {})
     if known is None:
@@ -148,16 +148,16 @@ def load(saved: SavedLook, root: str) -> tuple[Timeline, HudiColumns] | None:
 def load_blocks(
     saved_id: str, stored: SavedBlocks, root: str, listed: Callable[[Timeline], HudiColumns]
 ) -> tuple[Timeline, StoredSlices] | None:
-    """Return timeline and slices of a look that was stored in blocks; None where it is not ours.
+    """Return timeline and slices of a listing that was stored in blocks; None where it is not ours.
 
     Args:
-        saved_id: what the look was stored as.
+        saved_id: the id under which the listing was stored.
         stored: its blocks.
-        root: where the table lies now.
+        root: the current location of the table.
         listed: lists the table by a timeline.
 
     Raises:
-        FormatError: the blocks are not those of their directory.
+        FormatError: the blocks do not match their directory.
         StorageError: they cannot be read.
     """
     known = _known(saved_id, stored.schema, stored.described)
@@ -181,7 +181,7 @@ def _directory(stored: SavedBlocks) -> tuple[Block, ...] | None:
 def _known(
     saved_id: str, schema: pa.Schema, described: Mapping[bytes, bytes]
 ) -> tuple[Timeline, Mapping[str, int]] | None:
-    """The timeline of a stored look, and the number of unsettled slices by the reason; None where it is not ours."""
+    """The timeline of a stored listing, and the number of unsettled slices by reason; None where it is not ours."""
     known = look_described(described.get(SAVED_METADATA, b""))
     if known is None or known[0].id() != saved_id or not schema.equals(STORED_COLUMNS):
         return None

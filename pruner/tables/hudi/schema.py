@@ -1,10 +1,8 @@
-"""The fields of a Hudi table, and the history of names, ids and types that its evolution keeps.
+"""The fields of a Hudi table, and the history of names, ids and types that schema-on-read evolution keeps (trap T2).
 
-The history of names, ids and types that Hudi's schema-on-read evolution keeps of a table (trap T2).
-
-Hudi reads each file by the schema that its write had: the one that its commit holds or, where it holds none, that of
-the history at its instant (`InternalSchemaCache` of 1.2). Engines that know nothing of the history read it by name.
-Both come to the same in files whose write had the name, the id and the type that the table has now.
+Hudi reads each file by the schema of its write: the one that its commit holds or, where it holds none, that of
+the history at its instant (`InternalSchemaCache` of 1.2). Engines that do not know the history read it by name.
+Both yield the same in files whose write had the name, the id and the type that the table has now.
 """
 
 from __future__ import annotations
@@ -29,13 +27,13 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 
 MAX_DEPTH = 64
-"""Depth below which fields of records are not looked at."""
+"""Depth below which fields of records are ignored."""
 
 _WIDENED = {("int", "long")}
-"""Changes of a type that keep every stored value and its order, by Hudi's names (old, new)."""
+"""Type changes that keep every stored value and its order, by Hudi's names (old, new)."""
 
 _OF_WRITE = "latest_schema"
-"""Where a commit keeps the schema that its write had."""
+"""The key of a write's schema in its commit."""
 
 _INSTANT_DIGITS = 17
 
@@ -52,7 +50,7 @@ class _Version:
         return next((path for path, (own, _) in self.fields.items() if own == id_), None)
 
     def has(self, path: Path, id_: int, type_: str) -> bool:
-        """Tell whether the path was that column already, with a type that holds the same values."""
+        """Tell whether the path already was that column, with a type that holds the same values."""
         old_id, old_type = self.fields.get(path, (None, ""))
         return old_id == id_ and (old_type == type_ or (old_type, type_) in _WIDENED)
 
@@ -61,7 +59,7 @@ class SchemaHistory:
     """What the newest record of the history says.
 
     Attributes:
-        changes: since when a path is the column of that name and type, for each that was not always.
+        changes: since when a path has been the column of that name and type, for each that was not always.
     """
 
     def __init__(self, record: bytes, where: str) -> None:
@@ -84,17 +82,17 @@ class SchemaHistory:
         }
 
     def change_of(self, path: Path) -> Since | None:
-        """The last change of a path, or of a struct that it is inside of."""
+        """The last change of a path, or of a struct that contains it."""
         changes = [self.changes[path[:n]] for n in range(1, len(path) + 1) if path[:n] in self.changes]
         return max(changes, key=lambda each: each.instant, default=None)
 
     def without(self, schema: TableSchema, instant: str, written_by: str) -> TableSchema:
-        """Put the fields in conflict that a write has otherwise though it came after the change of them.
+        """Mark fields as conflicting that a write has differently although it came after their change.
 
         Args:
             schema: the table's fields.
             instant: of the write.
-            written_by: the schema that it had, as its commit holds it.
+            written_by: the schema of the write, as its commit holds it.
         """
         try:
             had = _version(parsed(written_by, instant))
@@ -116,9 +114,9 @@ class SchemaHistory:
 def checked_by_writes(
     schema: TableSchema, history: SchemaHistory, store: Store, timeline: Timeline, instants: Iterable[str]
 ) -> TableSchema:
-    """Put the fields in conflict for which the writes of some instants do not bear the history out.
+    """Mark fields as conflicting where the writes of some instants contradict the history.
 
-    Commits that were archived are not asked: Hudi then goes by the history, too.
+    Archived commits are not checked: for these Hudi uses the history, too.
     """
     changed = [field.since.instant for field in schema.fields if field.since is not None]
     for instant in instants:
@@ -135,7 +133,7 @@ def checked_by_writes(
 
 
 def _named_since(path: Path, id_: int, type_: str, versions: list[_Version]) -> Since | None:
-    """The oldest of the newest versions that all have a column alike, where a version before them does not."""
+    """The oldest of the newest versions that all have a column unchanged, where an older one differs."""
     before = next(
         (n for n, version in enumerate(versions) if not version.has(path, id_, type_)), len(versions)
     )
@@ -182,7 +180,7 @@ def parsed(text: str | bytes, where: str) -> Mapping[str, Any]:
     """Parse a schema in JSON.
 
     Raises:
-        TableError: it is none.
+        TableError: it is not one.
     """
     try:
         decoded = json.loads(text)
@@ -219,7 +217,7 @@ def table_schema(
     Args:
         arrow: the table's schema with meta fields.
         avro: the same in Avro, for the defaults.
-        history: that of schema-on-read evolution, if there is one.
+        history: that of schema-on-read evolution, if there is any.
         properties: which columns are partition columns and whether files hold them.
         where: the table, for error messages.
 
@@ -248,14 +246,14 @@ def table_schema(
 
 
 def as_it_was(schema: TableSchema, now: str, then: str | None, where: str) -> TableSchema:
-    """Put the fields in conflict that were not there, or had another type, when a snapshot was taken.
+    """Mark fields as conflicting that did not exist, or had another type, when a snapshot was taken.
 
     Spark reads a table as of an instant by the schema of that instant, so such a field must not prune there.
 
     Args:
-        schema: the fields as they are now.
-        now: the table's Avro schema as it is now, without meta fields.
-        then: the same as of the instant; None when it is not known.
+        schema: the current fields.
+        now: the table's current Avro schema, without meta fields.
+        then: the same as of the instant; None when it is unknown.
         where: the table, for error messages.
 
     Raises:
@@ -283,7 +281,7 @@ def _since(now: str, then: str | None) -> str | None:
 
 
 def _typed(record: Mapping[str, Any], parent: Path) -> Iterator[tuple[Path, str]]:
-    """Yield path and type of the fields of an Avro record, in a spelling that names of types do not change."""
+    """Yield path and type of the fields of an Avro record, in a spelling that does not depend on type names."""
     if len(parent) > MAX_DEPTH:
         return
     for entry in entries_of(record):
@@ -311,7 +309,7 @@ _NAMING = frozenset({"name", "namespace", "doc", "aliases", "default"})
 
 
 def _without_collisions(fields: list[Field]) -> Iterator[Field]:
-    """Put fields whose paths differ only in case in conflict: engines do not agree which one is meant."""
+    """Put fields whose paths differ only in case in conflict: engines disagree on which is meant."""
     seen: dict[Path, int] = {}
     for field in fields:
         lower = tuple(part.lower() for part in field.path)

@@ -1,7 +1,7 @@
-"""The slices of a Hudi table as columns: made from a listing, changed by what commits did, stored and read back.
+"""The slices of a Hudi table as columns: built from a listing, changed by commits, stored and read back.
 
-A listing of a million slices is changed by a few commits all the time, so a change costs a few passes over Arrow
-columns and Python objects for the slices that changed alone.
+A few commits change a listing of a million slices all the time, so a change costs only a few passes over Arrow
+columns, and Python objects for the changed slices alone.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ STORED_COLUMNS = pa.schema(
         pa.field("unsettled", pa.bool_(), nullable=False),
     ]
 )
-"""How slices are stored: nothing in it says where the table lies, so a table may be moved (trap T7)."""
+"""How slices are stored: nothing in it says where the table is, so a table may be moved (trap T7)."""
 
 _AT_ONCE = 8192
-"""Slices that are made into columns together."""
+"""Slices that are turned into columns together."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class HudiColumns:
 
     @classmethod
     def of(cls, root: str, slices: Sequence[HudiSlice], paths: tuple[str, ...] | None = None) -> HudiColumns:
-        """Make columns of slices that are sorted; `paths` unless given are those that the slices have."""
+        """Make columns of sorted slices; `paths` defaults to the partition paths of these slices."""
         known = tuple(sorted({entry.partition for entry in slices})) if paths is None else paths
         ordinals = {path: position for position, path in enumerate(known)}
         folders = {entry.partition: _folder(root, entry.partition) for entry in slices}
@@ -122,14 +122,14 @@ class HudiColumns:
 
     @classmethod
     def joined(cls, root: str, slices: Iterable[HudiSlice]) -> HudiColumns:
-        """Make columns of slices that are sorted, a few thousand at a time: they are never all objects of Python."""
+        """Make columns of sorted slices, a few thousand at a time: never all of them are Python objects at once."""
         left = iter(slices)
         parts: list[HudiColumns] = []
         paths: list[str] = []
         unsettled: Counter[str] = Counter()
         while some := list(islice(left, _AT_ONCE)):
             part = cls.of(root, some)
-            # The folder that the part before ended in may go on.
+            # The last folder of the previous part may continue.
             first = len(paths) - (paths[-1:] == list(part.paths[:1]))
             paths += part.paths[len(paths) - first :]
             unsettled.update(part.unsettled)
@@ -161,7 +161,7 @@ class HudiColumns:
         return as_numpy(self.columns.column("partition"))
 
     def find(self, group: Group) -> tuple[int, bool]:
-        """Return the ordinal of a group's slice, or the one at which it would stand, and whether it is there."""
+        """Return the ordinal of a group's slice, or the one where it would be inserted, and whether it is there."""
         partition, file_id = group
         at = bisect_left(self.paths, partition)
         if at == len(self.paths) or self.paths[at] != partition:
@@ -172,7 +172,7 @@ class HudiColumns:
         return position, position < high and ids[position].as_py() == file_id
 
     def expect(self, groups: Sequence[Group]) -> None:
-        """Nothing to do: all slices are here."""
+        """Do nothing: all slices are in memory."""
 
     def slice_of(self, group: Group) -> HudiSlice | None:
         """Return the newest slice of a group by the names of its files; None when there is no such group."""
@@ -226,7 +226,7 @@ class HudiColumns:
     def _joined_paths(
         self, rows: HudiColumns, kept: NDArray[np.bool_]
     ) -> tuple[tuple[str, ...], NDArray[np.int32], NDArray[np.int32]]:
-        """The partition paths that are left, and the ordinals among them of those of both."""
+        """The partition paths that are left, and the ordinals among them of the paths of both."""
         used = np.bincount(self._partitions[kept], minlength=len(self.paths)) > 0
         if used.all() and set(rows.paths) <= set(self.paths):
             paths = self.paths
@@ -265,7 +265,7 @@ class HudiColumns:
 
     @classmethod
     def from_stored(cls, root: str, table: pa.Table, unsettled: Mapping[str, int]) -> HudiColumns:
-        """Make columns of what `stored` returned; `root` is where the table lies now."""
+        """Make columns of what `stored` returned; `root` is the table's current location."""
         table = table.combine_chunks()
         partition: Any = _column(table, "partition_path")
         paths = tuple(cast("list[str]", partition.dictionary.to_pylist()))
@@ -304,7 +304,7 @@ def _with_partitions(columns: Any, ordinals: NDArray[np.int32]) -> Any:
 
 
 def _combined(table: Any) -> Any:
-    """The table with one chunk for each column, made column by column: the chunks of one go before the next is made."""
+    """The table with one chunk per column, built one by one: a column's chunks are freed before the next is built."""
     columns: list[Any] = []
     schema = table.schema
     while table.num_columns:
@@ -314,7 +314,7 @@ def _combined(table: Any) -> Any:
 
 
 def slice_key(entry: HudiSlice) -> bytes:
-    """Return the slice key: names and sizes of all files, with lengths in front so that no two are alike.
+    """Return the slice key: names and sizes of all files, prefixed with their lengths so that no two are alike.
 
     Names hold instants and write tokens and are never used twice, so the key needs no times and survives a
     copy.
@@ -334,9 +334,9 @@ def _reasons(entry: HudiSlice | None, timeline: Timeline) -> list[str]:
 
 
 def _order(kept: NDArray[np.bool_], added: list[int]) -> pa.Array[Any]:
-    """Positions, in the old slices with the new ones behind them, of the slices in their new order.
+    """Positions of the slices in their new order, among the old slices followed by the new ones.
 
-    `added` has for each new slice the old ordinal in front of which it stands.
+    `added` has for each new slice the old ordinal that it precedes.
     """
     left = np.flatnonzero(kept)
     places = np.searchsorted(left, np.array(added, np.int64), side="left")
@@ -363,7 +363,7 @@ def _numbers(values: Sequence[int], width: type[np.int32 | np.int64], absent: Se
 
 
 def _lists(values: Any, lengths: Sequence[int] | NDArray[Any], absent: Any) -> Any:
-    """Lists of such lengths that follow each other among the values; null where they are `absent`."""
+    """Consecutive lists of the given lengths over the values; null where they are `absent`."""
     offsets = np.concatenate([[0], np.cumsum(np.asarray(lengths, np.int64))]).astype(np.int32)
     return arrow.ListArray.from_arrays(number_array(offsets, pa.int32()), values, mask=absent)
 
@@ -375,13 +375,13 @@ def _each(lists: Any, values: Any) -> Any:
 
 
 def sums(lists: Any) -> pa.Array[Any]:
-    """The sum of each list; null where there is none."""
+    """The sum of each list; null where there is no list."""
     totals = np.zeros(len(lists), np.int64)
     np.add.at(totals, as_numpy(compute.list_parent_indices(lists)), as_numpy(lists.flatten()))
     return number_array(totals, pa.int64(), as_numpy(lists.is_null()))
 
 
 def _column(table: pa.Table, name: str) -> Any:
-    """A column in one piece, which is copied only where there are several."""
+    """A column in one piece; it is copied only where it has several."""
     column: Any = table.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

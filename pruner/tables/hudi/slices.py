@@ -2,9 +2,9 @@
 
 The rules are those of Hudi's own file system view (`AbstractTableFileSystemView` and `HoodieFileGroup` of 1.2). A
 slice begins with the base file of a completed instant, or with log files alone. Up to table version 6 a log file's
-name gives the slice that it belongs to. From version 8 on it belongs to the newest slice that was begun when it was
-completed; so it does in a table of version 6 that was downgraded, which keeps the log files of before. File groups
-that a completed instant replaced are gone. Whatever does not add up is an error, never a shorter listing.
+name gives the slice that it belongs to. From version 8 on it belongs to the newest slice that had begun when it was
+completed; the same holds in a table that was downgraded to version 6, which keeps its earlier log files. File groups
+that a completed instant replaced are gone. Any inconsistency is an error, never a shorter listing.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 # Log files in tables that were downgraded to version 6 (trap T19).
 #
 # In version 6 a log file is named by the instant of its slice, from version 8 on by that of its own write. Hudi's
-# downgrade compacts the table and leaves the old log files as they are. So a read as of an instant before it finds log
-# files that are named by the instant of no slice. Hudi 1.2 asks when their writes completed, which in version 6 only
-# the modification time of a file of the timeline says, and a copy loses that. What a compaction took up is in its
+# downgrade compacts the table and leaves the old log files unchanged. So a read as of an instant before it finds log
+# files that are named by the instant of no slice. Hudi 1.2 checks when their writes completed, which in version 6
+# only the modification time of a timeline file says, and a copy loses that. What a compaction included is in its
 # plan.
 
 
 class Compactions:
-    """What the compactions of a table took up, by their plans; each is read once, where something depends on it."""
+    """What the compactions of a table included, by their plans; each plan is read once, and only if needed."""
 
     def __init__(self, store: Store, timeline: Timeline) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Compactions:
     def took_up(self, instant: str, group: Group, log: str) -> bool:
         """Tell whether the base file of an instant holds the rows of an older log file.
 
-        It does where no plan says otherwise: the writes before it were archived, or nothing ran beside it.
+        It does unless a plan says otherwise: the writes before it were archived, or nothing ran beside it.
 
         Raises:
             TableError: the plan cannot be understood.
@@ -97,7 +97,7 @@ def logs_by_slice(
         compactions: those of the table.
 
     Raises:
-        TableError: a plan of a compaction cannot be understood.
+        TableError: a compaction plan cannot be understood.
         StorageError: the store refuses.
     """
     slices: dict[str, list[Log]] = {instant: [] for instant in bases}
@@ -106,7 +106,7 @@ def logs_by_slice(
         start = written
         if start not in slices:
             start = max((instant for instant in slices if instant < written), default=written)
-            # A write that was requested before a compaction and completed after its plan was made belongs behind it.
+            # A write that was requested before a compaction and completed after it was planned belongs after it.
             for later in sorted(instant for instant in bases if instant > written):
                 if compactions.took_up(later, group, name):
                     break
@@ -133,11 +133,11 @@ def list_slices(store: Store, timeline: Timeline, as_of: str | None, *, under: s
     Args:
         store: the table's root.
         timeline: which instants have completed.
-        as_of: slices that began later are left out, and so is what later instants replaced; None for the newest.
+        as_of: leaves out slices that began later, and what later instants replaced; None for the newest.
         under: only those in this folder and below it.
 
     Raises:
-        TableError: the slices cannot be told for sure.
+        TableError: the slices cannot be determined reliably.
         StorageError: the store refuses.
     """
     return list(slices_among(store, timeline, as_of, listing_of(store, folders_of(store, under))))
@@ -174,11 +174,11 @@ def slices_among(
         timeline: which instants have completed.
         as_of: see `list_slices`.
         listing: the files.
-        shared: give slices the log files that running writes of version 6 append to as well (`with_shared_logs`).
+        shared: also give slices the log files that running writes of version 6 append to (`with_shared_logs`).
         certain: refuse a slice of a write that may have failed.
 
     Raises:
-        TableError: the slices cannot be told for sure.
+        TableError: the slices cannot be determined reliably.
         StorageError: the store refuses.
     """
     replaced = set(_replaced(store, timeline, as_of))
@@ -210,12 +210,12 @@ def slices_among(
 def _committed(
     store: Store, timeline: Timeline, group: Group, instant: str, bases: Sequence[Found]
 ) -> Found | None:
-    """The base file of a slice, None without one: of several the one that the commit names.
+    """The base file of a slice, None without one: of several, the one that the commit names.
 
-    Spark shows the one that its listing has last, in whatever order the store lists.
+    Spark shows the last one of its listing, in whatever order the store lists.
 
     Raises:
-        TableError: no commit names just one of several.
+        TableError: no commit names exactly one of several.
         StorageError: the store refuses.
     """
     if len(bases) < 2:
@@ -234,7 +234,7 @@ def _committed(
 
 
 def _replaced(store: Store, timeline: Timeline, as_of: str | None) -> Iterable[Group]:
-    """Yield the file groups that completed instants replaced; what older ones replaced was deleted with them."""
+    """Yield the file groups that completed instants replaced; what older instants replaced was deleted with them."""
     for instant in timeline.finished.values():
         if instant.action not in REPLACING or (as_of is not None and instant.requested > as_of):
             continue
@@ -261,7 +261,7 @@ def _newest(
 ) -> tuple[str | None, list[tuple[LogName, int]]]:
     """The newest slice of a group that began in a completed write, up to `as_of`: its instant and its log files.
 
-    The instant is None without such a slice.
+    The instant is None if there is no such slice.
     """
     bases = {instant for instant in files.bases if timeline.committed(instant)}
     logs = [entry for entry in files.logs if timeline.committed(entry[0].instant)]
@@ -274,7 +274,7 @@ def _newest(
 
 
 def _last(instants: Iterable[str], as_of: str | None, *, first: bool = False) -> str | None:
-    """The last (or first) of some instants up to `as_of`; None without one."""
+    """The last (or first) of some instants up to `as_of`; None if there is none."""
     until = [instant for instant in instants if as_of is None or instant <= as_of]
     return (min if first else max)(until, default=None)
 
@@ -307,7 +307,7 @@ class _Completions:
         )
 
     def _not_before(self, instant: str, moment: str) -> bool:
-        # What was requested later than that completed later still.
+        # What was requested later than that completed even later.
         return instant >= moment or self._completed(instant) >= moment
 
     def _completed(self, instant: str) -> str:

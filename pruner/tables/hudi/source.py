@@ -1,7 +1,7 @@
 """Hudi tables, copy-on-write and merge-on-read, of table versions 6, 8 and 9.
 
-hudi-rs reads the schema; `hudi_full` lists the slices. Every slice with a file of an instant that has not completed
-is marked as unsettled (rule R4).
+hudi-rs reads the schema; `pruner.tables.hudi.full` lists the slices. Every slice with a file of an instant that has
+not completed is marked as unsettled (rule R4).
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 
 # Partition values of Hudi tables: what a partition path says about the rows below it.
 #
-# A path is trusted to be the very value of a column only where the key generator writes the value itself
-# (simple and complex ones) and the text has one reading in the column's type. Timestamp and custom generators
-# round or rewrite values (trap N3): theirs say nothing here.
+# A path value is trusted to be exactly a column's value only where the key generator writes the value itself (simple
+# and complex ones) and the text has one reading in the column's type. Timestamp and custom generators round or
+# rewrite values (trap N3): their paths prove nothing here.
 #
-# Where the files hold the column, too, a row's value there can be another one: with a global index and
-# `update.partition.path=false` Hudi updates a row that moves to another partition where it was. Spark and Trino show
-# the path's value then, DuckDB the file's.
+# Where the files hold the column, too, a row can have another value there: with a global index and
+# `update.partition.path=false` Hudi updates a row that moves to another partition in its old one. Spark and Trino
+# then show the path's value, DuckDB the file's.
 
 _PLAIN_GENERATORS = frozenset({"SIMPLE", "COMPLEX"})
 
@@ -91,8 +91,8 @@ def hudi_partitions(paths: list[str], properties: HudiProperties, schema: TableS
 
 
 def _text(path: str, position: int, names: tuple[str, ...], properties: HudiProperties) -> str | None:
-    """Return the text of one column in a partition path, or None where it cannot be told."""
-    # A value that is not encoded may hold slashes; with one column the whole path is its value.
+    """Return the text of one column in a partition path, or None where it is unclear."""
+    # A value that is not encoded may contain slashes; with one column the whole path is its value.
     parts = [path] if len(names) == 1 else path.split("/")
     if len(parts) != len(names):
         return None
@@ -109,9 +109,9 @@ def _text(path: str, position: int, names: tuple[str, ...], properties: HudiProp
 
 
 def _column(texts: list[str | None], about: Field) -> pa.Array[Any] | None:
-    """Return the texts as values of the column's type, or None when one is not in its one canonical form.
+    """Return the texts as values of the column's type, or None when one is not in its only canonical form.
 
-    The default partition holds NULL, and the empty string as well where the column is a string.
+    The default partition holds NULL, and for a string column the empty string as well.
     """
     types = pa.types
     given = [text for text in texts if text != DEFAULT_PARTITION]
@@ -139,7 +139,7 @@ def _cast(column: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any] | None:
 
 
 ATTEMPTS = 5
-"""How often a table that changes while it is listed is listed again."""
+"""How often a table that changes during the listing is listed again."""
 
 _log = logging.getLogger("pruner")
 _INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
@@ -147,7 +147,7 @@ _INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The slices at some moment, from which a later one can be followed."""
+    """The slices at some moment, from which later ones can be derived."""
 
     timeline: Timeline
     columns: HudiColumns | StoredSlices
@@ -155,7 +155,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One look at the table; `columns` is None where the snapshot came from another source of the same table."""
+    """One listing of the table; `columns` is None where the snapshot came from another source of the same table."""
 
     timeline: Timeline
     snapshot: Snapshot
@@ -187,11 +187,11 @@ class HudiSource(WriteOnceSource):
         read_properties(self._store)
 
     def identity(self) -> str:
-        """Return what a table of another name, type or key has not: see `HudiProperties.identity`."""
+        """Return an identity that depends on name, type and key of the table: see `HudiProperties.identity`."""
         return f"hudi-{read_properties(self._store).identity()}"
 
     def saved(self, stored: str | None = None) -> SavedLook | None:
-        """Return the slices of the last look and its timeline: see `TableSource`."""
+        """Return the slices of the last listing and its timeline: see `TableSource`."""
         with self._lock:
             known = self._known
         if known is None or known.timeline.id() == stored:
@@ -199,15 +199,15 @@ class HudiSource(WriteOnceSource):
         return save(known.timeline, _in_full(known.columns))
 
     def resume(self, saved: SavedLook) -> None:
-        """Take up slices and timeline of another process: see `TableSource`."""
+        """Resume from slices and timeline of another process: see `TableSource`."""
         self._start_from(load(saved, self.root))
 
     def resume_blocks(self, saved_id: str, blocks: SavedBlocks) -> None:
-        """Take up the timeline of another process, and slices that are read when they are asked for."""
+        """Resume from the timeline of another process, and slices that are read on demand."""
         self._start_from(load_blocks(saved_id, blocks, self.root, self._listed))
 
     def saved_blocks(self, stored_id: str, stored: SavedBlocks) -> SavedLook | None:
-        """Return what the last look has besides the blocks of a stored one: see `BlockSource`."""
+        """Return what the last listing has besides the blocks of a stored one: see `BlockSource`."""
         with self._lock:
             known = self._known
         if known is None or known.timeline.id() == stored_id or not isinstance(known.columns, StoredSlices):
@@ -215,10 +215,10 @@ class HudiSource(WriteOnceSource):
         return save_blocks(known.timeline, known.columns, stored)
 
     def rest_on(self, saved_id: str, blocks: SavedBlocks) -> None:
-        """Start from the last look where it was stored: see `BlockSource`."""
+        """Start from the last listing where it was stored: see `BlockSource`."""
         with self._lock:
             known = self._known
-            # What is in memory as a whole stays there: to read it again would take longer than it saves.
+            # What is in memory as a whole stays there: reading it again would take longer than it saves.
             if (
                 known is None
                 or known.timeline.id() != saved_id
@@ -234,7 +234,7 @@ class HudiSource(WriteOnceSource):
                 self._known = _Known(*loaded)
 
     def parts(self, most: int) -> ListingParts | None:
-        """Cut a table that nobody has listed into parts: see `SharedSource`."""
+        """Cut a table that was not listed yet into parts: see `SharedSource`."""
         with self._lock:
             begun = self._known is not None or self._last is not None
         return None if begun else parts_of(self._store, self.storage_options, most)
@@ -244,7 +244,7 @@ class HudiSource(WriteOnceSource):
         return list_part(self._store, self.storage_options, sent, number)
 
     def joined(self, sent: bytes, parts: Sequence[SavedBlocks]) -> SavedLook | None:
-        """The look that parts make: see `SharedSource`."""
+        """The listing that parts make: see `SharedSource`."""
         return join_parts(self._store, sent, parts)
 
     def _start_from(self, loaded: tuple[Timeline, HudiColumns | StoredSlices] | None) -> None:
@@ -274,7 +274,7 @@ class HudiSource(WriteOnceSource):
             return last.snapshot
 
     def watched(self) -> Sequence[Watched] | None:
-        """Return the folders by which `read_timeline` goes: see `WatchableSource`."""
+        """Return the folders that `read_timeline` reads: see `WatchableSource`."""
         with self._lock:
             if self._last is None or not self.root.startswith("/"):
                 return None
@@ -283,7 +283,7 @@ class HudiSource(WriteOnceSource):
             ]
 
     def own_indexes(self) -> HudiIndexes | None:
-        """Return the indexes of Hudi's metadata table as of the last look; None where it has none."""
+        """Return the indexes of Hudi's metadata table as of the last listing; None where it has none."""
         with self._lock:
             timeline = self._last.timeline if self._last is not None else read_timeline(self._store)
         indexes = HudiIndexes(self.root, self.storage_options, timeline, self._statistics)
@@ -292,8 +292,8 @@ class HudiSource(WriteOnceSource):
     def snapshot_at(self, instant: str) -> Snapshot:
         """List the table as of an instant of the timeline: see `TableSource`.
 
-        The schema is today's; columns that came later or had another type then are in conflict and never serve
-        pruning, those that were renamed or made anew since do in the files of later writes.
+        The schema is the current one; columns that were added later or had another type then are in conflict and never
+        serve pruning; those that were renamed or recreated since serve it in the files of later writes.
         """
         if _INSTANT.fullmatch(instant) is None:
             raise TableError(
@@ -302,7 +302,7 @@ class HudiSource(WriteOnceSource):
         with self._lock:
             timeline = read_timeline(self._store)
             oldest = min(timeline.completed, default=None)
-            # An instant without milliseconds stands for the end of its second.
+            # An instant without milliseconds means the end of its second.
             wanted = instant if len(instant) > len("yyyyMMddHHmmss") else f"{instant}999"
             if oldest is None or wanted < oldest:
                 raise TableError(
@@ -312,7 +312,7 @@ class HudiSource(WriteOnceSource):
             return self._take(timeline, wanted).snapshot
 
     def _take(self, timeline: Timeline, as_of: str | None) -> _Look:
-        """List the slices, again if the table changed meanwhile: what is returned is of one moment."""
+        """List the slices, again if the table changed meanwhile: the result is of one moment."""
         for _ in range(ATTEMPTS):
             look = self._look(timeline, as_of)
             if self._listed_many:
@@ -353,7 +353,7 @@ class HudiSource(WriteOnceSource):
         return _Look(timeline, _snapshot(id_, columns, schema, timeline), columns)
 
     def _followed(self, timeline: Timeline) -> HudiColumns | StoredSlices | None:
-        """The slices by what was known and what commits did since; None where that is not the same as listing them."""
+        """The known slices with the changes of later commits; None where that may differ from a listing."""
         if self._known is None:
             return None
         before, columns = self._known.timeline, self._known.columns
@@ -374,9 +374,9 @@ class HudiSource(WriteOnceSource):
 
 
 def _unchecked(properties: HudiProperties) -> dict[str, str]:
-    """Have hudi-rs list tables with several ordering fields: it refuses them, but only a merge needs the order.
+    """Make hudi-rs list tables with several ordering fields: it refuses them, but only a merge needs the order.
 
-    Its check is one for all settings, so it stays on where it has another ground.
+    One setting covers all of its checks, so they stay on where others are needed.
     """
     if properties.several_ordering_fields and not properties.drops_partition_columns:
         return {"hoodie.internal.skip.config.validation": "true"}
@@ -384,7 +384,7 @@ def _unchecked(properties: HudiProperties) -> dict[str, str]:
 
 
 def _arrow_schema(table: hudi.HudiTable, avro: str, root: str) -> pa.Schema:
-    """The table's schema by hudi-rs."""
+    """The table's schema from hudi-rs."""
     try:
         return table.get_schema_with_meta_fields()
     except Exception:
@@ -393,7 +393,7 @@ def _arrow_schema(table: hudi.HudiTable, avro: str, root: str) -> pa.Schema:
 
 
 def _schema_as_of(table: hudi.HudiTable, instant: str) -> str | None:
-    """Return the Avro schema that the newest write up to an instant was made with; None where no write tells it."""
+    """Return the Avro schema of the newest write up to an instant; None where no write has one."""
     timeline = table.get_timeline()
     writes = [
         *timeline.get_completed_commits(),

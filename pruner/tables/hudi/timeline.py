@@ -2,17 +2,17 @@
 
 A table's state is the **set** of its completed instants and of the services that are planned or running, never the
 newest instant. Of two overlapping commits the one that was requested first may complete last, which leaves the newest
-instant as it was (trap T13).
+instant unchanged (trap T13).
 
-What the commits of a Hudi table say they did, from the files of its timeline.
+What the commits of a Hudi table did is read from the files of its timeline.
 
 Table version 6 writes commits as JSON and cleans as Avro, versions 8 and 9 everything as Avro object files (Hudi
 technical specification, "Timeline"; avro-idl of `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata`,
 `HoodieCleanMetadata` and `HoodieCompactionPlan`).
 
-Why hudi-rs cannot list a Hudi table, as a sentence that says what to do.
+Why hudi-rs cannot list a table is reported as a sentence that says what to do.
 
-What it raises names a parser's trouble; whoever has the table needs the file, and what mends it.
+hudi-rs itself reports a parser's problem; the owner of the table needs the file, and the remedy.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ WRITES = frozenset({"commit", "deltacommit", "replacecommit", "clustering", "com
 """Actions that write files of the table."""
 
 REPLACING = frozenset({"replacecommit", "clustering"})
-"""Those of them that can replace file groups."""
+"""Those of `WRITES` that can replace file groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One completed instant: when it was requested and completed ("" where no name tells), its file's name."""
+    """One completed instant: when it was requested and completed ("" where no name tells), and its file's name."""
 
     requested: str
     completed: str
@@ -67,7 +67,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Timeline:
-    """One look at a table: its properties and the sorted names in its timeline, history, schema folders."""
+    """One read of a table: its properties and the sorted names in its timeline, history and schema folders."""
 
     properties: HudiProperties
     names: tuple[str, ...]
@@ -93,9 +93,9 @@ class Timeline:
 
     @cached_property
     def oldest(self) -> str:
-        """The oldest instant of the active timeline; what is older was completed and archived.
+        """The oldest instant of the active timeline; anything older was completed and archived.
 
-        Those of indexers do not count: Hudi leaves them where it archives the writes after them.
+        Instants of indexers do not count: Hudi leaves them in place when it archives the writes after them.
         """
         instants = {**self.completed, **self.pending}
         return min((instant for instant, action in instants.items() if action != "indexing"), default="")
@@ -106,17 +106,17 @@ class Timeline:
 
     @cached_property
     def _first_write(self) -> str:
-        """The oldest write of the active timeline; a savepoint keeps its own from being archived with those around."""
+        """The active timeline's oldest write, except those that savepoints keep when their neighbors are archived."""
         kept = {instant for instant, action, done in self._instants() if done and action == _SAVEPOINT}
         writes = [instant for instant, action in self.completed.items() if action in WRITES]
-        # Behind a restore that write may be all that is left: what is older was archived.
+        # After a restore, such a write may be all that is left: anything older was archived.
         return min((action for action in writes if action not in kept), default=max(writes, default=""))
 
     def committed(self, instant: str) -> bool:
         """Tell whether Hudi shows a file of that instant (`HoodieFileGroup.isFileSliceCommitted`).
 
-        Clean-up and roll-backs are archived by themselves, so an instant may be gone that is younger than the oldest
-        one: what counts is the oldest write.
+        Cleans and rollbacks are archived separately, so an instant that is younger than the oldest one may be gone:
+        what counts is the oldest write.
         """
         if instant in self.completed:
             return True
@@ -124,14 +124,14 @@ class Timeline:
 
     @cached_property
     def running_since(self) -> str:
-        """The oldest write that is running, where every write that completed is younger; "" where it is not so."""
+        """The oldest running write, where every completed write is younger; "" otherwise."""
         oldest = min((instant for instant, action in self.pending.items() if action in WRITES), default="")
         return oldest if oldest < self._first_write else ""
 
     def may_have_failed(self, instant: str) -> bool:
-        """Tell whether an instant that `committed` takes for archived is younger than a write that is running.
+        """Tell whether an instant that `committed` takes for archived is younger than a running write.
 
-        Hudi archives no write behind one that is running, so it was rolled back, and its files should be gone.
+        Hudi archives no write after a running one, so it was rolled back, and its files should be gone.
         """
         return bool(self.running_since) and self.running_since < instant and instant not in self.completed
 
@@ -148,7 +148,7 @@ class Timeline:
 
     @property
     def _savepoints_first(self) -> list[str]:
-        """The names, so that what an instant did follows on the savepoint of it, which has the same instant."""
+        """The names, savepoints first, so that an instant's own action overrides its savepoint of the same instant."""
         return sorted(self.names, key=lambda name: f".{_SAVEPOINT}" not in name)
 
     def _finished(self) -> Iterator[tuple[str, str, str, str]]:
@@ -180,7 +180,7 @@ class Timeline:
 
 
 def read_timeline(store: Store) -> Timeline:
-    """Look at a table, which costs one small file and the names in a few folders.
+    """Read a table's timeline, which costs one small file and the names in a few folders.
 
     Raises:
         TableError: this is no Hudi table that pruner reads, or a folder cannot be listed.
@@ -197,7 +197,7 @@ def read_timeline(store: Store) -> Timeline:
 
 
 def folders_read(timeline: Timeline) -> tuple[str, ...]:
-    """Return the folders that `read_timeline` reads: in the first one is the file of properties."""
+    """Return the folders that `read_timeline` reads: the first one has the properties file."""
     properties = timeline.properties
     return ".hoodie", properties.timeline_path, properties.history_path, SCHEMA_PATH
 
@@ -239,7 +239,7 @@ COMMIT_BYTES = 16 * 1024 * 1024
 """Largest commit that is read: larger ones change so many slices that a listing costs no more."""
 
 Content: TypeAlias = "bytes | Mapping[str, Any]"
-"""What an instant did: a file of the active timeline, or that as a record of the archived one."""
+"""What an instant did: a file of the active timeline, or the same as a record of the archived one."""
 
 _AVRO_MAGIC = b"Obj\x01"
 _T = TypeVar("_T")
@@ -250,7 +250,7 @@ class UnreadCommitError(ValueError):
 
 
 class WriteStat(msgspec.Struct, frozen=True, rename="camel"):
-    """One file that a commit wrote. `path` is relative to the table's root, `file_size_in_bytes` is of that file."""
+    """One file that a commit wrote. `path` is relative to the table's root, `file_size_in_bytes` is the file's size."""
 
     file_id: str | None = None
     path: str | None = None
@@ -303,7 +303,7 @@ class Clean(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CompactedGroup(msgspec.Struct, frozen=True, rename="camel"):
-    """One file group of a compaction plan: the log files, by path or name, that it takes up."""
+    """One file group of a compaction plan: the log files, by path or name, that it compacts."""
 
     partition_path: str | None = None
     file_id: str | None = None
@@ -359,7 +359,7 @@ def _record(data: bytes) -> object:
     avro: Any = fastavro  # whose stubs leave types open
     try:
         reader = avro.reader(io.BytesIO(data))
-        # Packed files, which Hudi does not write here, could unpack to any size.
+        # Compressed files, which Hudi does not write here, could decompress to any size.
         if reader.codec != "null":
             raise UnreadCommitError(f"is packed with {reader.codec}")
         records = [record for record, _ in zip(reader, range(2), strict=False)]
@@ -388,7 +388,7 @@ _REMEDIES = (
 
 @contextmanager
 def refusing(store: Store, timeline: Timeline) -> Generator[None]:
-    """Turn whatever hudi-rs raises into a TableError; its panics are no `Exception`s."""
+    """Turn whatever hudi-rs raises into a TableError; its panics are not `Exception`s."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, TableError):
@@ -403,7 +403,7 @@ def refusal(store: Store, timeline: Timeline, what: str) -> TableError:
     Args:
         store: the table's root.
         timeline: its timeline.
-        what: what hudi-rs says, in a line.
+        what: what hudi-rs reports, in one line.
     """
     what = what.rstrip(".")
     if _COMMIT.search(what):
@@ -419,14 +419,14 @@ def refusal(store: Store, timeline: Timeline, what: str) -> TableError:
 
 
 def incomplete(store: Store, why: str) -> TableError:
-    """The error for a table whose slices cannot be told for sure; `why` is a clause."""
+    """The error for a table whose slices are uncertain; `why` is a clause."""
     return TableError(f"cannot list the Hudi table {store.uri} completely: {why}")
 
 
 def read_instant(
     store: Store, timeline: Timeline, name: str, parse: Callable[[bytes], _T], max_bytes: int = COMMIT_BYTES
 ) -> _T:
-    """What a file of the timeline says.
+    """The parsed content of a timeline file.
 
     Raises:
         TableError: it cannot be understood.

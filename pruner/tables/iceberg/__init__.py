@@ -1,1 +1,1 @@
-"""Apache Iceberg: table metadata, manifests, and what of them becomes a snapshot."""
+"""Apache Iceberg: table metadata, manifests, and the snapshots made from them."""

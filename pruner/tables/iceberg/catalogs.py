@@ -1,7 +1,7 @@
-"""Tables by the names that Iceberg catalogs know them by, `iceberg://catalog/namespace/table`: asked through PyIceberg.
+"""Tables by their names in Iceberg catalogs, `iceberg://catalog/namespace/table`: looked up through PyIceberg.
 
-A catalog says which metadata file is a table's newest, where the table lies, and often with which credentials its store
-is read. Everything else is read as of any other table.
+A catalog provides a table's newest metadata file, its location, and often the credentials for its store. Everything
+else is read as for any other table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OPTIONS: Final = {
         "azure_skip_signature": ("adls.anon",),
     },
 }
-"""For each kind of store our options, and PyIceberg's properties that say the same, the first of which counts."""
+"""For each kind of store our options, and the equivalent PyIceberg properties, the first of which takes precedence."""
 
 _NOT_HAD: Final = {
     "s3": (
@@ -58,14 +58,14 @@ _NOT_HAD: Final = {
     "gs": (),
     "abfss": ("adls.connection-string", "adls.account-host", "adls.blob-storage-authority"),
 }
-"""Properties without which a store is not read as the catalog means it, and for which there is no option here."""
+"""Properties that are needed to read a store as the catalog intends, and for which there is no option here."""
 
 _KINDS: Final = {"s3": "s3", "gs": "gs", "az": "abfss", "abfs": "abfss", "abfss": "abfss"}
 
 
 @dataclass(frozen=True)
 class Pointed:
-    """What a catalog says of a table: its folder, its newest metadata file, and the options of its store."""
+    """What a catalog returns for a table: its folder, its newest metadata file, and the options of its store."""
 
     root: str
     metadata: str
@@ -73,9 +73,9 @@ class Pointed:
 
 
 class CatalogTable:
-    """A table of a catalog, which can be asked for as often as wanted.
+    """A table of a catalog, which can be looked up any number of times.
 
-    `uri` is as `normalize_uri` spells it. `given` are options of the store, which come before the catalog's.
+    `uri` is normalized by `normalize_uri`. `given` are options of the store, which replace the catalog's.
     """
 
     def __init__(self, uri: str, given: Mapping[str, str] | None = None) -> None:
@@ -89,11 +89,11 @@ class CatalogTable:
         self._loaded: Any = None
 
     def look(self) -> Pointed:
-        """Ask the catalog for the table as it is now.
+        """Look up the current state of the table in the catalog.
 
         Raises:
             TableError: there is no such catalog or table, or PyIceberg is not installed.
-            StorageError: the catalog cannot be asked.
+            StorageError: the catalog cannot be queried.
         """
         table = self._ask()
         metadata = str(table.metadata_location or "")
@@ -130,7 +130,7 @@ class CatalogTable:
         from pyiceberg.utils.config import Config
 
         try:
-            # PyIceberg reads its configuration once, when it is imported, and a service may outlive that.
+            # PyIceberg reads its configuration once, on import, and a service may outlive that.
             properties: Any = Config().get_catalog_config(self._catalog)
         except Exception as error:
             raise self._failed(error) from error
@@ -146,7 +146,7 @@ class CatalogTable:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> TableError | StorageError:
-        """What is said of an error of PyIceberg's, or of a library below it."""
+        """The error to raise for one from PyIceberg, or from a library below it."""
         if isinstance(error, ImportError):
             return TableError(
                 f"PyIceberg lacks a library for the catalog {self._catalog!r} ({first_line(error)}): install the extra "
@@ -158,10 +158,10 @@ class CatalogTable:
 
 
 def store_options(root: str, properties: Mapping[str, Any]) -> dict[str, str]:
-    """The options of the store of a table, by the properties that PyIceberg has of it.
+    """The options of a table's store, from the properties that PyIceberg has for it.
 
     Raises:
-        TableError: there is a property that says how the store is reached, and no option that does.
+        TableError: a property that determines how to access the store has no equivalent option.
     """
     kind = _KINDS.get(root.partition("://")[0])
     if kind is None:
@@ -186,14 +186,14 @@ def store_options(root: str, properties: Mapping[str, Any]) -> dict[str, str]:
 
 
 _SPELLED_ALSO: Final = {"token": "session_token", "default_region": "region", "endpoint_url": "endpoint"}
-"""Other names of options of S3."""
+"""Alternative names of S3 options."""
 
 _PREFIXES: Final = re.compile("^(aws_|google_|azure_storage_|azure_)")
 
 
 def client_properties(root: str, options: Mapping[str, str]) -> dict[str, str]:
-    """The properties by which Iceberg's clients read the store of a table with our options: `store_options` turned
-    round. Options that clients have no property for are left out, and so is everything where the table is in no store.
+    """The properties with which Iceberg's clients read a table's store with our options: the inverse of
+    `store_options`. Options without a client property are omitted, and so are all for a table in none of these stores.
     """
     kind = _KINDS.get(root.partition("://")[0])
     if kind is None:
@@ -207,16 +207,16 @@ def client_properties(root: str, options: Mapping[str, str]) -> dict[str, str]:
         if plain in named:
             found[named[plain][0]] = value
     if "s3.region" in found:
-        found["client.region"] = found["s3.region"]  # Java's clients know no other name
+        found["client.region"] = found["s3.region"]  # Java clients know no other name
     if "s3.endpoint" in found:
-        # They would look for a host of the bucket's name, too; PyIceberg and our own reader do not.
+        # Otherwise they would use a host named after the bucket; PyIceberg and our own reader do not.
         virtual = found.get("s3.force-virtual-addressing", "false").lower() == "true"
         found["s3.path-style-access"] = "false" if virtual else "true"
     return found
 
 
 def _account(root: str) -> str:
-    """The account in the place of an Azure store, behind the container."""
+    """The account in the URI of an Azure store, after the container."""
     return root.partition("://")[2].partition("/")[0].rpartition("@")[2].partition(".")[0]
 
 

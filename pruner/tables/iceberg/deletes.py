@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pruner.tables.iceberg.manifests import Manifest
 
 _FILE_PATH_ID: Final = 2_147_483_546
-"""Field id of `file_path` in a file of position deletes."""
+"""Field id of `file_path` in a position delete file."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """A delete file. `first` and `last` bound the paths of the files that a file of position deletes names."""
+    """A delete file. `first` and `last` bound the paths of the data files that a position delete file names."""
 
     content: int
     path: str
@@ -46,7 +46,7 @@ class DeleteFile:
 
     @property
     def only_file(self) -> str | None:
-        """The one data file whose rows it removes, by the manifest or by its bounds; None for others."""
+        """The only data file whose rows it removes, by the manifest or by its bounds; None where there may be more."""
         if self.referenced_file is not None or self.content != POSITION_DELETES:
             return self.referenced_file
         try:
@@ -55,16 +55,16 @@ class DeleteFile:
             return None
 
     def names(self, path: str, encoded: bytes) -> bool:
-        """Tell whether it can hold positions of a file: by the file that it is about, or by its bounds."""
+        """Tell whether it can have positions for a file, by its referenced file or by its bounds."""
         if self.referenced_file is not None:
             return self.referenced_file == path
-        # Bounds may be cut: the lower one is a prefix then, the upper one is greater than what it was made of.
+        # Bounds may be truncated: the lower one is then a prefix, the upper one greater than the original value.
         return (self.first is None or self.first <= encoded) and (self.last is None or encoded <= self.last)
 
 
 @dataclass(frozen=True, slots=True)
 class DeletesOf:
-    """The delete files that can apply to a data file: of positions, or one vector, and of equality."""
+    """The delete files that can apply to a data file: position deletes, or one vector, and equality deletes."""
 
     positions: tuple[DeleteFile, ...] = ()
     equality: tuple[DeleteFile, ...] = ()
@@ -80,13 +80,13 @@ class DeletePlan:
     )
     everywhere: list[DeleteFile] = field(default_factory=list[DeleteFile])
     binary: frozenset[tuple[int, int]] = frozenset()
-    """Specs with places in their tuples where bytes are no decimal: there b"" is not b"\\0"."""
+    """Specs with positions in their tuples where bytes are not a decimal: there b"" is not b"\\0"."""
 
     def __bool__(self) -> bool:
         return bool(self.by_file or self.by_partition or self.everywhere)
 
     def _key(self, partition: tuple[int, tuple[Any, ...]]) -> tuple[int, tuple[Any, ...]]:
-        """A partition as data and delete files both have it, whatever its columns were promoted from in between."""
+        """A key that data and delete files of a partition share, even if its columns were promoted in between."""
         spec_id, values = partition
         return spec_id, tuple(
             value if (spec_id, place) in self.binary else _comparable(value)
@@ -94,9 +94,9 @@ class DeletePlan:
         )
 
     def add(self, delete: DeleteFile, *, is_partitioned: bool) -> None:
-        """Take a delete file in. One of a single file goes by that, and not by its partition, as in Iceberg's library.
+        """Add a delete file. One for a single file is matched by that, not by its partition, as in Iceberg's library.
 
-        The library writes NULL for a value whose column was dropped where it rewrites a manifest.
+        When the library rewrites a manifest, it writes NULL for a partition value whose column was dropped.
         """
         only = delete.only_file
         if delete.content == EQUALITY_DELETES and not is_partitioned:
@@ -130,7 +130,7 @@ class DeletePlan:
 
 
 def _comparable(value: Any) -> Any:
-    """A value that is equal to itself, also NaN, and a decimal of more digits to the same one of fewer.
+    """A key by which NaN equals itself, and a decimal of more digits equals the same one of fewer.
 
     -0.0 and 0.0 are two partitions.
     """
@@ -145,7 +145,7 @@ def delete_files(
     """Yield the delete files of a manifest.
 
     Args:
-        manifest: a decoded one.
+        manifest: the decoded manifest.
         partitions: the spec and partition tuple of each of its files.
     """
     firsts = _by_row(manifest, "lower_bounds")

@@ -1,10 +1,10 @@
-"""Manifest lists and manifests: Avro files whose fields are told apart by ids, as columns.
+"""Manifest lists and manifests: Avro files whose fields are identified by ids, as columns.
 
 Source: the Iceberg table specification, "Manifests" and "Manifest Lists".
 
-A reader goes by ids. A field whose id is damaged would count as left out, and files would be of sequence number 0, say.
-So fields that have a known name must have the id that belongs to it, and none may lack that a version requires. Other
-names are accepted: old writers had some.
+A field whose id is damaged would count as omitted, and files would have sequence number 0, say. So fields with a known
+name must have the matching id, and no field that a version requires may be missing. Other names are accepted: old
+writers used some.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LIST_FIELDS: Final = {
     517: ManifestField("content", 2, 2),
     519: ManifestField("key_metadata"),
 }
-"""Of a line of a manifest list."""
+"""Fields of a row of a manifest list."""
 
 ENTRY_FIELDS: Final = {
     0: ManifestField("status", 1),
@@ -63,7 +63,7 @@ ENTRY_FIELDS: Final = {
     3: ManifestField("sequence_number", since=2),
     4: ManifestField("file_sequence_number", since=2),
 }
-"""Of an entry of a manifest. Writers may leave out 3 and 4, which then are those of the manifest."""
+"""Fields of a manifest entry. Writers may omit 3 and 4, which are then inherited from the manifest."""
 
 FILE_FIELDS: Final = {
     100: ManifestField("file_path", 1),
@@ -82,14 +82,14 @@ FILE_FIELDS: Final = {
     144: ManifestField("content_offset", since=2),
     145: ManifestField("content_size_in_bytes", since=2),
 }
-"""Of the data or delete file of an entry."""
+"""Fields of the data or delete file of an entry."""
 
 
 def version_of(metadata: Mapping[bytes, bytes]) -> int:
-    """The version that the header of a list or manifest names; 1 where it names none, as old writers did.
+    """The format version in the header of a list or manifest; 1 where it is missing, as with old writers.
 
     Raises:
-        NotColumnarError: it is not known.
+        NotColumnarError: it is unknown.
     """
     text = metadata.get(b"format-version", b"1")
     if text not in _VERSIONS:
@@ -100,15 +100,15 @@ def version_of(metadata: Mapping[bytes, bytes]) -> int:
 def required_fields(
     fields: Sequence[tuple[str, int | None]], known: Mapping[int, ManifestField], version: int
 ) -> list[int]:
-    """Look whether a record has the fields that a version requires, by their ids, which are returned.
+    """Check that a record has the fields that a version requires, and return their ids.
 
     Args:
         fields: names and ids of the record's fields.
-        known: those of the specification.
-        version: the least one that the record can be of. With a field that came later it is of that version.
+        known: the fields of the specification.
+        version: the lowest version that the record can have. A field of a later version implies that version.
 
     Raises:
-        NotColumnarError: one is missing, or a known name has another id than belongs to it.
+        NotColumnarError: one is missing, or a known name has the wrong id.
     """
     ids = {field.name: id_ for id_, field in known.items()}
     for name, id_ in fields:
@@ -127,13 +127,13 @@ def required_fields(
 
 
 MOST_BYTES: Final = 1 << 31
-"""Of one manifest or manifest list, as it is stored."""
+"""Maximum size of a manifest or manifest list, as stored."""
 
 DATA, DELETES = 0, 1
 """Content of a manifest."""
 
 POSITION_DELETES, EQUALITY_DELETES = 1, 2
-"""Content of a file of a manifest of deletes."""
+"""Content of a file in a delete manifest."""
 
 _DELETED: Final = 2
 # Ids of fields: of a manifest list, and of data files.
@@ -160,7 +160,7 @@ _IDS: Final = {name: id_ for id_, name in _FILE.items()}
 _COUNTS: Final = ("null_counts", "nan_counts")
 _BOUNDS: Final = ("lower_bounds", "upper_bounds")
 METRICS: Final = (*_COUNTS, *_BOUNDS)
-"""Kinds of metrics of a manifest, as `Manifest.metrics` has them."""
+"""Kinds of metrics of a manifest: the keys of `Manifest.metrics`."""
 
 FILE_COLUMNS: Final = pa.schema(
     [
@@ -177,12 +177,12 @@ FILE_COLUMNS: Final = pa.schema(
         pa.field("equality_ids", pa.list_(pa.int32())),
     ]
 )
-"""Columns of `Manifest.files`: one row for each file that is alive in the manifest."""
+"""Columns of `Manifest.files`: one row for each live file of the manifest."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """A line of a manifest list."""
+    """A row of a manifest list."""
 
     path: str
     spec_id: int
@@ -190,12 +190,12 @@ class ManifestFile:
     sequence_number: int
     length: int = 0
     snapshot_id: int = 0
-    """That of the snapshot that added it."""
+    """Id of the snapshot that added it."""
 
 
 @dataclass(frozen=True)
 class FieldMetrics:
-    """What one kind of metric says of files, by field ids: value i is of file `rows[i]` and of field `ids[i]`."""
+    """One kind of metric of files by field ids: value i is for file `rows[i]` and field `ids[i]`."""
 
     rows: np.ndarray[Any, np.dtype[np.int32]]
     ids: np.ndarray[Any, np.dtype[np.int32]]
@@ -203,16 +203,16 @@ class FieldMetrics:
     """An Arrow array: int64 for counts, binary for bounds."""
 
     def of_field(self, field_id: int) -> tuple[np.ndarray[Any, np.dtype[np.int32]], Any]:
-        """The files that have the metric of a field, and its values."""
+        """The files that have the metric for a field, and its values."""
         at = np.flatnonzero(self.ids == field_id)
         return self.rows[at], self.values.take(positions(at))
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The files that are alive in a manifest: `FILE_COLUMNS`, partition values by field id, and metrics.
+    """The live files of a manifest: `FILE_COLUMNS`, partition values by field id, and metrics.
 
-    Values of partitions are Arrow arrays of what Avro stores.
+    Partition values are Arrow arrays of what Avro stores.
     """
 
     files: pa.Table
@@ -225,8 +225,8 @@ def read_manifest_list(data: bytes, place: str, least_version: int = 1) -> list[
 
     Args:
         data: the manifest list.
-        place: where it lies, for errors.
-        least_version: of the format that the list can be of.
+        place: its location, for errors.
+        least_version: the lowest format version that the list can have.
 
     Raises:
         TableError: the list is damaged, lacks a field that its version requires, or is encrypted.
@@ -252,7 +252,7 @@ def read_manifest_list(data: bytes, place: str, least_version: int = 1) -> list[
 
 
 def read_manifest(data: bytes, manifest: ManifestFile, place: str) -> Manifest:
-    """Return the files of a manifest that are alive: those of status existing or added.
+    """Return the live files of a manifest: those of status existing or added.
 
     Raises:
         TableError: it is damaged or encrypted.
@@ -262,7 +262,7 @@ def read_manifest(data: bytes, manifest: ManifestFile, place: str) -> Manifest:
 
 
 def read_manifests(stored: Iterable[tuple[bytes, ManifestFile, str]]) -> Iterator[Manifest]:
-    """Yield what `read_manifest` returns of each of some manifests; small ones are decoded together, which is faster.
+    """Yield what `read_manifest` returns for each manifest; small ones are decoded together, which is faster.
 
     Raises:
         TableError: one is damaged or encrypted.
@@ -285,7 +285,7 @@ def read_manifests(stored: Iterable[tuple[bytes, ManifestFile, str]]) -> Iterato
 
 @dataclass
 class _Unpacked:
-    """A manifest whose blocks are unpacked, `AT_ONCE` bytes of them at a time."""
+    """A manifest whose blocks are decompressed, `AT_ONCE` bytes of them at a time."""
 
     line: ManifestFile
     place: str
@@ -295,7 +295,7 @@ class _Unpacked:
     blocks: list[DataBlock] = field(default_factory=list["DataBlock"])
 
     def take(self) -> int:
-        """Take the next part, and return its size: 0 where there is none."""
+        """Take the next part and return its size: 0 where there is none."""
         nothing: list[DataBlock] = []
         self.blocks = next(self.parts, nothing)
         return sum(len(block.data) for block in self.blocks)
@@ -306,7 +306,7 @@ def _decoded(some: list[_Unpacked]) -> Iterator[Manifest]:
     try:
         columns = some[0].records.decode([each.blocks for each in some]) if len(some) > 1 else None
     except NotColumnarError:
-        columns = None  # each by itself says which of them is damaged
+        columns = None  # decoding each by itself shows which one is damaged
     for number, each in enumerate(some):
         with _damage(each.place):
             made: list[Manifest] = []
@@ -319,7 +319,7 @@ def _decoded(some: list[_Unpacked]) -> Iterator[Manifest]:
 
 
 def joined(parts: Sequence[Manifest]) -> Manifest:
-    """Return the files of some parts of a manifest as one."""
+    """Return the parts of a manifest as one."""
     if len(parts) == 1:
         return parts[0]
     files = all_files(parts)
@@ -347,7 +347,7 @@ def all_files(parts: Sequence[Manifest]) -> pa.Table:
 
 
 def _concatenated(arrays: list[Any]) -> Any:
-    """Arrays of one type, and of none where all values are null."""
+    """Concatenated arrays of one type, or of the null type where all values are null."""
     type_ = next((array.type for array in arrays if not pa.types.is_null(array.type)), pa.null())
     return arrow.concat_arrays([array.cast(type_) for array in arrays])
 
@@ -400,9 +400,9 @@ def _manifest(
 
 
 def _partition_values(column: DecodedColumn) -> Any:
-    """The values of a partition field. A text that is no UTF-8 is one that tells its bytes, behind `NO_UTF8`.
+    """The values of a partition field. A string that is not UTF-8 becomes `NO_UTF8` followed by its escaped bytes.
 
-    Iceberg for Go has cut texts within a character (iceberg-go#1222), and Java reads the tables.
+    Iceberg for Go has truncated strings within a character (iceberg-go#1222), and Java reads such tables.
     """
     try:
         return column.array()
@@ -430,13 +430,13 @@ def _require_readable(files: DecodedColumn, manifest: ManifestFile, place: str) 
             f"{place} has a file of content {int(strange[0])}, which does not belong there: it is damaged"
         )
     if any((_numbers(files, id_, files.count) < 0).any() for id_ in (103, 104)):
-        raise TableError(f"the manifest {place} is damaged: a file has no path, or a negative size")
+        raise TableError(f"the manifest {place} is damaged: a file has a negative size or number of rows")
 
 
 def _sequence_numbers(
     entries: DecodedColumn, status: NDArray[np.int64], manifest: ManifestFile, place: str
 ) -> NDArray[np.int64]:
-    """The data sequence number of each file; that of the manifest where it is left out, as added files do."""
+    """The data sequence number of each file; that of the manifest where it is omitted, as for added files."""
     numbers = (entries.fields or {}).get(3)
     left_out = np.ones(entries.count, np.bool_)
     if numbers is not None:
@@ -447,7 +447,7 @@ def _sequence_numbers(
 
 
 def _metrics(files: DecodedColumn, field_id: int, name: str) -> FieldMetrics:
-    """The pairs of a map by field ids, which Avro has as an array of records (or as a map of texts)."""
+    """The pairs of a map by field ids, which Avro stores as an array of records (or as a map with string keys)."""
     column = (files.fields or {}).get(field_id)
     pairs = None if column is None else column.items
     if column is None or pairs is None or not pairs.count:
@@ -490,7 +490,7 @@ def _lists(files: DecodedColumn, field_id: int) -> Any:
 
 
 def _numbers(record: DecodedColumn, field_id: int, count: int) -> NDArray[np.int64]:
-    """Numbers of a field; 0 where they are null or left out, as the older versions leave them."""
+    """The numbers of a field; 0 where they are null or omitted, as in older versions."""
     column = (record.fields or {}).get(field_id)
     if column is None or column.kind == "null":
         return np.zeros(count, np.int64)
@@ -500,13 +500,13 @@ def _numbers(record: DecodedColumn, field_id: int, count: int) -> NDArray[np.int
 
 
 def _is_null(record: DecodedColumn, field_id: int) -> bool:
-    """Whether a field is left out, or is null somewhere."""
+    """Whether a field is missing, or null in some record."""
     column = (record.fields or {}).get(field_id)
     return record.count > 0 and (column is None or (column.valid is not None and not column.valid.all()))
 
 
 def _is_given(record: DecodedColumn, field_id: int) -> bool:
-    """Whether a field is not null somewhere."""
+    """Whether a field is not null in some record."""
     column = (record.fields or {}).get(field_id)
     return column is not None and (column.valid is None or bool(column.valid.any())) and column.count > 0
 
@@ -537,7 +537,7 @@ def _require_value(record: DecodedColumn, field_id: int) -> None:
 
 @contextmanager
 def _damage(place: str) -> Generator[None]:
-    """Say of what is met in a file that it is damaged."""
+    """Report decoding errors as damage to the file."""
     try:
         yield
     except (NotColumnarError, pa.ArrowException, OverflowError) as error:
@@ -546,7 +546,7 @@ def _damage(place: str) -> Generator[None]:
 
 @lru_cache(64)
 def _list_records(schema_text: bytes, version: int) -> tuple[Records, list[int]]:
-    """What decodes manifest lists, and the fields of them that are required."""
+    """The decoder of manifest lists, and their required fields."""
     records = Records(schema_of(schema_text), dict.fromkeys(LIST_FIELDS))
     _require_ids(records)
     return records, required_fields(records.fields(), LIST_FIELDS, version)
@@ -554,7 +554,7 @@ def _list_records(schema_text: bytes, version: int) -> tuple[Records, list[int]]
 
 @lru_cache(64)
 def _entry_records(schema_text: bytes, version: int) -> tuple[Records, list[int]]:
-    """What decodes manifests, and the fields of files in them that are required."""
+    """The decoder of manifests, and the required fields of the files in them."""
     pair = {"key": None, "value": None}
     file = {id_: pair if name in METRICS else None for id_, name in _FILE.items()}
     records = Records(schema_of(schema_text), {0: None, 3: None, 2: file})

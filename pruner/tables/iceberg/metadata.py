@@ -14,7 +14,7 @@ import msgspec
 from pruner.errors import TableError
 
 MOST_BYTES: Final = 1 << 28
-"""Of a metadata file, also after it is unpacked."""
+"""Maximum size of a metadata file, also when decompressed."""
 
 NEWEST_VERSION: Final = 3
 _NO_SNAPSHOT: Final = -1
@@ -42,14 +42,14 @@ class SnapshotReference(msgspec.Struct, rename="kebab", frozen=True):
 
 
 class LogEntry(msgspec.Struct, rename="kebab", frozen=True):
-    """When a snapshot became the current one."""
+    """When a snapshot became current."""
 
     timestamp_ms: int
     snapshot_id: int
 
 
 class PartitionField(msgspec.Struct, rename="kebab", frozen=True):
-    """A value of the partition tuple: a transform of one column (`source-ids`, of v3, has several)."""
+    """A field of the partition tuple: a transform of one column (`source-ids`, from v3, has several)."""
 
     name: str
     transform: str
@@ -66,7 +66,7 @@ class PartitionSpec(msgspec.Struct, rename="kebab", frozen=True):
 
 
 class StructType(msgspec.Struct, rename="kebab", frozen=True):
-    """A schema, or the type of a struct: fields as JSON has them."""
+    """A schema, or the type of a struct: fields as in the JSON."""
 
     fields: list[dict[str, Any]]
     type: str = "struct"
@@ -74,9 +74,9 @@ class StructType(msgspec.Struct, rename="kebab", frozen=True):
 
 
 class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
-    """What a metadata file says: use the methods, which know what the older versions left out.
+    """The parsed metadata file: use the methods, which fill in what older versions omit.
 
-    `stored` is the content of the file, and `place` where it lies.
+    `stored` is the content of the file, and `place` its location.
     """
 
     format_version: int
@@ -94,7 +94,7 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
     snapshots: list[TableSnapshot] = []
     snapshot_log: list[LogEntry] = []
     refs: dict[str, SnapshotReference] = {}
-    stored: bytes = msgspec.field(default=b"", name="")  # no key of the file
+    stored: bytes = msgspec.field(default=b"", name="")  # not a key of the file
     place: str = msgspec.field(default="", name=" ")  # nor is this
 
     def schema_of(self, schema_id: int | None) -> StructType:
@@ -121,7 +121,7 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
 
     @property
     def identity_sources(self) -> frozenset[int]:
-        """Ids of the columns whose very values are in partitions, by any spec (specification, "Column Projection")."""
+        """Ids of the columns whose values are partition values in any spec (specification, "Column Projection")."""
         fields = (field for spec in self.specs.values() for field in spec.fields)
         return frozenset(
             field.source_id
@@ -134,14 +134,14 @@ class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
         """The current snapshot of the main branch; None for a table without one.
 
         Raises:
-            TableError: it is named and not there.
+            TableError: the metadata names it but lacks it.
         """
         if self.current_snapshot_id is None or self.current_snapshot_id == _NO_SNAPSHOT:
             return None
         return self.snapshot_of(self.current_snapshot_id)
 
     def has(self, snapshot_id: int, schema_id: int) -> bool:
-        """Tell whether both a snapshot and a schema are in it."""
+        """Tell whether it has both a snapshot and a schema."""
         return any(snapshot.snapshot_id == snapshot_id for snapshot in self.snapshots) and any(
             schema.schema_id == schema_id for schema in self.schemas
         )
@@ -164,15 +164,15 @@ _METADATA: Final = msgspec.json.Decoder(TableMetadata)
 
 
 def read_metadata(data: bytes, root: str, place: str) -> TableMetadata:
-    """Return what a metadata file says.
+    """Parse a metadata file.
 
     Args:
-        data: its content, plain or packed by gzip (`.gz.metadata.json`).
-        root: of the table, for errors.
-        place: of the file.
+        data: its content, plain or compressed with gzip (`.gz.metadata.json`).
+        root: the table's root, for errors.
+        place: the file's location.
 
     Raises:
-        TableError: it is damaged, or of a version of the format that is not known.
+        TableError: it is damaged, or of an unknown format version.
     """
     try:
         metadata = _METADATA.decode(unpacked(data))
@@ -191,7 +191,7 @@ def read_metadata(data: bytes, root: str, place: str) -> TableMetadata:
 
 
 def unpacked(data: bytes) -> bytes:
-    """The content of a metadata file, which may be packed by gzip."""
+    """The content of a metadata file, which may be compressed with gzip."""
     if not data.startswith(b"\x1f\x8b"):
         return data
     unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)

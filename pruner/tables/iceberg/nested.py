@@ -1,8 +1,8 @@
-"""How each data file holds the columns of a table, which its footer tells.
+"""How each data file stores the columns of a table, according to its footer.
 
 Columns are found by field ids; in a file without any, by the table's name mapping or by position. Fields of structs,
-which engines find by name there, may have had other names when a file was written. A column that a file lacks may
-have the value of the file's partition.
+which engines find by name, may have had other names when a file was written. A column that a file lacks may have the
+value of the file's partition.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ _MOST_KEPT: Final = 1 << 17
 
 
 class Footers:
-    """Schemas of the files of a table, whatever snapshots have them. Threads may share it."""
+    """A cache of the schemas of a table's files, across snapshots. Threads may share it."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """`options` are those of the store."""
+        """`options` are the store's."""
         self._options = options
         self._readers: dict[str, SchemaReader] = defaultdict(SchemaReader)
         self._known: dict[str, pa.Schema] = {}
         self._lock = Lock()
 
     def schemas(self, files: Sequence[tuple[str, int | None]]) -> list[pa.Schema]:
-        """The schema of each file, by URIs and sizes; equal ones are one object.
+        """The schema of each file, given by URI and size; equal schemas are one object.
 
         Raises:
             TableError: a file cannot be read.
@@ -65,7 +65,7 @@ class Footers:
             return [self._known[uri] for uri, _ in files]
 
     def _read(self, files: Sequence[tuple[str, int | None]]) -> None:
-        """Read the schemas of files of which they are not known."""
+        """Read the schemas of files that are not cached."""
         missing = [file for file in files if file[0] not in self._known]
         if len(self._known) + len(missing) > _MOST_KEPT:
             self._known.clear()
@@ -85,7 +85,7 @@ class Footers:
                 )
 
     def _read_alone(self, uri: str, size: int, error: BrokenFileError) -> pa.Schema:
-        """The schema of a file whose footer is not where its size says; the manifest may be wrong about that."""
+        """The schema of a file whose footer is not where its size says; the manifest may have a wrong size."""
         if isinstance(error, UnreadableFileError):
             raise TableError(f"{uri} {error}") from None
         try:
@@ -100,7 +100,7 @@ class Footers:
 
 
 def _place(uri: str) -> tuple[str, str]:
-    """The root of the store that a file lies in, and its path there."""
+    """The root of a file's store, and its path there."""
     if uri.startswith("/"):
         return "/", uri[1:]
     scheme, _, rest = uri.partition("://")
@@ -110,14 +110,14 @@ def _place(uri: str) -> tuple[str, str]:
 
 _ABSENT: Final = "pruner_absent"
 _SHORT: Final = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
-"""What files have as INT32 with a narrower meaning: such values are integers all the same."""
+"""Types that files store as INT32 with a narrower logical type: their values are integers all the same."""
 
 
 @dataclass(frozen=True)
 class ByPartition:
-    """What partition tuples say of columns that data files may lack.
+    """The values in partition tuples for columns that data files may lack.
 
-    `of_file` makes the field ids of such columns for each file, by its URI; `values` gives a column's value of each
+    `of_file` returns the field ids of such columns for each file, by URI; `values` returns a column's value in each
     partition, as the manifests store it.
     """
 
@@ -127,7 +127,7 @@ class ByPartition:
 
 @dataclass(frozen=True)
 class _File:
-    """The columns of a schema of files, with the field ids that readers give them."""
+    """The columns of a file schema, with the field ids that readers assign to them."""
 
     fields: tuple[Any, ...]
     numbered: bool
@@ -148,7 +148,7 @@ class _File:
 
 
 class NestedNames:
-    """How the files of a table hold its columns: see `pruner.tables.snapshot.FieldNames`."""
+    """How the files of a table store its columns: see `pruner.tables.snapshot.FieldNames`."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class NestedNames:
         partitions: ByPartition,
         mapping: NameMapping | None,
     ) -> None:
-        """`schema` is as the metadata has it; `mapping` is the table's for files without field ids."""
+        """`schema` is as in the metadata; `mapping` is the table's, for files without field ids."""
         self._footers = footers
         self._partitions = partitions
         self._ids_of_file: Mapping[str, frozenset[int]] | None = None
@@ -169,7 +169,7 @@ class NestedNames:
         self._lock = Lock()
 
     def held(self, files: Sequence[tuple[str, int | None]], columns: Collection[str]) -> list[HeldColumns]:
-        """Look how files hold the columns of the table: see `FieldNames`."""
+        """Tell how files store the columns of the table: see `FieldNames`."""
         held_columns: dict[tuple[int, frozenset[int]], HeldColumns] = {}
         result: list[HeldColumns] = []
         schemas = self._footers.schemas(files)
@@ -219,7 +219,7 @@ class NestedNames:
             fields: list[Any] = list(cast("Any", schema))
             has_ids = has_field_ids(fields) or not fields
             fields = fields if has_ids else numbered(fields, self._mapping)
-            # Kept with its schema, whose identity would be another's otherwise.
+            # Cached with its schema, whose id() could otherwise be reused.
             known = self._files[id(schema)] = schema, _File(tuple(fields), has_ids)
         return known[1]
 
@@ -235,7 +235,7 @@ def _unused(file: _File, number: int) -> str:
 def _require_readable(
     file: _File, held: Sequence[Any], name: str, type_: Any, ids: Collection[int], uri: str
 ) -> None:
-    """Refuse a column that would not come out as the table has it.
+    """Refuse a column that would not be read as the table defines it.
 
     Raises:
         TableError: it would not.
@@ -287,7 +287,7 @@ def _has_ids_inside(held: Any) -> bool:
 
 
 def _unlike(held: Any, type_: Any, name: str) -> tuple[pa.DataType, pa.DataType] | None:
-    """A type in a file, and the table's, of which values are not the same; None where there is none."""
+    """A type in a file and the table's type, where values differ between them; None where there is none."""
     if not isinstance(type_, dict):
         wanted = arrow_type(type_, (name,), name)
         return None if _reads_as(held, wanted) else (held.type, wanted)
@@ -308,7 +308,7 @@ def _unlike(held: Any, type_: Any, name: str) -> tuple[pa.DataType, pa.DataType]
 
 
 def _reads_as(field: Any, wanted: Any) -> bool:
-    """Tell whether values of a field of a file are the same values of the table's type."""
+    """Tell whether the values of a file's field are the same values in the table's type."""
     held, types = field.type, pa.types
     wanted = wanted.storage_type if isinstance(wanted, pa.BaseExtensionType) else wanted
     if types.is_null(held) or held.equals(wanted):
@@ -332,14 +332,14 @@ def _is_int96(field: Any) -> bool:
 
 
 def _has_int96(field: Any) -> bool:
-    """Whether a column of a file, or a field in its structs, has INT96 for instants."""
+    """Whether a column of a file, or a field in its structs, stores timestamps as INT96."""
     if pa.types.is_struct(field.type):
         return any(map(_has_int96, struct_fields(field.type)))
     return _is_int96(field)
 
 
 def _differing(held: Any, type_: Any) -> tuple[str, str] | None:
-    """The names, in a file and in the table, of a field that the two call otherwise; None where there is none."""
+    """The names, in a file and in the table, of a field whose names differ; None where there is none."""
     if not isinstance(type_, dict):
         return None
     described = cast("dict[str, Any]", type_)
@@ -371,7 +371,7 @@ def _differing_fields(held: Any, fields: list[dict[str, Any]]) -> tuple[str, str
 
 
 def _lacking(held: Any, type_: Any, ids: Collection[int]) -> str | None:
-    """A field that a file's structs lack and that may be another value than NULL there; None for none."""
+    """A field that a file's structs lack and that may have a value other than NULL there; None for none."""
     if not isinstance(type_, dict):
         return None
     described = cast("dict[str, Any]", type_)

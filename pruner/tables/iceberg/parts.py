@@ -1,7 +1,7 @@
 """The data files of one manifest as slices of a snapshot.
 
-A manifest never changes, so its part is made once. A look after a commit makes the parts of new manifests and puts all
-of them one behind the other.
+A manifest never changes, so its part is made once. A snapshot read after a commit makes the parts of new manifests and
+concatenates all of them.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 _PARQUET: Final = "parquet"
 _KEY_WORDS: Final = 2
-"""Words of eight bytes of a slice key."""
+"""Eight-byte words of a slice key."""
 
 _FEW: Final = 64
-"""New files that are compared with all others one by one."""
+"""New files up to which each is compared with all others."""
 
 
 @dataclass(frozen=True)
 class DataPart:
     """The data files of a manifest, in its order.
 
-    `partitions` are its distinct partitions, each with its spec, and `codes` says for each file which one it has.
-    `keys` are the slice keys, one behind the other, for readers that go by `read_by` besides.
+    `partitions` are its distinct partitions, each with its spec, and `codes` has the index of each file's partition.
+    `keys` are the concatenated slice keys, for reads that also depend on `read_by`.
     """
 
     manifest: Manifest
@@ -59,12 +59,12 @@ class DataPart:
 
     @cached_property
     def texts(self) -> list[str]:
-        """What people call each of the partitions."""
+        """The display name of each partition."""
         fields = () if self.spec is None else self.spec.fields
         return [_partition_text(fields, values) for _, values in self.partitions]
 
     def is_of(self, spec: PartitionSpec | None, read_by: bytes) -> bool:
-        """Tell whether it is the part that would be made for a spec and what readers go by."""
+        """Tell whether it is the part that would be made for a spec and `read_by`."""
         return self.read_by == read_by and self.spec == spec
 
 
@@ -72,7 +72,7 @@ def data_part(manifest: Manifest, metadata: TableMetadata, root: str, read_by: b
     """Make the part of a manifest of data files.
 
     Raises:
-        TableError: a file is of another format than Parquet, lies elsewhere, or is of a spec that is not known.
+        TableError: a file is not Parquet, is in another kind of store, or is of an unknown spec.
     """
     files = manifest.files
     formats = {str(format_name).lower() for format_name in compute.unique(files.column("format")).to_pylist()}
@@ -112,9 +112,9 @@ def spec_of(manifest: Manifest, metadata: TableMetadata) -> PartitionSpec | None
 def partitions_of(
     manifest: Manifest, metadata: TableMetadata
 ) -> tuple[list[PartitionTuple], NDArray[np.int64]]:
-    """The distinct partitions of the files of a manifest in the order in which they come, and which one each file has.
+    """The distinct partitions of a manifest's files in order of appearance, and the index of each file's partition.
 
-    Values are in the order of the fields of the spec. -0.0 and 0.0 are two partitions.
+    Values are in the order of the spec's fields. -0.0 and 0.0 are two partitions.
 
     Raises:
         TableError: the table has no such spec, or the manifest lacks a field of it.
@@ -135,7 +135,7 @@ def partitions_of(
     for field_id in ids:
         values, of_column = _coded(manifest.partitions[field_id])
         columns.append((values, of_column))
-        # Numbered anew after each column, so that they stay below the number of files.
+        # Renumbered after each column, so that codes stay below the number of files.
         codes = np.unique(codes * len(values) + of_column, return_inverse=True)[1].reshape(-1)
     _, firsts, codes = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(firsts)
@@ -149,7 +149,7 @@ def partitions_of(
 
 
 def _coded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """The distinct values of a column, NULL first, and which one each row has; numbers are told apart by their bits."""
+    """The distinct values of a column, NULL first, and the index of each row's; floats are distinguished by bits."""
     type_ = column.type
     if pa.types.is_null(type_):
         return [None], np.zeros(len(column), np.int64)
@@ -163,7 +163,7 @@ def _coded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class JoinedPartitions:
-    """The distinct partitions of some parts, what people call them, and which one each file has."""
+    """The distinct partitions of some parts, their display names, and the index of each file's partition."""
 
     partitions: list[PartitionTuple]
     texts: list[str]
@@ -171,7 +171,7 @@ class JoinedPartitions:
 
 
 def joined_partitions(parts: Sequence[DataPart]) -> JoinedPartitions:
-    """Number the partitions of all parts in the order in which they come."""
+    """Number the partitions of all parts in order of appearance."""
     ordinals: dict[PartitionTuple, int] = {}
     partitions: list[PartitionTuple] = []
     texts: list[str] = []
@@ -188,7 +188,7 @@ def joined_partitions(parts: Sequence[DataPart]) -> JoinedPartitions:
 
 
 def _by_bits(partition: PartitionTuple) -> PartitionTuple:
-    """A partition that is equal to itself, also with NaN, and not to the one of 0.0 where it has -0.0."""
+    """A key of a partition by which NaN equals NaN and -0.0 differs from 0.0."""
     spec_id, values = partition
     if not any(isinstance(value, float) for value in values):
         return partition
@@ -196,18 +196,18 @@ def _by_bits(partition: PartitionTuple) -> PartitionTuple:
 
 
 def has_repeated(parts: Sequence[DataPart], known: Sequence[DataPart]) -> bool:
-    """Tell whether some file is there twice.
+    """Tell whether some file occurs twice.
 
     Args:
         parts: all of them.
-        known: those of a snapshot in which no file was there twice.
+        known: those of a snapshot in which no file occurs twice.
     """
     keys = b"".join(part.keys for part in parts)
-    # Half of a key tells almost all files apart; where it does not, all of it is looked at.
+    # Half of a key distinguishes almost all files; where it does not, whole keys are compared.
     halves = np.frombuffer(keys, np.uint64)[::_KEY_WORDS]
     seen = {id(part) for part in known}
     if len({id(part) for part in parts}) < len(parts):
-        seen.clear()  # a manifest is there twice
+        seen.clear()  # a manifest occurs twice
     new = [part.keys for part in parts if id(part) not in seen]
     came = np.frombuffer(b"".join(new), np.uint64)[::_KEY_WORDS]
     if len(came) <= _FEW:
@@ -222,7 +222,7 @@ def has_repeated(parts: Sequence[DataPart], known: Sequence[DataPart]) -> bool:
 
 
 def descent_of(parts: Sequence[DataPart], before: Sequence[DataPart], of: str) -> Descent:
-    """Say which files of some parts are the very ones of an earlier snapshot, whose id is `of`."""
+    """Tell which files of some parts are those of an earlier snapshot, whose id is `of`."""
     starts = np.cumsum([0, *map(len, before)])
     places = {id(part): int(starts[at]) for at, part in enumerate(before)}
     origin: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
@@ -238,7 +238,7 @@ def descent_of(parts: Sequence[DataPart], before: Sequence[DataPart], of: str) -
 
 
 def pieces(parts: Sequence[Any], type_: pa.DataType, most: int) -> Any:
-    """Arrays as one column, in as many pieces unless these are more than `most`."""
+    """Arrays as one column with a chunk each, or a single chunk for more than `most` arrays."""
     column: Any = arrow.chunked_array(parts or [nulls(0, type_)], type_)
     return column if len(parts) <= most else arrow.chunked_array([column.combine_chunks()], type_)
 

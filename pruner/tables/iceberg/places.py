@@ -1,7 +1,7 @@
-"""Where the files of an Iceberg table lie, and which metadata file is the table's newest.
+"""The locations of an Iceberg table's files, and its newest metadata file.
 
-The locations in metadata are texts as Hadoop writes them: nothing in them is percent-encoded, and a folder called
-`city=a%2Fb` has these very characters in its name.
+The locations in metadata are strings as Hadoop writes them: nothing in them is percent-encoded, and a folder called
+`city=a%2Fb` has exactly these characters in its name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 METADATA: Final = "metadata"
 IN_CATALOG: Final = f"{CATALOG_SCHEME}://"
-"""What the name of a table in a catalog begins with."""
+"""The prefix of the URI of a catalog table."""
 
 HINT: Final = f"{METADATA}/version-hint.text"
 _LOCAL: Final = re.compile(r"file:(//(localhost)?)?(?=/)", re.IGNORECASE)
@@ -36,28 +36,28 @@ _STEPS: Final = ("", ".", "..")
 """Names that lead to another folder, or to none."""
 
 _MARKS: Final = ("\0", "?")
-"""Characters of a name that make the whole location be looked at."""
+"""Characters in a name that require a check of the whole location."""
 
 _MOST_AT_ONCE: Final = 1 << 30
-"""Bytes of locations of which the places are one array."""
+"""Bytes of locations up to which they are resolved as one array."""
 
 _FOLDERS: Final = 1 << 14
-"""Folders of which is known where they lie."""
+"""Folders whose resolved locations are cached."""
 
 
 def place_of(location: str, root: str) -> str:
-    """Return where a file of the metadata lies.
+    """Return the location of a file named in the metadata.
 
     Args:
-        location: as the metadata names it.
-        root: of the table.
+        location: as in the metadata.
+        root: the table's root.
 
     Raises:
-        TableError: it is no place, or lies in another kind of store than the table.
+        TableError: it is invalid, or in another kind of store than the table.
     """
     folder, _, name = location.rpartition("/")
     if name not in _STEPS and not any(mark in name for mark in _MARKS):
-        # Most of the files of a table lie in the same folders.
+        # Most files of a table are in the same folders.
         place = _folder_of(folder, root)
         if place is not None:
             return f"{place}/{name}"
@@ -65,7 +65,7 @@ def place_of(location: str, root: str) -> str:
 
 
 def places_of(locations: Any, root: str) -> tuple[Any, Any]:
-    """Return where files of the metadata lie, and what they are called, as columns of texts: see `place_of`."""
+    """Return the locations and names of files in the metadata as string columns: see `place_of`."""
     split = compute.split_pattern(locations, "/", max_splits=1, reverse=True)
     if locations.nbytes < _MOST_AT_ONCE and (as_numpy(compute.list_value_length(split)) == 2).all():
         halves, folders_at = split.flatten(), np.arange(0, 2 * len(split), 2)
@@ -83,7 +83,7 @@ def places_of(locations: Any, root: str) -> tuple[Any, Any]:
 
 
 def _lead_elsewhere(names: Any) -> bool:
-    """Tell whether one of some names is not that of a file in its folder, or makes another one of the folder."""
+    """Tell whether one of some names is not that of a file in its folder, or changes the folder."""
     written = names.buffers()[2]
     marked = written is not None and any(mark.encode() in written.to_pybytes() for mark in _MARKS)
     return marked or compute.any(compute.is_in(names, value_set=text_array(_STEPS))).as_py()
@@ -91,7 +91,7 @@ def _lead_elsewhere(names: Any) -> bool:
 
 @lru_cache(_FOLDERS)
 def _folder_of(folder: str, root: str) -> str | None:
-    """The place of a folder, without a slash at its end; None for what a name behind it may make another one of."""
+    """The location of a folder, without a trailing slash; None where a name appended to it may change it."""
     if not _ABSOLUTE.match(folder) or folder.endswith("/"):
         return None
     try:
@@ -115,22 +115,22 @@ def _whole(location: str, root: str) -> str:
 
 
 def spelled(location: str) -> str:
-    """Return a location of the metadata as `normalize_uri` spells it.
+    """Return a location from the metadata, normalized by `normalize_uri`.
 
     Raises:
-        StorageError: it is no place.
+        StorageError: it is invalid.
     """
     local = _LOCAL.match(location)
     return normalize_uri(location[local.end() :] if local else location)
 
 
 def is_of_catalog(uri: str) -> bool:
-    """Tell whether a place, as `normalize_uri` spells it, names a table of a catalog."""
+    """Tell whether a URI, normalized by `normalize_uri`, names a catalog table."""
     return uri.startswith(IN_CATALOG)
 
 
 def table_of_metadata(root: str) -> str:
-    """The folder of a table that is opened by one of its metadata files; another root as it is."""
+    """The folder of a table that is opened by one of its metadata files; any other root unchanged."""
     folder, _, name = root.rpartition("/")
     table, _, parent = folder.rpartition("/")
     return table if parent == METADATA and METADATA_FILE.fullmatch(name) else root
@@ -151,13 +151,13 @@ def read_file(place: str, options: Mapping[str, str], most: int) -> bytes:
 
 
 def newest_metadata(store: Store) -> tuple[str, ObjectInfo]:
-    """Return the newest metadata file of a table that keeps its own versions, by its path below the root.
+    """Return the newest metadata file of a table that tracks its own versions, by its path below the root.
 
-    Tables of a catalog do not: which of their metadata files counts is for the catalog to say, and a file that lies
-    beside it may be of a commit that failed.
+    Catalog tables do not: the catalog determines which of their metadata files is current, and a file beside it may be
+    from a failed commit.
 
     Raises:
-        TableError: the folder does not say which one it is.
+        TableError: the folder does not tell which one it is.
         StorageError: the store refuses to be read.
     """
     try:
@@ -177,7 +177,7 @@ def newest_metadata(store: Store) -> tuple[str, ObjectInfo]:
         raise TableError(
             f"{store.uri}/{HINT} names version {text!r}, which is not there: restore the metadata"
         )
-    # A writer that died before it wrote the hint leaves it behind; versions follow one another without a gap.
+    # A writer that died before it wrote the hint leaves it stale; versions follow one another without a gap.
     while version + 1 in versions:
         version += 1
     return versions[version].path, versions[version]

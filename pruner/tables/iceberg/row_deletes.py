@@ -1,12 +1,9 @@
-"""The rows of data files that position and equality deletes remove, by their positions.
+"""The positions of rows in data files that position and equality deletes remove.
 
-Source: the Iceberg table specification, "Position Delete Files" and "Deletion Vectors".
-
-Rows of data files that equality deletes remove, by their positions.
-
-Source: the Iceberg table specification, "Equality Delete Files" and "Scan Planning": a row is deleted where all columns
-of the delete have its values, NULL being equal to NULL, and the delete is newer than the data file. Values are equal as
-Java compares them: NaN is equal to NaN, -0.0 is not 0.0, and a struct that is NULL is not one whose fields are NULL.
+Source: the Iceberg table specification, "Position Delete Files", "Deletion Vectors", "Equality Delete Files" and "Scan
+Planning". An equality delete removes a row with its values in all of its columns, NULL being equal to NULL, if the
+delete is newer than the data file. Values compare as in Java: NaN equals NaN, -0.0 does not equal 0.0, and a NULL
+struct does not equal one whose fields are NULL.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ _PARQUET: Final = "parquet"
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A data file to which equality deletes apply; `constants` has what its partition says of columns, as stored."""
+    """A data file to which equality deletes apply; `constants` has the column values in its partition, as stored."""
 
     uri: str
     size: int
@@ -54,8 +51,8 @@ class DataFile:
 class _Keys:
     """The keys of some deletes, numbered, with the newest delete of each.
 
-    Columns are told apart one after another: the number of a key of the first n columns is found by that of the first
-    n - 1 and by the value of the last, whose numbers `values` has. `pairs` has both as one number, ascending.
+    Columns are combined one after another: the number of a key of the first n columns is found by that of the first
+    n - 1 and by the index of the last value in `values`. `pairs` has both as one number, ascending.
     """
 
     values: list[Any] = field(default_factory=list[Any])
@@ -64,7 +61,7 @@ class _Keys:
 
     @classmethod
     def of(cls, columns: Sequence[Any], sequence_numbers: NDArray[np.int64]) -> _Keys:
-        """Number the keys of deletes, which `columns` has one column after another."""
+        """Number the keys of deletes, given as `columns`."""
         keys = cls()
         numbers = np.zeros(len(sequence_numbers), np.int64)
         for column in columns:
@@ -95,7 +92,7 @@ class _Keys:
 
 
 class EqualityDeletes:
-    """The keys that some delete files have, each file read once."""
+    """The keys in some delete files, each file read once."""
 
     def __init__(
         self,
@@ -104,7 +101,7 @@ class EqualityDeletes:
         options: Mapping[str, str],
         mapping: NameMapping | None = None,
     ) -> None:
-        """`leaves` are all columns that the table ever had, by field id; `mapping` is for files without such ids."""
+        """`leaves` are all columns that the table ever had, by field id; `mapping` is for files without field ids."""
         self._leaves = leaves
         self._mapping = mapping
         self._root = root
@@ -113,7 +110,7 @@ class EqualityDeletes:
         self._keys: dict[tuple[tuple[int, ...], frozenset[DeleteFile]], _Keys] = {}
 
     def positions(self, file: DataFile, deletes: frozenset[DeleteFile]) -> NDArray[np.uint64]:
-        """The positions of the rows of a data file that some deletes remove; those that are older do not count.
+        """The positions of the rows of a data file that some deletes remove; only deletes newer than the file count.
 
         Raises:
             TableError: a file cannot be read.
@@ -176,7 +173,7 @@ class EqualityDeletes:
         *,
         must_have: bool = False,
     ) -> list[dict[int, list[Any]]]:
-        """What is compared of a file, row group by row group: see `_compared`."""
+        """The columns to compare in a file, row group by row group: see `_compared`."""
         for id_ in ids:
             if id_ not in self._leaves:
                 raise TableError(
@@ -211,7 +208,7 @@ class EqualityDeletes:
         rows = file.metadata.row_group(number).num_rows
         held = {id_ for wanted in ids for id_ in (wanted, *self._leaves[wanted].above) if id_ in places}
         leaves = sorted({leaf for id_ in held for leaf in places[id_][1]})
-        # By number: a name may have dots in it, by which pyarrow takes it apart.
+        # By index: pyarrow splits names at dots.
         table: Any = (
             file.reader.read_row_group(number, column_indices=leaves, use_threads=False) if leaves else None
         )
@@ -241,14 +238,14 @@ class EqualityDeletes:
         return groups
 
     def _compared(self, id_: int, above: Sequence[Any], column: Any) -> list[Any]:
-        """The columns that are compared for one: whether each struct that it is in is there, and its value."""
+        """The columns to compare for one: whether each enclosing struct is not NULL, and its value."""
         leaf = self._leaves[id_]
         there = [compute.is_valid(name) for name in above] or [truth_array([])] * len(leaf.above)
         return [*there, _comparable(column, leaf.type)]
 
 
 def _places(schema: Any) -> dict[int, tuple[list[str], list[int]]]:
-    """The columns of a file, and fields in structs, by field ids: their names from the top, and their leaves."""
+    """The columns of a file, and fields in structs, by field ids: their paths, and their leaf columns."""
     places: dict[int, tuple[list[str], list[int]]] = {}
     leaf = 0
 
@@ -290,7 +287,7 @@ def _comparable_type(type_: pa.DataType) -> pa.DataType:
 
 
 def _comparable(column: Any, type_: pa.DataType) -> Any:
-    """A column of which two values are equal where Java finds them equal: floats as their bits, with one NaN."""
+    """A column in which two values are equal where they are in Java: floats as their bits, with one NaN."""
     column = _storage(column)
     target = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
     column = column.cast(target)
@@ -305,10 +302,10 @@ _FILE, _POSITION = "file_path", "pos"
 
 @dataclass(frozen=True, slots=True)
 class ByValue:
-    """What equality deletes are applied by: for each data file its size, sequence number and partition, in order.
+    """The inputs for applying equality deletes: each data file's size, sequence number and partition, in order.
 
-    `columns` are all that the table ever had, by field id, and `identities` has for each spec the
-    columns whose values stand in the partition tuple, with their places there.
+    `columns` are all that the table ever had, by field id, and `identities` has for each spec the columns whose values
+    are in the partition tuple, with their positions there.
     """
 
     sizes: Sequence[int]
@@ -319,14 +316,14 @@ class ByValue:
     mapping: NameMapping | None = None
 
     def file(self, ordinal: int, uri: str) -> DataFile:
-        """What is known of a data file."""
+        """The data file of an ordinal."""
         spec_id, values = self.partitions[ordinal]
         constants = {id_: values[place] for id_, place in self.identities[spec_id].items()}
         return DataFile(uri, self.sizes[ordinal], self.sequence_numbers[ordinal], constants)
 
 
 class IcebergDeletes:
-    """The deletes of a snapshot: see `CountedDeletes`. A file that has several is without the rows of all."""
+    """The deletes of a snapshot: see `CountedDeletes`. A file with several loses the rows of all of them."""
 
     def __init__(
         self,
@@ -336,7 +333,7 @@ class IcebergDeletes:
         options: Mapping[str, str],
         by_value: ByValue,
     ) -> None:
-        """`deletes` and `locations`, as the manifests name them, are those of each data file in order."""
+        """`deletes` and `locations`, as in the manifests, are those of each data file in order."""
         self._deletes = deletes
         self._locations = locations
         self._root = root
@@ -346,14 +343,14 @@ class IcebergDeletes:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """See `CountedDeletes`: the manifest has it where one deletion vector is all that a file has."""
+        """See `CountedDeletes`: the manifest has the count where a file's only delete is one deletion vector."""
         counts = np.where(self.slices, -1, 0)
         for ordinal in np.flatnonzero(self.slices).tolist():
             deletes = self._deletes[ordinal]
             if deletes is None or deletes.equality or len(deletes.positions) != 1:
                 continue
             (delete,) = deletes.positions
-            # Of other files of deletes nobody says how many positions are of this file, nor that each is there once.
+            # For other delete files it is unknown how many positions are for this file, and whether each occurs once.
             if delete.is_vector and delete.referenced_file == self._locations[ordinal]:
                 counts[ordinal] = delete.rows
         return counts
@@ -381,8 +378,8 @@ class IcebergDeletes:
     def _take_equal_rows(self, ordinals: NDArray[np.intp], parts: list[list[NDArray[np.uint64]]]) -> None:
         """Add the rows that equality deletes remove.
 
-        Files of one partition share the keys of all deletes of it, whichever of them are older than a file: a table
-        that is written by upserts has another set of deletes for every file.
+        Files of one partition share the keys of all its deletes, even of those older than a file: a table written by
+        upserts has a different set of deletes for every file.
         """
         deletes = {
             number: deletes_of_file.equality
@@ -417,7 +414,7 @@ class IcebergDeletes:
         return positions
 
     def _of_file(self, delete: DeleteFile, names: Sequence[str]) -> list[NDArray[np.uint64]]:
-        """The positions that a file of position deletes has of each of some data files."""
+        """The positions in a position delete file for each of some data files."""
         uri = place_of(delete.path, self._root)
         if delete.format.lower() != _PARQUET:
             raise TableError(f"{uri} has position deletes of format {delete.format}: Parquet alone is read")

@@ -1,7 +1,7 @@
 """Decoded manifests in a form that is stored beside indexes, so that other processes need not decode them again.
 
-A manifest never changes, so what was decoded of one is good for as long as a snapshot lists it. It is known by all that
-the manifest list says of it: where another file lies at the path of an old manifest, its line is another one.
+A manifest never changes, so its decoded form is valid as long as a snapshot lists it. Its key is its whole row in the
+manifest list: a different file at the path of an old manifest has a different row.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LEAST_FILES: Final = 1_000
-"""Of a table whose manifests are stored: fewer are decoded in less time than another file is read."""
+"""Minimum number of files for storing manifests: decoding fewer is faster than reading another file."""
 
 MOST_BYTES: Final = 1 << 29
-"""Of all that is stored."""
+"""Maximum size of all that is stored."""
 
 _ID: Final = "iceberg manifests 1 "
-"""What the ids of saved looks begin with; the number is that of the layout."""
+"""The prefix of the ids of saved looks; the number is that of the layout."""
 
 _LINE: Final = ("length", "spec_id", "content", "sequence_number", "snapshot_id")
 _STREAMS: Final = ("files", "partitions", *METRICS)
@@ -42,10 +42,10 @@ _log = logging.getLogger("pruner")
 
 
 class SavedManifests:
-    """The manifests of a look that another process saved. They are unpacked one by one, where a snapshot lists them."""
+    """The manifests that another process saved. They are unpacked one by one, when a snapshot lists them."""
 
     def __init__(self, saved: SavedLook | None = None) -> None:
-        """A look of another layout is as good as none."""
+        """A saved look of another layout is ignored."""
         self._rows: dict[ManifestFile, int] = {}
         if saved is not None and saved.id.startswith(_ID) and saved.table.schema.equals(_COLUMNS):
             self._table = saved.table
@@ -57,12 +57,12 @@ class SavedManifests:
             self._rows = {line: row for row, line in enumerate(lines)}
 
     def manifest(self, line: ManifestFile) -> Manifest | None:
-        """What was decoded of a manifest; None where it is not there."""
+        """A manifest as it was saved; None where it is missing or damaged."""
         row = self._rows.get(line)
         if row is None:
             return None
         try:
-            # Streams are padded to eight bytes, so that each begins where numbers may begin, and is not copied.
+            # Streams are padded to eight bytes, so that each is aligned for numbers and not copied.
             return _unpacked({name: self._table.column(name)[row].as_buffer() for name in _STREAMS})
         except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
             _log.warning("%s is decoded again, because what was saved of it is damaged: %s", line.path, error)
@@ -73,8 +73,8 @@ def saved_manifests(manifests: Mapping[ManifestFile, Manifest], stored: str | No
     """Return the manifests of a snapshot in a form that can be stored.
 
     Args:
-        manifests: all of them, by their lines of the manifest list.
-        stored: id of the look that is stored already.
+        manifests: all of them, by their rows of the manifest list.
+        stored: id of the look that is already stored.
 
     Returns:
         None where they are the stored ones, or too few or too many to be stored.
@@ -120,10 +120,10 @@ def _stream(table: Any) -> bytes:
 
 
 def _unpacked(streams: Mapping[str, pa.Buffer]) -> Manifest:
-    """What `_packed` made of a manifest.
+    """The manifest that `_packed` packed.
 
     Raises:
-        ValueError, ArrowException: it is no such thing.
+        ValueError, ArrowException: these are not such streams.
     """
     tables = {name: arrow.ipc.open_stream(data).read_all() for name, data in streams.items()}
     files = tables["files"]

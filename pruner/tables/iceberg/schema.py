@@ -1,12 +1,12 @@
-"""Iceberg's schemas and types: columns by field ids, or by the name mapping of files that have none.
+"""Iceberg's schemas and types: columns by field ids, or by name mapping for files without field ids.
 
 Source: the Iceberg table specification, "Schemas and Data Types" and appendix C.
 
-Columns of files that have no field ids: the table's name mapping says which they are, else their position does.
+Columns of files without field ids are identified by the table's name mapping, else by position.
 
-Source: the Iceberg table specification, "Column Projection" and "Name Mapping Serialization". A file with one field id
-is read by ids alone. What is done where a table has no mapping is not specified: Iceberg's Java library counts the
-columns of the file from 1, and reads NULL of nested ones (measured with Spark, Iceberg 1.11).
+Source: the Iceberg table specification, "Column Projection" and "Name Mapping Serialization". A file with any field id
+is read by ids alone. The behavior without a mapping is unspecified: Iceberg's Java library numbers the columns of the
+file from 1, and reads nested ones as NULL (measured with Spark, Iceberg 1.11).
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ def iceberg_schema(
 ) -> TableSchema:
     """Return a schema of a table.
 
-    Types that no index serves (variants, geometries, nanoseconds) are columns with the reason as their `conflict`.
+    Columns of types that no index supports (variants, geometries, nanoseconds) have the reason as their `conflict`.
 
     Args:
-        schema: as metadata has it.
-        place: what messages call the table.
+        schema: as in the metadata.
+        place: the name of the table in messages.
         filled: ids of columns that readers fill in from a partition where a file lacks them.
-        mapped: by what paths files without field ids may hold a column, by its id; None without a name mapping.
+        mapped: the possible paths of a column in files without field ids, by its id; None without a name mapping.
 
     Raises:
-        TableError: a type is not known, or the schema is not understood.
+        TableError: a type is unknown, or the schema cannot be parsed.
     """
     try:
         return TableSchema(tuple(_fields(schema.fields, (), _About(place, filled, mapped))))
@@ -121,7 +121,7 @@ def _default(field: dict[str, Any], type_: pa.DataType, path: tuple[str, ...], p
 
 @dataclass(frozen=True, slots=True)
 class LeafField:
-    """A column, or a field in structs, whose field ids are `above`, the outermost first.
+    """A column, or a field in structs, whose field ids are `above`, outermost first.
 
     `default` is the value of rows in files that lack it, as a scalar of its type.
     """
@@ -132,10 +132,10 @@ class LeafField:
 
 
 def leaves_by_id(schemas: Iterable[StructType], place: str) -> dict[int, LeafField]:
-    """All columns of primitive types, and such fields in structs, by field ids: each as the last schema has it.
+    """All columns of primitive types, and such fields in structs, by field ids: each as in the last schema with it.
 
     Raises:
-        TableError: a type is not known, or a default is none of its type.
+        TableError: a type is unknown, or a default is invalid for its type.
     """
     leaves: dict[int, LeafField] = {}
 
@@ -155,7 +155,7 @@ def leaves_by_id(schemas: Iterable[StructType], place: str) -> dict[int, LeafFie
 
 
 def is_bytes(type_: pa.DataType) -> bool:
-    """Tell whether values of a type are bytes and no number."""
+    """Tell whether values of a type are bytes and not numbers."""
     types = pa.types
     return types.is_binary(type_) or types.is_fixed_size_binary(type_) or isinstance(type_, pa.UuidType)
 
@@ -174,10 +174,10 @@ def _unserved(type_: Any) -> str | None:
 
 
 def arrow_type(type_: Any, path: tuple[str, ...], place: str, depth: int = 0) -> pa.DataType:
-    """The Arrow type of a type as its JSON has it.
+    """The Arrow type for the JSON of a type.
 
     Raises:
-        TableError: it is not known.
+        TableError: it is unknown.
     """
     if depth > _DEEPEST:
         raise TableError(f"the schema of {place} is nested more than {_DEEPEST} levels deep")
@@ -224,11 +224,11 @@ def _primitive(type_: str) -> pa.DataType | None:
 
 
 _MOST_PATHS: Final = 100_000
-"""Names of columns and fields, those of a field once for each name of what it is in."""
+"""Maximum number of names of columns and fields; a field's names count once for each name of its parent."""
 
 
 class MappedField(msgspec.Struct, rename="kebab", frozen=True):
-    """A field of a mapping: its names in files, and its id; without one, what is called so is no column."""
+    """A field of a mapping: its names in files, and its id; without an id, these names are not a column."""
 
     names: list[str]
     field_id: int | None = None
@@ -236,13 +236,13 @@ class MappedField(msgspec.Struct, rename="kebab", frozen=True):
 
 
 class NameMapping:
-    """Which columns, and fields in them, the names in files without field ids mean."""
+    """Maps names in files without field ids to columns, and to fields in them."""
 
     def __init__(self, fields: Sequence[MappedField]) -> None:
         self._fields = _by_name(fields, 0)
 
     def paths(self) -> Mapping[int, tuple[tuple[str, ...], ...]]:
-        """The paths by which files may hold each column, and each field in structs, by field ids."""
+        """The paths under which files may store each column, and each field in structs, by field ids."""
         paths_by_id: dict[int, list[tuple[str, ...]]] = {}
         open_: list[tuple[tuple[str, ...], Mapping[str, MappedField]]] = [((), self._fields)]
         count = 0
@@ -258,15 +258,15 @@ class NameMapping:
         return {id_: tuple(sorted(paths)) for id_, paths in paths_by_id.items()}
 
     def with_ids(self, fields: Iterable[pa.Field[Any]]) -> list[pa.Field[Any]]:
-        """The columns of a file as if it had the field ids that the mapping gives them."""
+        """The columns of a file with the field ids that the mapping assigns to them."""
         return [_mapped(field, self._fields.get(field.name)) for field in fields]
 
 
 def read_name_mapping(text: str, place: str) -> NameMapping:
-    """Return what the property of a table says.
+    """Parse the name mapping property of a table.
 
     Raises:
-        TableError: it is no mapping, so that no reader of the table could use it.
+        TableError: it is not a mapping, so that no reader of the table could use it.
     """
     try:
         mapping = NameMapping(msgspec.json.decode(text, type=list[MappedField]))
@@ -280,16 +280,16 @@ def read_name_mapping(text: str, place: str) -> NameMapping:
 
 
 def mapping_of(metadata: TableMetadata) -> NameMapping | None:
-    """What files without field ids call the columns; None where the table does not say."""
+    """The name mapping for files without field ids; None where the table has none."""
     text = metadata.properties.get(NAME_MAPPING)
     return None if text is None else read_name_mapping(text, metadata.location)
 
 
 def reassigned(metadata: TableMetadata) -> frozenset[int]:
-    """Columns, by field ids, that files without field ids may have had by names that now mean something else.
+    """Field ids of columns that files without field ids may store under names that now mean something else.
 
-    What a manifest says of such a file was found by the mapping of that time, and readers go by the one of now. It may
-    leave out what a column is called today, but no former name.
+    The metrics of such a file in a manifest follow the mapping of that time, but readers use the current one. That may
+    omit the current name of a column, but no former name.
     """
     mapping = mapping_of(metadata)
     if mapping is None:
@@ -307,7 +307,7 @@ def reassigned(metadata: TableMetadata) -> frozenset[int]:
 def _paths(
     fields: Sequence[dict[str, Any]], above: tuple[str, ...] = ()
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The field ids of columns, and of fields in structs, with their names from the top."""
+    """The field ids of columns, and of fields in structs, with their paths."""
     for field in fields if len(above) <= _DEEPEST else ():
         path = (*above, str(field["name"]))
         yield int(field["id"]), path
@@ -329,7 +329,7 @@ def _by_name(fields: Sequence[MappedField], depth: int) -> dict[str, MappedField
 
 
 def numbered(fields: Iterable[pa.Field[Any]], mapping: NameMapping | None) -> list[pa.Field[Any]]:
-    """The columns of a file without field ids as if it had those by which readers find them."""
+    """The columns of a file without field ids, with the ids by which readers find them."""
     if mapping is not None:
         return mapping.with_ids(fields)
     return [_with_id(field, field.type, at) for at, field in enumerate(fields, 1)]

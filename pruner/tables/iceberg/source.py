@@ -57,32 +57,32 @@ if TYPE_CHECKING:
     from pruner.tables.source import SavedLook
 
 _THREADS: Final = 16
-"""Manifests that are read at once of a store."""
+"""Manifests read concurrently from a store."""
 
 _MOST_MANIFESTS: Final = 100_000
 _NUMBER: Final = re.compile(r"-?\d{1,19}")
 _SCANNED: Final = re.compile(r"(-?\d{1,19})@(\d{1,9})(?:@([^/]{1,255}))?")
-"""What an engine scans: a snapshot, the schema by which it does, and the name of a metadata file that has both."""
+"""What an engine scans: a snapshot, the schema that it uses, and the name of a metadata file that has both."""
 
 _MOST_PAST: Final = 8
-"""Snapshots beside the current one that are kept with the metadata that names them."""
+"""Snapshots beside the current one that are cached with the metadata that names them."""
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _METADATA_PATH: Final = "write.metadata.path"
-"""Where a table keeps its metadata that does not lie beside its data."""
+"""The property with the location of metadata that is not stored beside the data."""
 
 _MOST_PIECES: Final = 1024
-"""Pieces up to which columns are left as the manifests have them."""
+"""Chunks up to which columns keep one chunk for each manifest."""
 
 _NOTHING: Final = "nothing"
 _VOID: Final = "void"
-"""The transform of a field that was taken out of a spec of version 1: a spec of nothing else has no partitions."""
+"""The transform of a field that was dropped from a version 1 spec: a spec of nothing else is unpartitioned."""
 
 
 @dataclass(frozen=True)
 class IcebergState:
-    """A snapshot of the table as its manifests have it, in their order; `manifests` are their lines of the list."""
+    """A snapshot of the table from its manifests, in their order; `manifests` are their rows of the manifest list."""
 
     metadata: TableMetadata
     snapshot: TableSnapshot | None
@@ -97,7 +97,7 @@ class IcebergState:
 
     @cached_property
     def joined(self) -> JoinedPartitions:
-        """The distinct partitions of all data files, and which one each of them has."""
+        """The distinct partitions of all data files, and the index of each file's partition."""
         return joined_partitions(self.parts)
 
     @cached_property
@@ -110,8 +110,8 @@ class IcebergState:
 class IcebergSource(WriteOnceSource):
     """An Iceberg table: see `pruner.tables.source.TableSource`.
 
-    `root` is a folder with a table that keeps its own versions, or a metadata file, which is one state for ever. Of a
-    table `named` by a catalog, which says what its newest metadata is, it is the folder.
+    `root` is the folder of a table that tracks its own versions, or a metadata file, which is one fixed state. For a
+    table `named` by a catalog, which knows the newest metadata, it is the folder.
     """
 
     format = "iceberg"
@@ -142,10 +142,10 @@ class IcebergSource(WriteOnceSource):
         self._told: tuple[str, TableMetadata] | None = None
 
     def check(self) -> None:
-        """Look at the newest metadata, so that a table that cannot be read is refused when it is opened.
+        """Read the newest metadata, so that a table that cannot be read is refused when it is opened.
 
         Raises:
-            TableError: it is damaged, or of a kind that is not read.
+            TableError: it is damaged, or of an unsupported kind.
             StorageError: it cannot be read.
         """
         with self._lock:
@@ -157,13 +157,13 @@ class IcebergSource(WriteOnceSource):
         return self.root if self._named is None else self._named.uri
 
     def identity(self) -> str:
-        """Return what a table that was made anew at the same place has not: the id in its metadata."""
+        """Return the id in the table's metadata, which a table recreated at the same location does not share."""
         with self._lock:
             metadata = self._now()
             return f"iceberg-{metadata.table_uuid or metadata.location}"
 
     def saved(self, stored: str | None = None) -> SavedLook | None:
-        """Return the decoded manifests of the last look: see `TableSource`."""
+        """Return the decoded manifests of the last snapshot: see `TableSource`."""
         with self._lock:
             state = None if self._snapshot is None else self._states.get(self._snapshot.id)
             if state is None:
@@ -173,12 +173,12 @@ class IcebergSource(WriteOnceSource):
             )
 
     def resume(self, saved: SavedLook) -> None:
-        """Take up manifests that another process decoded: see `TableSource`."""
+        """Resume from manifests that another process decoded: see `TableSource`."""
         with self._lock:
             self._saved = SavedManifests(saved)
 
     def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
-        """Read the manifests that came since the last look: see `TableSource`; no footer is ever read."""
+        """Read the manifests added since the last snapshot: see `TableSource`; no footer is ever read."""
         with self._lock:
             metadata = self._now()
             if self._snapshot is None or metadata is not self._shown:
@@ -188,14 +188,14 @@ class IcebergSource(WriteOnceSource):
             return self._snapshot
 
     def state_of(self, snapshot: Snapshot) -> IcebergState | None:
-        """What the manifests of a snapshot say, which plans can ask; None for an old one."""
+        """The manifest contents of a snapshot, for use by plans; None for an old snapshot."""
         with self._lock:
             return self._states.get(snapshot.id)
 
     def snapshot_at(self, instant: str) -> Snapshot:
-        """Return the table as of a snapshot id, a branch or tag, or a moment: see `TableSource`.
+        """Return the table as of a snapshot id, a branch or tag, or a timestamp: see `TableSource`.
 
-        A branch has the schema of the table, everything else that of its snapshot. An engine asks for what it scans:
+        A branch has the table's schema, everything else that of its snapshot. An engine requests what it scans:
         `snapshot@schema`, by their ids, or `snapshot@schema@metadata file` where its catalog may know newer metadata.
         """
         with self._lock:
@@ -216,7 +216,7 @@ class IcebergSource(WriteOnceSource):
             return self._made(metadata, snapshot, snapshot.schema_id)
 
     def _scanned(self, snapshot_id: int, schema_id: int, file: str | None) -> Snapshot:
-        """A snapshot by a schema: the very same object, unless many others were asked for meanwhile."""
+        """A snapshot with a schema: the same object each time, unless many others were requested in between."""
         current, metadata = self.snapshot(), self._metadata or self._now()
         if metadata.current_snapshot_id == snapshot_id and metadata.schema_of(None).schema_id == schema_id:
             return current
@@ -232,14 +232,14 @@ class IcebergSource(WriteOnceSource):
         return snapshot
 
     def _forget(self, past: Snapshot) -> None:
-        """Let go of a past snapshot, and of the manifests that no other has."""
+        """Evict a past snapshot, and the manifests that no other snapshot uses."""
         self._states.pop(past.id, None)
         used = {manifest for state in self._states.values() for manifest in state.manifests}
         self._manifests = {each: manifest for each, manifest in self._manifests.items() if each in used}
         self._parts = {part: manifest for part, manifest in self._parts.items() if part in used}
 
     def _newer(self, file: str, known: TableMetadata) -> TableMetadata:
-        """What another metadata file of this table says, which lies where the known ones lie."""
+        """The content of another metadata file of this table, in the folder of the known ones."""
         if METADATA_FILE.fullmatch(file) is None:
             raise TableError(f"{file[:100]!r} is no name of a metadata file")
         if self._told is not None and self._told[0] == file:
@@ -254,7 +254,7 @@ class IcebergSource(WriteOnceSource):
         return metadata
 
     def _now(self) -> TableMetadata:
-        """The newest metadata; the very same object where there is none since."""
+        """The newest metadata; the same object where there is none newer."""
         if self._fixed:
             if self._metadata is None:
                 stored = read_file(self.root, self.storage_options, MOST_BYTES)
@@ -270,12 +270,12 @@ class IcebergSource(WriteOnceSource):
         return self._metadata
 
     def _named_now(self, named: CatalogTable) -> TableMetadata:
-        """The metadata that the catalog says is the newest."""
+        """The newest metadata according to the catalog."""
         pointed = named.look()
         if pointed.root != self.root:
             raise TableError(f"{named.uri} has moved from {self.root} to {pointed.root}: open it again")
         if pointed.options != self.storage_options:
-            # What a catalog lends to read the store with is good for an hour, say.
+            # Credentials that a catalog vends for the store are valid for an hour, say.
             self.storage_options.update(pointed.options)
         if self._metadata is None or pointed.metadata != self._place:
             stored = read_file(pointed.metadata, self.storage_options, MOST_BYTES)
@@ -284,14 +284,14 @@ class IcebergSource(WriteOnceSource):
         return self._metadata
 
     def _checked(self, stored: bytes, place: str) -> TableMetadata:
-        """What a metadata file says of a table that can be read."""
+        """The content of a metadata file, after checks that the table can be read."""
         metadata = read_metadata(stored, self.root, place)
         _require_same_place(metadata, table_of_metadata(self.root))
         mapping_of(metadata)
         return metadata
 
     def _current(self, metadata: TableMetadata) -> Snapshot:
-        """The current snapshot of new metadata: manifests of others are read anew where somebody asks for them."""
+        """The current snapshot of new metadata: manifests of other snapshots are read again when needed."""
         before = self._snapshot
         known = None if before is None else self._states.get(before.id)
         self._states.clear()
@@ -307,11 +307,11 @@ class IcebergSource(WriteOnceSource):
             snapshot = replace(snapshot, descent=descent_of(state.parts, known.parts, before.id))
         self._manifests = {manifest: self._manifests[manifest] for manifest in state.manifests}
         self._parts = {each: part for each, part in self._parts.items() if each in self._manifests}
-        self._saved = SavedManifests()  # which takes as much memory as what was made of it
+        self._saved = SavedManifests()  # it takes as much memory as what was made from it
         return snapshot
 
     def _as_of(self, metadata: TableMetadata, instant: str) -> TableSnapshot:
-        """The snapshot that was the current one at a moment."""
+        """The snapshot that was current at a point in time."""
         try:
             moment = datetime.fromisoformat(instant)
         except ValueError:
@@ -334,7 +334,7 @@ class IcebergSource(WriteOnceSource):
         schema_id: int | None,
         known: Sequence[DataPart] = (),
     ) -> Snapshot:
-        """A snapshot; no file is twice in the parts that are `known`."""
+        """A snapshot; no file occurs twice in the `known` parts."""
         state = self._state(metadata, snapshot)
         if has_repeated(state.parts, known):
             raise TableError(
@@ -354,7 +354,7 @@ class IcebergSource(WriteOnceSource):
         if missing:
             places = [place_of(each.path, self.root) for each in missing]
             with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
-                # Threads read; to decode takes the interpreter, which one of them has at a time.
+                # Threads only read: decoding holds the interpreter lock.
                 stored = zip(threads.map(self._stored, missing), missing, places, strict=True)
                 self._manifests.update(zip(missing, read_manifests(stored), strict=True))
         data = tuple(self._part(manifest, metadata) for manifest in listed if manifest.content == DATA)
@@ -370,7 +370,7 @@ class IcebergSource(WriteOnceSource):
         return found
 
     def _listed(self, snapshot: TableSnapshot) -> list[ManifestFile]:
-        """The lines of a manifest list. Version 1 has no sequence numbers, so that other lists are of a later one."""
+        """The rows of a manifest list. Version 1 has no sequence numbers: a snapshot with one has a later version."""
         if snapshot.key_id is not None:
             raise TableError(
                 f"{self.root} is encrypted, which this reader cannot read: read it with an engine that can"
@@ -403,7 +403,7 @@ def _require_same_place(metadata: TableMetadata, root: str) -> None:
 
 
 def _read_by(metadata: TableMetadata) -> bytes:
-    """What readers go by besides a file: what files without field ids hold depends on the mapping."""
+    """What reads depend on besides a file: the columns of files without field ids depend on the name mapping."""
     text = metadata.properties.get(NAME_MAPPING, "").encode()
     return xxhash.xxh3_128_digest(text) if text else b""
 
@@ -432,7 +432,7 @@ def _snapshot(
 
 
 def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> IcebergDeletes | None:
-    """What removes rows of the data files; None where nothing can."""
+    """The deletes that apply to the data files; None where none can."""
     metadata = state.metadata
     specs = metadata.specs
     leaves = leaves_by_id((*metadata.schemas, metadata.schema_of(None)), root)
@@ -464,7 +464,7 @@ def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> Iceb
 
 
 def _identities(metadata: TableMetadata) -> dict[int, dict[int, int]]:
-    """For each spec the columns whose values its partition tuples have, by field ids, with their places there."""
+    """For each spec, the field ids of columns whose values are in its partition tuples, with their positions there."""
     return {
         spec_id: {
             field.source_id: place
@@ -476,7 +476,7 @@ def _identities(metadata: TableMetadata) -> dict[int, dict[int, int]]:
 
 
 def _by_partition(state: IcebergState) -> ByPartition:
-    """The columns whose values the partition of each file has, and these values."""
+    """The columns whose values are in each file's partition, and these values."""
     identities = _identities(state.metadata)
     of_spec = {spec_id: frozenset(identity) for spec_id, identity in identities.items()}
     if not any(of_spec.values()):

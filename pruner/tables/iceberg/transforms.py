@@ -1,4 +1,4 @@
-"""Partition transforms: what the value of one says of the source column of every row of a file.
+"""Partition transforms: what a partition value implies for the source column in every row of a file.
 
 Source: the Iceberg table specification, "Partition Transforms" and appendix B (hashes).
 """
@@ -22,26 +22,26 @@ _DAY_MICROS: Final = 86_400_000_000
 _HOUR_MICROS: Final = 3_600_000_000
 _LAST_YEAR: Final = 9999
 _MOST_DAYS: Final = 3_700_000
-"""Days from 1970 to any date of four digits; as microseconds a few seconds."""
+"""Upper bound of the days from 1970 to a date with a four-digit year; as microseconds a few seconds."""
 
 _MOST_HOURS: Final = 2**32 - 2**63 // _HOUR_MICROS - 1
-"""Hours from 1970 up to which a number of 32 bits is what it says: microseconds reach further than those."""
+"""Hours from 1970 up to which a 32-bit number is unambiguous: microseconds cover more hours than 32 bits do."""
 
 _GREATEST: Final = (2**31 - 1, 2**63 - 1)
-"""Of integers and longs; what was written for the first is read for the second after a promotion."""
+"""The greatest int and long; what was written as an int is read as a long after a promotion."""
 
 _PERIODS: Final = ("year", "month", "day", "hour")
 
 NO_UTF8: Final = "\ufffd"
-"""The character that stands for bytes of a text that are none of UTF-8."""
+"""The character that marks a string with bytes that are not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is known of a column in a file: the least and the greatest value there can be; None for not known.
+    """The lower and upper bound of a column in a file; None for an unknown bound.
 
-    Values are as manifests store them: days, microseconds, unscaled decimals. `upper_is_open` tells that the greatest
-    one itself is not among them. `is_null` tells that every value is NULL, and otherwise none is.
+    Values are as manifests store them: days, microseconds, unscaled decimals. `upper_is_open` means that the upper
+    bound is exclusive. `is_null` means that every value is NULL; otherwise none is.
     """
 
     lower: Any = None
@@ -71,7 +71,7 @@ def bucket_of(value: bool | int | float | bytes, type_: pa.DataType, count: int)
     if hash_kind(type_) == "bytes" and isinstance(value, bytes):
         stored = value
     elif hash_kind(type_) == "decimal" and isinstance(value, int):
-        # As few bytes as hold it with its sign, and one at least.
+        # The fewest bytes that hold it with its sign, at least one.
         bits = (value if value >= 0 else -value - 1).bit_length()
         stored = value.to_bytes(bits // 8 + 1, "big", signed=True)
     elif hash_kind(type_) is not None and isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
@@ -82,7 +82,7 @@ def bucket_of(value: bool | int | float | bytes, type_: pa.DataType, count: int)
 
 
 def hash_kind(type_: pa.DataType) -> str | None:
-    """What the hash of a type is made of: types of one kind have the same hash of the same value; None without one."""
+    """The kind of a type's hash: types of one kind have the same hash for the same value; None without a hash."""
     types = pa.types
     if types.is_string(type_) or types.is_binary(type_) or types.is_fixed_size_binary(type_):
         return "bytes"
@@ -114,15 +114,15 @@ def _murmur3(data: bytes) -> int:
 
 
 def extent_of(transform: str, value: Any, type_: pa.DataType) -> Extent | None:
-    """Return what the value of a transform says of the column that it is made of.
+    """Return what the value of a transform implies for its source column.
 
     Args:
-        transform: as the spec names it.
-        value: of the partition tuple, as Avro stores it; None for NULL.
+        transform: as named in the partition spec.
+        value: from the partition tuple, as Avro stores it; None for NULL.
         type_: the column's Arrow type.
 
     Returns:
-        None where it says nothing: `void`, a transform that is not known, or a value that is none of its type.
+        None where it implies nothing: `void`, an unknown transform, or a value of the wrong type.
     """
     known = _known(transform)
     if known is None:
@@ -146,18 +146,18 @@ def _known(transform: str) -> Callable[[Any, pa.DataType], Extent | None] | None
 
 
 def _identity(value: Any, type_: pa.DataType) -> Extent | None:
-    """The value itself; not a number so small that it may be days, of a date that became a timestamp since."""
+    """The value itself, unless it is a timestamp so small that it may be the days of a date that was promoted since."""
     if pa.types.is_timestamp(type_) and abs(value) <= _MOST_DAYS:
         return Extent()
     return Extent(value, value)
 
 
 def _period(transform: str, value: Any, type_: pa.DataType) -> Extent | None:
-    """The dates or moments of a year, month, day or hour.
+    """The dates or timestamps of a year, month, day or hour.
 
-    Older writers rounded what lies before 1970 towards zero, so a value of zero or below may be of the period before,
-    too (Iceberg's own projections reckon with it: `ProjectionUtil.fixInclusiveTimeProjection`). ClickHouse had zero
-    for all years, months and days before 1970 (ClickHouse#118583).
+    Older writers rounded times before 1970 towards zero, so a value of zero or below may also be of the period before
+    (Iceberg's own projections allow for it: `ProjectionUtil.fixInclusiveTimeProjection`). ClickHouse wrote zero for
+    all years, months and days before 1970 (ClickHouse#118583).
     """
     if not isinstance(value, int):
         return None
@@ -178,7 +178,7 @@ def _period(transform: str, value: Any, type_: pa.DataType) -> Extent | None:
 
 
 def _first_day(transform: str, value: int) -> int | None:
-    """The first day of a year, month or day since 1970, in days since then; None beyond the calendar of Python."""
+    """The first day of a year, month or day since 1970, in days since then; None outside Python's calendar."""
     if transform == "day":
         return value
     months = value if transform == "month" else value * 12
@@ -190,7 +190,7 @@ def _truncated(width: int, value: Any, type_: pa.DataType) -> Extent | None:
     types = pa.types
     if isinstance(value, int) and types.is_integer(type_):
         last = value + width - 1
-        # Java goes over the end of a type: the least values of it are in the partition of the greatest ones.
+        # Java's arithmetic wraps: the smallest values of a type are in the partition of the greatest ones.
         may_have_wrapped = any(value <= greatest < last for greatest in _GREATEST)
         return Extent() if may_have_wrapped else Extent(value, last)
     if isinstance(value, bytes) and types.is_decimal128(type_):
@@ -206,15 +206,15 @@ def _truncated(width: int, value: Any, type_: pa.DataType) -> Extent | None:
 
 
 def _may_be_cut(text: str, width: int) -> bool:
-    """Tell whether a text may be the beginning of others.
+    """Tell whether a string may have been truncated.
 
-    The width is a number of characters. Some writers counted bytes (iceberg-go#1222), or units of UTF-16 (iceberg#293).
+    The width counts characters. Some writers counted bytes (iceberg-go#1222) or UTF-16 code units (iceberg#293).
     """
     return len(text) >= width or width in (len(text.encode()), len(text.encode("utf-16-le")) // 2)
 
 
 def next_prefix(text: str) -> str | None:
-    """The least text, by UTF-8, that is greater than all that begin with `text`; None where there is none."""
+    """The smallest string, in UTF-8 order, greater than all that begin with `text`; None where there is none."""
     for at in range(len(text) - 1, -1, -1):
         code = ord(text[at]) + 1
         if code == 0xD800:

@@ -1,4 +1,4 @@
-"""Single values as manifests have them: bounds of columns, decoded for many files at once.
+"""Single values as manifests store them: column bounds, decoded for many files at once.
 
 Source: the Iceberg table specification, appendix D ("Single-value serialization", binary).
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_DECIMAL_BYTES: Final = 16
 _UUID_BYTES: Final = 16
 _NARROW: Final = 4
-"""Bytes of a value whose type was promoted since."""
+"""Bytes of a value whose type has been promoted since."""
 
 _EXACT: Final = Context(prec=60)
 
@@ -33,11 +33,11 @@ def decode_values(values: Any, type_: pa.DataType) -> Any:
     """Return bounds as values of a column's type.
 
     Args:
-        values: an array of binaries, each of which was written for the type or for one that was promoted to it.
-        type_: an Arrow type as `iceberg_schema` gives it.
+        values: a binary array; each value was written as the type, or as one that was promoted to it.
+        type_: an Arrow type as `iceberg_schema` returns it.
 
     Returns:
-        An array as long; null where a value is null, or its bytes are none of the type.
+        An array of the same length; null where a value is null, or its bytes are invalid for the type.
     """
     types = pa.types
     if types.is_boolean(type_):
@@ -71,10 +71,10 @@ def decode_values(values: Any, type_: pa.DataType) -> Any:
 
 
 def value_of_partition(value: Any, type_: pa.DataType) -> Any:
-    """Return a value of a partition tuple, as Avro stores it, as an Arrow scalar of a column's type.
+    """Return a partition value, as Avro stores it, as an Arrow scalar of a column's type.
 
     Raises:
-        pa.ArrowInvalid: it is none of the type.
+        pa.ArrowInvalid: it is invalid for the type.
     """
     if pa.types.is_decimal(type_):
         unscaled = int.from_bytes(value, "big", signed=True)
@@ -87,17 +87,17 @@ def value_of_partition(value: Any, type_: pa.DataType) -> Any:
 
 
 def default_value(value: Any, type_: Any, what: str) -> Any:
-    """Return an initial default, as the schema's JSON has it, as an Arrow scalar of a column's type.
+    """Return an initial default from the schema's JSON as an Arrow scalar of a column's type.
 
     Source: the Iceberg table specification, appendix D ("JSON single-value serialization").
 
     Args:
-        value: what the JSON has.
-        type_: an Arrow type as `iceberg_schema` gives it.
-        what: whose default it is, for errors.
+        value: the JSON value.
+        type_: an Arrow type as `iceberg_schema` returns it.
+        what: the field that has the default, for errors.
 
     Raises:
-        TableError: it is none of the type, or the type is not served (structs, lists and maps).
+        TableError: it is invalid for the type, or the type is not supported (structs, lists and maps).
     """
     known = next((default for default in _DEFAULTS if default.of(type_)), None)
     if known is None:
@@ -121,7 +121,7 @@ def _uuid_of(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Default:
-    """How defaults of some types are written in JSON, and what makes the value."""
+    """How defaults of some types are written in JSON, and how to convert them."""
 
     of: Callable[[Any], bool]
     written: type | tuple[type, ...]
@@ -144,14 +144,14 @@ _DEFAULTS: Final = (
 
 
 def _of_width(values: Any, width: int, made: Callable[[Any], Any], type_: pa.DataType) -> Any:
-    """The values of one width, as `made` reads them one behind the other; null for others."""
+    """The values of one width, which `made` converts from their concatenated bytes; null for others."""
     fits = truth_array(_lengths(values) == width)
     data = _bytes_of(values.filter(fits))
     return compute.replace_with_mask(nulls(len(values), type_), fits, made(data).cast(type_))
 
 
 def _promoted(values: Any, narrow: str, wide: str, type_: pa.DataType) -> Any:
-    """Values of a type that can have been promoted: those of four bytes were written before."""
+    """Values of a type that columns can be promoted to: those of four bytes were written before the promotion."""
     short = _lengths(values) == _NARROW
     array = _of_width(values, 8, lambda data: number_array(np.frombuffer(data, wide), type_), type_)
     if not short.any():
@@ -162,12 +162,12 @@ def _promoted(values: Any, narrow: str, wide: str, type_: pa.DataType) -> Any:
 
 
 def _lengths(values: Any) -> NDArray[np.int64]:
-    """The bytes of each value; -1 where it is null."""
+    """The length of each value in bytes; -1 where it is null."""
     return as_numpy(filled(compute.binary_length(values), -1)).astype(np.int64)
 
 
 def _bytes_of(values: Any) -> Any:
-    """The bytes of an array without nulls, one value behind the other."""
+    """The concatenated bytes of an array without nulls."""
     if not len(values):
         return pa.py_buffer(b"")
     offsets = np.frombuffer(values.buffers()[1], np.int32)
@@ -194,7 +194,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _decimals(values: Any, type_: Any) -> Any:
-    """Big-endian two's complement in as few bytes as will do; null for what has more digits than the type."""
+    """Big-endian two's complement in the fewest bytes; null for values with more digits than the type."""
     lengths = np.maximum(_lengths(values), 0)
     fits = (lengths > 0) & (lengths <= _MOST_DECIMAL_BYTES)
     wide = np.zeros((len(values), _MOST_DECIMAL_BYTES), np.uint8)
@@ -203,7 +203,7 @@ def _decimals(values: Any, type_: Any) -> Any:
     some = lengths[fits]
     starts = np.cumsum(some) - some
     at = np.flatnonzero(fits)
-    # From the last byte on, which is the lowest: what lies in front of the first one is its sign.
+    # From the last byte, which is the lowest: what precedes the first one is sign extension.
     for place in range(_MOST_DECIMAL_BYTES):
         inside = place < some
         wide[at[inside], place] = data[(starts + some - 1 - place)[inside]]

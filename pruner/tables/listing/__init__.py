@@ -1,1 +1,1 @@
-"""Listing files: what lies below a root, what tells one version of a file from another, and whose files they are."""
+"""Listing files: what is below a root, what distinguishes versions of a file, and which table format owns the files."""

@@ -1,7 +1,7 @@
-"""Lists the files below a root, with what tells one version of a file from another.
+"""Lists the files below a root, with what distinguishes versions of a file.
 
-An unchanged table is looked at again and again, so a look costs the walk and one comparison of lists: a file
-is one tuple, and nothing is derived from it before something has changed.
+An unchanged table is listed again and again, so a listing costs the walk and one comparison of lists: a file
+is one tuple, and nothing is derived from it until something has changed.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from pruner.storage.store import ObjectInfo, Store
 
 Fact: TypeAlias = tuple[str | int, ...]
-"""One file: path relative to the root, size in bytes, then whatever makes up its version."""
+"""One file: path relative to the root, size in bytes, then the parts of its version."""
 
 CLOCK_TICK_NS = 20_000_000
-"""Two writes closer than this can leave the same times: the kernel's coarse clock ticks every 1 to 10 ms."""
+"""Two writes closer than this can get the same times: the kernel's coarse clock ticks every 1 to 10 ms."""
 
 COARSE_TICK_NS = 2_000_000_000
-"""The same for stores that keep whole seconds (FAT two of them)."""
+"""The same for stores with times in whole seconds (FAT: two seconds)."""
 
 METADATA_SUFFIXES = (".pruner", ".pidx")
-"""How folders and segments of our own metadata tables end; they are Parquet inside, but never data."""
+"""Suffixes of folders and segments of our own metadata tables; they are Parquet inside, but never data."""
 
 _SUSPECT = (*METADATA_SUFFIXES, "._COPYING_")
 
 _KIND = 0o170000
-"""The bits of a mode that tell what kind of file it is (S_IFMT)."""
+"""The file type bits of a mode (S_IFMT)."""
 
 
 class Lister(Protocol):
@@ -55,7 +55,7 @@ class Lister(Protocol):
 
     @property
     def root(self) -> str:
-        """The root, without a slash at its end."""
+        """The root, without a trailing slash."""
         ...
 
     def facts(self) -> Sequence[Fact]:
@@ -68,7 +68,7 @@ class Lister(Protocol):
         ...
 
     def some_facts(self) -> Iterator[Fact]:
-        """Yield facts as they are found, so that whoever wants one of them need not wait for all.
+        """Yield facts as they are found, so that callers that need one need not wait for all.
 
         Raises:
             TableError, StorageError: as `facts` does.
@@ -80,11 +80,11 @@ class Lister(Protocol):
         ...
 
     def young(self, fact: Fact, now_ns: int) -> int:
-        """Return how many nanoseconds must pass until any other write of the file shows; 0 when they have."""
+        """Return how many nanoseconds must pass until any other write of the file shows; 0 if they have passed."""
         ...
 
     def still(self, fact: Fact) -> str | None:
-        """Return of a version what harmless changes leave as it is; None where there are no such changes."""
+        """Return the part of a version that harmless changes leave unchanged; None where there are no such changes."""
         ...
 
     def fingerprint(self, fact: Fact) -> bytes | None:
@@ -92,7 +92,7 @@ class Lister(Protocol):
         ...
 
     def unfinished(self, paths: Iterable[str]) -> None:
-        """Say which files of the last listing were still being written, as far as their content shows."""
+        """Report which files of the last listing were still being written, as far as their content shows."""
         ...
 
     def read(self, path: str, start: int, length: int) -> bytes:
@@ -105,12 +105,12 @@ class Lister(Protocol):
         ...
 
     def uri(self, path: str) -> str:
-        """Return the file's URI as engines are given it."""
+        """Return the file's URI as passed to engines."""
         ...
 
 
 def open_lister(root: str, storage_options: Mapping[str, str] | None = None) -> LocalLister | StoreLister:
-    """Return the lister for a root in the spelling of `pruner.storage.opening.normalize_uri`.
+    """Return the lister for a root that `pruner.storage.opening.normalize_uri` has normalized.
 
     Raises:
         StorageError: a storage option is not understood.
@@ -121,7 +121,7 @@ def open_lister(root: str, storage_options: Mapping[str, str] | None = None) -> 
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether Spark, Trino and Hive leave a file or folder of that name out (`_x=1` is a partition)."""
+    """Tell whether Spark, Trino and Hive ignore a file or folder of that name (`_x=1` is a partition)."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
@@ -149,7 +149,7 @@ class LocalLister:
         """Return the fact of one file; None where there is no file.
 
         Raises:
-            TableError: it cannot be asked for.
+            TableError: its status cannot be read.
         """
         try:
             stat = os.stat(f"{self.root}/{path}")  # noqa: PTH116 - as fast as the listing
@@ -187,7 +187,7 @@ class LocalLister:
             yield from facts
 
     def _read_folder(self, prefix: str, facts: list[Fact], pending: list[str]) -> bool:
-        """Add what a folder holds to the files found and the folders to read; tell whether a file is a link."""
+        """Add a folder's entries to the files found and the folders to read; tell whether a file is a link."""
         folder = f"{self.root}/{prefix}"
         try:
             return self._scan(folder, prefix, facts, pending)
@@ -199,7 +199,7 @@ class LocalLister:
         has_links = False
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            # Entries of a folder given by descriptor are looked up in it, not by their whole path each.
+            # Entries of a folder opened by descriptor are resolved in it, not by their whole path each.
             with os.scandir(descriptor) as entries:
                 for entry in entries:
                     name = entry.name
@@ -230,7 +230,7 @@ class LocalLister:
             self._check_target(f"{parent}{name}")
 
     def _check_target(self, link: str, *, is_file: bool = False) -> None:
-        """Refuse a link into another format's table; each target is looked at once, of files each folder."""
+        """Refuse a link into another format's table; each target is checked once, for files each folder."""
         target = os.path.realpath(link)
         looked_at = f"{os.path.dirname(target)}/" if is_file else target  # noqa: PTH120 - as the rest
         if looked_at in self._linked:
@@ -263,10 +263,10 @@ class LocalLister:
         return fingerprint(f"{self.root}/{path}", int(size), (int(modified), int(changed), int(inode)))
 
     def unfinished(self, paths: Iterable[str]) -> None:
-        """Nothing to keep: every look asks for every file."""
+        """Nothing to store: every listing checks every file."""
 
     def watched(self) -> list[Watched] | None:
-        """Return what to watch to know that the next listing is equal to the last one; None where that is not known."""
+        """Return what to watch to know that the next listing equals the last one; None where that is unknown."""
         return [Watched("tree", self.root)]
 
     def read(self, path: str, start: int, length: int) -> bytes:
@@ -278,7 +278,7 @@ class LocalLister:
             os.close(file)
 
     def uri(self, path: str) -> str:
-        """Return the absolute path: DuckDB and Spark take it as it stands, whatever characters it holds."""
+        """Return the absolute path: DuckDB and Spark take it unchanged, whatever characters it has."""
         return f"{self.root.rstrip('/')}/{path}"
 
 
@@ -337,31 +337,31 @@ class StoreLister:
         return 0 if isinstance(fact[2], str) else max(0, fact[2] + COARSE_TICK_NS - now_ns)
 
     def still(self, fact: Fact) -> str | None:
-        """Return None: objects are written anew or not at all."""
+        """Return None: objects are overwritten whole or not at all."""
         return None
 
     def fingerprint(self, fact: Fact) -> bytes | None:
-        """Return None: nobody asks."""
+        """Return None: objects need no fingerprint."""
         return None
 
     def unfinished(self, paths: Iterable[str]) -> None:
-        """Nothing to keep: every look is a whole listing, and objects appear whole."""
+        """Nothing to store: every listing is complete, and objects appear whole."""
 
     def read(self, path: str, start: int, length: int) -> bytes:
         """Read from an object: see `Lister.read`."""
         return self._store.get_range(path, start, length)
 
     def uri(self, path: str) -> str:
-        """Return the object's URI, its key as it stands."""
+        """Return the object's URI, with its key unchanged."""
         return f"{self.root}/{path}"
 
 
 def settle(lister: Lister, facts: Sequence[Fact]) -> tuple[Sequence[Fact], set[str]]:
-    """Wait until another write of a file that was just written would show, if that takes milliseconds.
+    """Wait until another write of a just written file would show, if that takes milliseconds.
 
     Returns:
-        The facts after the wait, and the paths of files that are still too young to be told from their
-        successor (R4): what is recorded of those could be of another version.
+        The facts after the wait, and the paths of files that are still too young to be distinguished from their
+        successor (R4): records of those could be of another version.
     """
     now = time.time_ns()
     ages = [wait for fact in facts if (wait := lister.young(fact, now))]
@@ -374,13 +374,13 @@ def settle(lister: Lister, facts: Sequence[Fact]) -> tuple[Sequence[Fact], set[s
 
 
 def incomplete(root: str, where: str, error: OSError) -> TableError:
-    """The error for a listing that cannot be read wholly."""
+    """The error for a listing that cannot be read completely."""
     reason = error.strerror or str(error)
     return TableError(f"cannot list {root} completely: {reason} at {where}")
 
 
 def _refuse_cycle(root: str, link: str) -> None:
-    """Refuse a link to a folder that it lies in, below which a walk would never end."""
+    """Refuse a link to a folder above it, below which a walk would never end."""
     here, target = os.path.realpath(os.path.dirname(link)), os.path.realpath(link)  # noqa: PTH120
     if os.path.commonpath([here, target]) == target:
         raise TableError(

@@ -1,8 +1,8 @@
-"""Lists a tree whose files never change in place: a look is one `stat` for each folder, not for each file.
+"""Lists a tree whose files never change in place: a listing is one `stat` for each folder, not for each file.
 
-A folder's modification time moves when an entry comes, goes or is renamed, so a folder that looks as it did has the
-entries that it had. What is in a file is not looked at again: that it stays as it is, is the promise of whoever
-declares the table's files immutable (docs/guarantee.md).
+A folder's modification time moves when an entry is added, removed or renamed, so an unchanged folder has unchanged
+entries. File contents are not checked again: the user who declares the table's files immutable promises that they do
+not change (docs/guarantee.md).
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from pruner.tables.listing.foreign import TELLING_FOLDERS
 from pruner.tables.snapshot import Watched
 
 _Stamp: TypeAlias = tuple[int, int, int, int, int, int]
-"""Device, inode, times of modification and change in nanoseconds, size and links of a folder."""
+"""Device, inode, modification and change time in nanoseconds, size and link count of a folder."""
 
 _stamp_of: Final = attrgetter("st_dev", "st_ino", "st_mtime_ns", "st_ctime_ns", "st_size", "st_nlink")
-"""Makes the `_Stamp` of what `os.stat` found."""
+"""Makes the `_Stamp` of an `os.stat` result."""
 
 
 _MOST_WATCHED: Final = 1024
-"""So many folders are listed by their paths for whoever watches them."""
+"""Maximum number of folders whose paths are returned for a watcher."""
 
 
 class _Seen(NamedTuple):
-    """A stamp that a folder had at some moment (monotonic, nanoseconds) or before."""
+    """A stamp that a folder had at a point in time (monotonic, nanoseconds) or earlier."""
 
     stamp: _Stamp
     at: int
 
 
 _WAITED_FOR: Final = 4096
-"""Files in changed folders from which on listing them once more takes longer than to wait for the clock."""
+"""Files in changed folders from which listing them again takes longer than waiting for the clock."""
 
 _MARGIN_NS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """What a folder held when it had this stamp, which was first seen at `since` (monotonic, nanoseconds).
+    """The content of a folder when it had this stamp, first seen at `since` (monotonic, nanoseconds).
 
     `settled`: any later change of its entries shows in the stamp.
     """
@@ -59,16 +59,16 @@ class _Folder:
 
 
 class FolderFacts(Sequence[Fact]):
-    """What folders hold, one after another: a few thousand lists, where one of all facts would be a million long."""
+    """The facts of folders, one after another: a few thousand lists, where one of all facts would have a million."""
 
     def __init__(self, folders: Iterable[list[Fact]]) -> None:
-        """`folders`: lists that nobody changes any more."""
+        """`folders`: lists that no longer change."""
         self._folders = list(folders)
         self._count = sum(map(len, self._folders))
         self._at: dict[str, int] | None = None
 
     def with_folders(self, others: Mapping[int, list[Fact]]) -> FolderFacts:
-        """The same with other lists in some places; the lists in all other places are not even looked at."""
+        """The same with other lists at some positions; the lists at all other positions are not touched."""
         made = FolderFacts(())
         made._folders = self._folders.copy()
         for at, files in others.items():
@@ -79,7 +79,7 @@ class FolderFacts(Sequence[Fact]):
         return made
 
     def of(self, paths: Collection[str]) -> list[Fact]:
-        """The facts of some files; lists of other folders are not looked into."""
+        """The facts of some files; lists of other folders are not searched."""
         if self._at is None:
             self._at = {_folder_of(files[0]): at for at, files in enumerate(self._folders) if files}
         prefixes = {path[: path.rfind("/") + 1] for path in paths}
@@ -100,7 +100,7 @@ class FolderFacts(Sequence[Fact]):
         return list(self)[index]
 
     def __eq__(self, other: object) -> bool:
-        # Folders that did not change are the same lists, which are not looked into.
+        # Unchanged folders are the same list objects, whose elements are not compared.
         return isinstance(other, FolderFacts) and (
             self._folders == other._folders
             or (len(self) == len(other) and self._with_files() == other._with_files())
@@ -118,9 +118,9 @@ def _folder_of(fact: Fact) -> str:
 
 
 class ListingChanges(NamedTuple):
-    """What differs between two listings: the earlier one, and the files that are in only one of them.
+    """The difference between two listings: the earlier one, and the files that are in only one of them.
 
-    `since` is the very sequence that was returned then. A file that was replaced has gone and come.
+    `since` is the sequence object that was returned then. A replaced file is in both `gone` and `come`.
     """
 
     since: Sequence[Fact]
@@ -129,10 +129,10 @@ class ListingChanges(NamedTuple):
 
 
 class _Folders:
-    """What a look asks every folder, in the order of the folders.
+    """What a listing checks in every folder, in the order of the folders.
 
-    It lies apart from what is in them: a few objects side by side, where those of a million files are spread over
-    the whole memory. That, and no Python between two calls, took a third of a look at 10,000 folders.
+    It is stored apart from their contents: a few adjacent objects, where those of a million files are spread over the
+    whole memory. This, and no Python between two calls, saves a fifth of the time to list 10,000 folders.
     """
 
     def __init__(self, known: Mapping[str, _Folder]) -> None:
@@ -143,12 +143,12 @@ class _Folders:
         self._paths = [os.fsencode(prefix or ".") for prefix in known]
 
     def stamps_now(self, root: str) -> list[_Stamp]:
-        """Ask every folder.
+        """Return the current stamp of every folder.
 
         Raises:
-            OSError: one of them cannot be asked.
+            OSError: a folder cannot be read.
         """
-        # Folders are looked up in the root, not by their whole path each.
+        # Folders are resolved relative to the root, not by their whole path each.
         folder, ask = os.open(root, os.O_RDONLY | os.O_DIRECTORY), os.stat
         try:
             return [_stamp_of(ask(path, dir_fd=folder)) for path in self._paths]
@@ -156,13 +156,13 @@ class _Folders:
             os.close(folder)
 
     def stirred(self, stamps: list[_Stamp], unfinished: Iterable[str]) -> list[int]:
-        """The folders whose entries may have changed since they had the stamps that are known."""
+        """The folders whose entries may have changed since the known stamps."""
         stirred = self.unsettled | {self.at[prefix] for prefix in unfinished if prefix in self.at}
         stirred.update(compress(count(), map(ne, stamps, self.stamps)))
         return sorted(stirred)
 
     def listed(self, stamps: list[_Stamp], folders: Mapping[int, _Folder]) -> None:
-        """Take up the stamps that were found, but of folders that were listed then those that they had just before."""
+        """Store the new stamps; for folders that were listed meanwhile, those from just before their listing."""
         for at, folder in folders.items():
             stamps[at] = folder.stamp
             (self.unsettled.discard if folder.settled else self.unsettled.add)(at)
@@ -172,11 +172,11 @@ class _Folders:
 class FolderLister(LocalLister):
     """A folder of the local disk, or of a network file system, whose files never change in place.
 
-    A change within the clock's granularity of a listing can leave the stamp as it was (R4). A folder is therefore
-    listed again until its stamp has been seen for longer than that, by the clock of this machine that never goes back.
-    How far the file system's own clock is away does not matter. Folders with unfinished files (empty, or not yet
-    readable) are listed at every look, because writers finish files without a trace in the folder. So are folders with
-    links to files, whose targets are replaced elsewhere.
+    A change within the clock's granularity of a listing can leave the stamp unchanged (R4). A folder is therefore
+    listed again until its stamp has been seen for longer than that, by this machine's monotonic clock. The skew of the
+    file system's own clock does not matter. Folders with unfinished files (empty, or not yet readable) are listed every
+    time, because writers finish files without a trace in the folder. So are folders with links to files, whose targets
+    are replaced elsewhere.
     """
 
     def __init__(self, root: str) -> None:
@@ -187,28 +187,28 @@ class FolderLister(LocalLister):
         self._unfinished: frozenset[str] = frozenset()
         self._patient = False
         self.changes: ListingChanges | None = None
-        """What differs between the last two listings that differ; None where that was not followed."""
+        """The changes between the last two different listings; None where they were not tracked."""
 
     def facts(self) -> FolderFacts:
-        """List all files: see `Lister.facts`. It is the same object for as long as nothing changes."""
+        """List all files: see `Lister.facts`. It returns the same object while nothing changes."""
         patient, self._patient = self._patient, False
         if not self._follow(patient):
             self._walk()
         return self._facts
 
     def expect_another_look(self) -> None:
-        """Let the next listing wait milliseconds if that saves the one after it the same folders, as a build wants."""
+        """Let the next listing wait milliseconds if that saves the one after it the same folders, as in a build."""
         self._patient = True
 
     def _wait(self, stirred: Iterable[int], stamps: list[_Stamp], seen_at: int) -> None:
-        """Wait until folders that changed can be listed once and for all, if they hold so many files that it pays."""
+        """Wait until one listing of the changed folders suffices, if they hold so many files that it pays."""
         changed = [at for at in stirred if stamps[at] != self._folders.stamps[at]]
         files = sum(len(self._known[self._folders.prefixes[at]].files) for at in changed)
         if files >= _WAITED_FOR and all(_granularity(stamps[at]) <= CLOCK_TICK_NS for at in changed):
             time.sleep(max(0, seen_at + CLOCK_TICK_NS + _MARGIN_NS - time.monotonic_ns()) / 1e9)
 
     def _follow(self, patient: bool) -> bool:
-        """List only the folders that may have changed; tells whether that was enough."""
+        """List only the folders that may have changed; tell whether that was enough."""
         if not self._known:
             return False
         asked = self._folders
@@ -236,13 +236,13 @@ class FolderLister(LocalLister):
             since = self._facts
             self._facts = since.with_folders({at: folder.files for at, folder in listed.items()})
             self.changes = ListingChanges(since, gone, come)
-        # The stamps come last: a look that is broken off before is made again.
+        # The stamps are stored last: a listing that is interrupted earlier is repeated.
         self._known.update((asked.prefixes[at], folder) for at, folder in listed.items())
         asked.listed(stamps, listed)
         return True
 
     def _walk(self) -> None:
-        """Look at all folders, from the root down."""
+        """List all folders, from the root down."""
         seen: dict[str, _Folder] = {}
         same = True
         pending = [""]
@@ -253,14 +253,14 @@ class FolderLister(LocalLister):
             same = same and before is not None and (now is before or now.files == before.files)
             seen[prefix] = now
             pending += now.folders
-        # The places of folders are those of their lists among the facts, so their order counts as well.
+        # The positions of folders are those of their lists among the facts, so their order matters, too.
         if not same or list(seen) != list(self._known):
             self._facts = FolderFacts(folder.files for folder in seen.values())
             self.changes = None
         self._known, self._folders = seen, _Folders(seen)
 
     def unfinished(self, paths: Iterable[str]) -> None:
-        """List the folders of these files at every look: see `Lister.unfinished`."""
+        """List the folders of these files every time: see `Lister.unfinished`."""
         self._unfinished = frozenset(path[: path.rfind("/") + 1] for path in paths)
 
     def watched(self) -> list[Watched] | None:
@@ -276,8 +276,8 @@ class FolderLister(LocalLister):
         except OSError as error:
             raise incomplete(self.root, path, error) from None
         if before is None or before.stamp != stamp:
-            # Where many folders changed, those that were listed first take longer than the clock's granularity, and all
-            # others need not be listed once more.
+            # Where many folders changed, listing the first ones takes longer than the clock's granularity, and all
+            # others need not be listed again.
             since = seen.at if seen is not None and seen.stamp == stamp else time.monotonic_ns()
             before = _Folder(stamp, since, [], [])
         elif before.settled and prefix not in self._unfinished:
@@ -293,14 +293,14 @@ class FolderLister(LocalLister):
             started - before.since > _granularity(before.stamp)
             and not has_links
             and not any(fact[1] == 0 for fact in files)
-            # Files in folders of these names can make the folder above another table's (`_check_folder`).
+            # Files in folders of these names can show that the folder above is another table's (`_check_folder`).
             and not any(folder[len(prefix) : -1] in TELLING_FOLDERS for folder in folders)
         )
         return replace(before, files=files, folders=folders, settled=settled)
 
 
 def _without_ends(before: list[Fact], now: list[Fact]) -> tuple[set[Fact], set[Fact]]:
-    """The facts of two listings of a folder, without those with which both begin and end."""
+    """The facts of two listings of a folder, without their common start and end."""
     if before == now:
         return set(), set()
     shorter = min(len(before), len(now))

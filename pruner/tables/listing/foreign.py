@@ -1,7 +1,7 @@
-"""What shows that files belong to a table of another format, and so are not all part of the data (rule R8).
+"""Signs that files belong to a table of another format, and so are not all part of the data (rule R8).
 
-A listing meets these signs in a root and below it. A root can also lie inside such a table, which only the folders
-above it show: the `data` folder of an Iceberg table holds the files of every snapshot that was not yet expired.
+A listing finds these signs in a root and below it. A root can also be inside such a table, which only the folders
+above it show: the `data` folder of an Iceberg table holds the files of every snapshot that has not yet expired.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pruner.storage.store import Store
 
 HUDI_PROPERTIES: Final = ".hoodie/hoodie.properties"
-"""The file that makes a folder a Hudi table."""
+"""The file that marks a folder as a Hudi table."""
 
 DELTA_LOG: Final = "_delta_log"
-"""The folder that makes a folder a Delta table."""
+"""The folder that marks its parent as a Delta table."""
 
 FOREIGN: Final = {
     ".hoodie": "a Hudi table",
@@ -33,13 +33,13 @@ FOREIGN: Final = {
     DELTA_LOG: "a Delta table",
     "_spark_metadata": "the output of a Spark streaming query",
 }
-"""Names that show that not every Parquet file beside them is part of the data, and what they belong to."""
+"""Names that show that not every Parquet file beside them is part of the data, and what they are a sign of."""
 
 TELLING_FOLDERS: Final = ("metadata", "schema", "snapshot")
-"""Folders whose content can show it: those of Iceberg and Paimon. Users have folders of these names, too."""
+"""Folders whose content can show it: those of Iceberg and Paimon. Users also have folders with these names."""
 
 MOST_ABOVE: Final = 32
-"""Folders above a root that are looked at, the nearest first."""
+"""Maximum number of folders above a root that are checked, the nearest first."""
 
 _ADVICE: Final = {
     "Hudi": "open that table by its own root",
@@ -70,10 +70,10 @@ _ACID_UNION: Final = re.compile(r"HIVE_UNION_SUBDIR_\d+")
 """Names of the folders that each hold one write to a Hive ACID table, and of folders below them."""
 
 _ABOVE: Final = (".hoodie", DELTA_LOG, "_spark_metadata", *TELLING_FOLDERS)
-"""What shows in a folder of the local disk that another look at it is due."""
+"""Names whose appearance in a local folder shows that it must be checked again."""
 
 _GRANULARITY_NS: Final = 2_000_000_000
-"""How long a change of a folder may not show in its times: some file systems keep two seconds."""
+"""How long a change of a folder may not show in its times: some file systems have a resolution of two seconds."""
 
 _FIRST_PAGE: Final = 1000
 """Objects that a store lists in one request."""
@@ -82,37 +82,37 @@ _THREADS: Final = 32
 
 
 def is_of_acid(folder: str) -> bool:
-    """Tell whether the name of a folder shows that it holds a write to a Hive ACID table."""
+    """Tell whether a folder's name shows that it holds a write to a Hive ACID table."""
     return folder.startswith(_ACID_BEGINS) and _ACID.fullmatch(folder) is not None
 
 
 def may_show_format(name: str) -> bool:
-    """Tell whether a file or folder of that name may show that what lies around it is another format's."""
+    """Tell whether a file or folder of that name may show that its surroundings are another format's."""
     return name in FOREIGN or name in TELLING_FOLDERS or is_of_acid(name)
 
 
 def refuse_folder(root: str, prefix: str, name: str) -> None:
-    """Refuse a listing that meets a folder of a Hive ACID table, whose rows later ones may have deleted.
+    """Refuse a listing with a folder of a Hive ACID table, whose rows later ones may have deleted.
 
     Args:
         root: what is listed.
-        prefix: the folder below it, with a slash at its end, or "".
+        prefix: the folder below it, with a trailing slash, or "".
         name: the folder in that folder.
 
     Raises:
-        TableError: it is one.
+        TableError: it is such a folder.
     """
     if is_of_acid(name):
         raise _refusal(root, prefix, "a folder of a Hive ACID table", name, "Hive ACID")
 
 
 def refuse_name(root: str, prefix: str, name: str) -> None:
-    """Refuse a listing that meets a name of another format.
+    """Refuse a listing with a name of another format.
 
     Args:
         root: what is listed.
-        prefix: the folder below it, with a slash at its end, or "".
-        name: what is in that folder.
+        prefix: the folder below it, with a trailing slash, or "".
+        name: the entry in that folder.
 
     Raises:
         TableError: the folder is another format's.
@@ -126,8 +126,8 @@ def refuse_content(root: str, prefix: str, names_in: Callable[[str], Iterable[st
 
     Args:
         root: what is listed.
-        prefix: the folder below it, with a slash at its end, or "".
-        names_in: gives the names in one of its subfolders, none where there is no such subfolder.
+        prefix: the folder below it, with a trailing slash, or "".
+        names_in: returns the names in one of its subfolders, none where there is no such subfolder.
 
     Raises:
         TableError: the folder is an Iceberg or a Paimon table.
@@ -146,17 +146,17 @@ def is_of_iceberg(name: str) -> bool:
 
 
 class SeenNames:
-    """The signs of Iceberg and Paimon that a listing of objects met, which come one by one."""
+    """The signs of Iceberg and Paimon in a listing of objects, which arrive one by one."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._names: dict[str, dict[str, list[str]]] = {}
 
     def note(self, parts: Sequence[str]) -> None:
-        """Take a look at the path of an object.
+        """Check the path of an object.
 
         Raises:
-            TableError: with what was seen before it shows an Iceberg or a Paimon table.
+            TableError: together with earlier paths it shows an Iceberg or a Paimon table.
         """
         if len(parts) < 2 or parts[-2] not in TELLING_FOLDERS:
             return
@@ -185,14 +185,14 @@ class _Place(NamedTuple):
 
 
 class Above:
-    """The folders above the roots of a table, any of which can turn out, or turn into, one of another format.
+    """The folders above the roots of a table, any of which can turn out to be, or become, one of another format.
 
     Attributes:
-        signs: what shows on the local disk, when it comes or goes, that another look is due.
+        signs: local paths whose appearance or removal shows that another check is due.
     """
 
     def __init__(self, roots: Sequence[str], storage_options: Mapping[str, str]) -> None:
-        """Look at nothing yet."""
+        """Read nothing yet."""
         self._files = dict[str, str | None].fromkeys(roots)
         self._options = storage_options
         self._due = False
@@ -205,13 +205,13 @@ class Above:
         self._settled = False
 
     def check(self, files: Mapping[str, str]) -> None:
-        """Look at them all.
+        """Check them all.
 
         Args:
             files: the path of a data file below some of the roots.
 
         Raises:
-            TableError: a root lies inside another format's table.
+            TableError: a root is inside another format's table.
         """
         self._files.update(files)
         there = self._signs_there()
@@ -219,31 +219,31 @@ class Above:
         self._there, self._due = there, False
 
     def confirm(self) -> None:
-        """Let the next look be at them all."""
+        """Make the next `look` check them all."""
         self._due = True
 
     def look(self, *, changed: bool) -> None:
-        """Look at those of the local disk for new signs, and at all of them where that is due.
+        """Check local folders for new signs, and all of them where that is due.
 
-        In a store each sign is a request, so that the folders there are looked at again when a table is refreshed.
+        In a store each sign is a request, so its folders are checked again only when a table is refreshed.
 
         Args:
-            changed: the files below the roots are not those of the last look.
+            changed: the files below the roots are not those of the last listing.
 
         Raises:
-            TableError: a root lies inside another format's table.
+            TableError: a root is inside another format's table.
         """
         if self._due or (self._folders and (changed or self._has_new_signs())):
             self.check({})
 
     def _has_new_signs(self) -> bool:
-        """Compare the signs, unless the folders show that nothing came or went in them: a `stat` for each."""
+        """Compare the signs, unless a `stat` of each folder shows that nothing was added or removed."""
         now, stamps = time.monotonic_ns(), list(map(_stamp, self._folders))
         if stamps != self._stamps:
             self._stamps, self._since, self._settled = stamps, now, False
         elif self._settled:
             return False
-        # What comes within the granularity of the file system's clock may not show in the stamp.
+        # A change within the granularity of the file system's clock may not show in the stamp.
         self._settled = now - self._since > _GRANULARITY_NS
         return self._there != self._signs_there()
 
@@ -254,14 +254,14 @@ class Above:
 def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, str] | None = None) -> None:
     """Refuse roots inside a table of Hudi, Delta, Iceberg, Paimon or Hive (ACID), or a streaming query's output.
 
-    Whoever may not look above a root cannot be told about it. All questions to a store are asked at once.
+    A user without permission to read above a root is not warned. All requests to a store run concurrently.
 
     Args:
         roots: each with the path of one of its data files relative to it, where one is known: "" for a file itself.
         storage_options: options of the object store.
 
     Raises:
-        TableError: one of them does.
+        TableError: one of them is.
     """
     asked: list[tuple[str, str, str]] = []
     for root, file in roots.items():
@@ -278,7 +278,7 @@ def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, s
 
 
 def _check_acid(root: str, file: str | None) -> None:
-    """Refuse what lies inside a Hive ACID table, whose folders show it by their names: no data lie deeper in them."""
+    """Refuse a root inside a Hive ACID table, which its folder names show: no data is deeper inside them."""
     for spelled in _spellings(root):
         parts = spelled.split("/")[: -1 if file == "" else None]
         if len(parts) > 1 and _ACID_UNION.fullmatch(parts[-1]):
@@ -318,7 +318,7 @@ def places_above(root: str, file: str | None) -> list[_Place]:
     """Return the folders above a root, nearest first, up to the bucket or the file system's root.
 
     Args:
-        root: as `normalize_uri` spells it; links on the way to a local one are followed as well.
+        root: normalized by `normalize_uri`; links on the path of a local one are followed as well.
         file: path of a data file relative to the root, "" where the root is one.
     """
     places: dict[str, _Place] = {}
@@ -333,7 +333,7 @@ def places_above(root: str, file: str | None) -> list[_Place]:
 
 
 def _spellings(root: str) -> tuple[str, ...]:
-    """A root as it is given, and without the links that lead to it."""
+    """A root as given, and with links resolved."""
     return tuple(dict.fromkeys((root, os.path.realpath(root)))) if root.startswith("/") else (root,)
 
 
@@ -362,7 +362,7 @@ def _holds_iceberg(store: Store) -> bool:
     names = _names(store, "metadata")
     if any(map(is_of_iceberg, names)):
         return True
-    # Behind a first page of manifests, only a table that lies in folders of its own versions has the sign, and a hint.
+    # After a first page of manifests, only a table that tracks its own versions still has the sign, and a hint.
     return len(names) >= _FIRST_PAGE and store.exists(f"metadata/{_ICEBERG_HINT}")
 
 
@@ -397,18 +397,18 @@ _MAY_HOLD: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
     "Hudi": _always,
     "Delta": _always,
     "Iceberg": _always,
-    # Every file of a Paimon table lies in a bucket's folder, every one of a streaming query in a partition's.
+    # Every file of a Paimon table is in a bucket folder, every file of a streaming query in a partition folder.
     "Paimon": _is_bucket,
     "Spark": _is_partition,
 }
-"""Whether a table of a format can have a data file to which these folders lead from its root.
+"""Whether a table of a format can have a data file with this folder path below its root.
 
-What cannot be is not asked for: each question is a request to the store.
+Impossible formats are not checked: each check is a request to the store.
 """
 
 
 def _stamp(folder: str) -> tuple[int, int]:
-    """What changes when something comes or goes in a folder; one that cannot be asked never seems the same."""
+    """A value that changes when a folder's entries change; that of an unreadable folder always differs."""
     try:
         status = os.stat(folder)  # noqa: PTH116 - a Path costs more than the call
     except OSError:
@@ -423,7 +423,7 @@ def _has_folder(store: Store, folder: str) -> bool:
 
 
 def _names(store: Store, folder: str) -> list[str]:
-    """The names in a folder; of a store's, those of the first page."""
+    """The names in a folder; in a store, those of the first page."""
     if store.uri.startswith("/"):
         return names_of_disk(f"{store.uri}/{folder}")
     names = islice(store.some(folder), _FIRST_PAGE)

@@ -1,9 +1,9 @@
-"""Knows files again of which only the change time moved: after `chmod`, `chown`, or a hard link beside them.
+"""Recognizes files of which only the change time moved: after `chmod`, `chown`, or a new hard link to them.
 
 The change time is part of a file's version, because the modification time can be set by anyone (trap T16). So
-harmless changes make a new version of a file that holds what it held. Such a file is taken for the one that it was
-where its path, size, modification time and inode are, and a fingerprint of its content is equal to the one that was
-taken of the earlier version. docs/guarantee.md says what that believes.
+harmless changes make a new version of a file with unchanged content. Such a file is taken for its earlier version if
+its path, size, modification time and inode are unchanged, and the fingerprint of its content equals the one taken of
+the earlier version. docs/guarantee.md says what that assumes.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 WHOLE_BYTES = 64 * 1024
-"""Of a file up to this size the fingerprint is of all bytes, of a larger one this much of its end."""
+"""The fingerprint covers all bytes of a file up to this size, and this many bytes at the end of a larger one."""
 
 MOST_PIECES = 64
-"""Pieces up to which what is added is left beside what was there: to put all together takes longer than to add."""
+"""Chunks up to which additions stay in chunks of their own: combining all takes longer than adding one."""
 
 SAMPLES = 4
 SAMPLE_BYTES = 4096
@@ -49,7 +49,7 @@ _TRAILER = 8
 PRINTS = pa.schema(
     [
         pa.field("slice_key", pa.binary(SLICE_KEY_BYTES), nullable=False),
-        pa.field("still_key", pa.binary(SLICE_KEY_BYTES), nullable=False),  # what a touch leaves as it is
+        pa.field("still_key", pa.binary(SLICE_KEY_BYTES), nullable=False),  # what a touch leaves unchanged
         pa.field("version", pa.string(), nullable=False),
         pa.field("fingerprint", pa.binary(16), nullable=False),
     ]
@@ -58,7 +58,7 @@ PRINTS = pa.schema(
 
 
 class ListedFile(NamedTuple):
-    """One file as a listing has it: its slice key, what a touch leaves as it is, and how to take its fingerprint."""
+    """One listed file: its slice key, what a touch leaves unchanged, and how to take its fingerprint."""
 
     key: bytes
     version: str
@@ -67,7 +67,7 @@ class ListedFile(NamedTuple):
 
 
 class _Joined(NamedTuple):
-    """The row of each file of a snapshot of this id among what is remembered, -1 where nothing is."""
+    """The remembered row of each file of the snapshot with this id, -1 where there is none."""
 
     of: str
     rows: NDArray[np.int64]
@@ -77,7 +77,7 @@ class TouchedFiles:
     """What one source remembers of the files that it has seen.
 
     Attributes:
-        believed: slice key of a file as it is listed now, to the version that it is taken for.
+        believed: slice key of a file as listed now, to the version that it is taken for.
     """
 
     def __init__(self) -> None:
@@ -86,14 +86,14 @@ class TouchedFiles:
         self._joined: _Joined | None = None
 
     def take_up(self, prints: pa.Table) -> None:
-        """Remember the files of another process."""
+        """Resume from the files that another process remembered."""
         self._prints = prints
         self._joined = None
 
     def recognize(self, files: Iterable[ListedFile]) -> None:
-        """Take files, which are not known by their keys and not too young (R4), for those that they were.
+        """Recognize files whose keys are unknown, and which are not too young (R4), as their earlier versions.
 
-        They are not asked for where nothing is remembered, as at the first look at a table without indexes.
+        The files are not consumed where nothing is remembered, as on the first listing of a table without indexes.
         """
         files = list(files) if self._prints.num_rows else []
         if not files:
@@ -101,27 +101,27 @@ class TouchedFiles:
         rows = self._rows("still_key", [file.still for file in files])
         believed = dict(self.believed)
         for file, row in zip(files, rows, strict=True):
-            # The fingerprint is read only of files of which all else agrees.
+            # The fingerprint is read only for files of which all else matches.
             if row is not None and file.fingerprint() == self._value("fingerprint", row):
                 believed[file.key] = self._value("version", row)
         self.believed = believed
 
     def forget_all_but(self, keys: set[bytes]) -> None:
-        """Forget the beliefs about files that are not listed any more."""
+        """Forget the beliefs about files that are no longer listed."""
         if not self.believed.keys() <= keys:
             self.believed = {key: version for key, version in self.believed.items() if key in keys}
 
     def lacking(self, snapshot: Snapshot) -> NDArray[np.bool_]:
-        """Tell which files of a snapshot have no fingerprint yet, of those that are settled (R4)."""
+        """Tell which settled (R4) files of a snapshot have no fingerprint yet."""
         return snapshot.coverable & (self._rows_of(snapshot) < 0)
 
     def _rows_of(self, snapshot: Snapshot) -> NDArray[np.int64]:
-        """The row of each file of a snapshot among what is remembered, -1 where nothing is."""
+        """The remembered row of each file of a snapshot, -1 where there is none."""
         known, descent = self._joined, snapshot.descent
         if known is not None and known.of == snapshot.id:
             return known.rows
         if known is not None and descent is not None and descent.of == known.of:
-            # A file that stays keeps its key and its row. A new one may be one of before that came back.
+            # A file that stays keeps its key and its row. A new one may be an earlier file that came back.
             origin = descent.origin
             rows = known.rows[origin]
             new = np.flatnonzero(origin < 0)
@@ -134,12 +134,12 @@ class TouchedFiles:
         return rows
 
     def remember(self, snapshot: Snapshot, lacking: Iterable[ListedFile]) -> pa.Table:
-        """Take the fingerprints of files that lack one; return what is remembered of the files of a snapshot."""
+        """Take the fingerprints of files that lack one; return what is remembered of a snapshot's files."""
         rows = self._rows_of(snapshot)
         kept = snapshot.coverable & (rows >= 0)
         before = self._prints
         if np.count_nonzero(kept) < before.num_rows:
-            # In the order of the files, so that the next time there are few runs.
+            # In the order of the files, so that there are few runs next time.
             before = rows_in_runs(before, rows[kept]).combine_chunks()
             rows = np.full(len(snapshot), -1, np.int64)
             rows[kept] = np.arange(before.num_rows)
@@ -164,7 +164,7 @@ class TouchedFiles:
         return self._prints
 
     def remembered(self, snapshot: Snapshot, chosen: NDArray[np.intp]) -> pa.Table:
-        """What is remembered of some files of a snapshot, in their order, NULL where nothing is: as `PRINTS`."""
+        """What is remembered of some files of a snapshot, in their order, as `PRINTS`; NULL where nothing is."""
         rows = self._rows_of(snapshot)[chosen]
         if not (rows < 0).any():
             return rows_in_runs(self._prints, rows)
@@ -182,15 +182,15 @@ class TouchedFiles:
 
 
 def fingerprint(path: str, size: int, stamp: tuple[int, int, int]) -> bytes | None:
-    """Return what tells the content of a Parquet file from others: its footer, and samples of its data.
+    """Return a fingerprint of the content of a Parquet file: of its footer, and of samples of its data.
 
     Args:
         path: of a local file.
-        size: in bytes, as a listing has it.
+        size: in bytes, as listed.
         stamp: modification time, change time and inode, likewise.
 
     Returns:
-        16 bytes; None where the file is not, or does not stay, the one that was listed, or is no Parquet file.
+        16 bytes; None where the file is not, or does not stay, the one that was listed, or is not a Parquet file.
     """
     try:
         file = os.open(path, os.O_RDONLY)
@@ -200,7 +200,7 @@ def fingerprint(path: str, size: int, stamp: tuple[int, int, int]) -> bytes | No
         if not _is_listed(file, size, stamp):
             return None
         digest = _digest(file, size)
-        # The change time moves with every write, so what was read is of this version if it has not moved.
+        # Every write moves the change time: if it has not moved, what was read is of this version.
         return digest if _is_listed(file, size, stamp) else None
     except OSError:
         return None

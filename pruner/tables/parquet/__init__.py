@@ -1,1 +1,1 @@
-"""Tables of plain Parquet files: trees below one or several roots."""
+"""Tables of plain Parquet files: trees below one or more roots."""

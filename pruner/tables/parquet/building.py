@@ -1,9 +1,7 @@
-"""One snapshot of Parquet files: made from a listing, or from the one before where few files changed.
+"""A snapshot of Parquet files: made from a listing, or from the previous snapshot where few files changed.
 
-A snapshot of Parquet files made from the one before, where few files came or went.
-
-What a snapshot is made of for each file costs several microseconds; copying what was made before costs nanoseconds.
-The result is the very snapshot that a look at all files would make, or none.
+Building a snapshot's entries costs several microseconds per file; copying those of the previous one costs nanoseconds.
+The result is exactly the snapshot that a full listing would make, or none.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 class FileVersion(NamedTuple):
     """One data file: the ordinal of its root, its path below that, and what identifies this version of it.
 
-    `fact` is what the listing says of it.
+    `fact` is its entry in the listing.
     """
 
     root: int
@@ -52,8 +50,8 @@ def data_files(
 
     Args:
         root: the ordinal of the root.
-        lister: that of the root.
-        facts: what it says of each file.
+        lister: the root's lister.
+        facts: the lister's entries, one for each file.
         believed: versions that touched files are taken for, by slice key.
 
     Raises:
@@ -79,7 +77,7 @@ def data_files(
 
 
 def slice_key(root: int, path: str, size: int, version: str) -> bytes:
-    """Return the slice key of a data file: each text with its length in front, so that no two are alike."""
+    """Return the slice key of a data file: strings are prefixed with their lengths, so that no two are alike."""
     path_bytes, version_bytes = path.encode(), version.encode()
     numbers = b"%d,%d,%d,%d;" % (root, size, len(path_bytes), len(version_bytes))
     return xxhash.xxh3_128_digest(numbers + path_bytes + version_bytes)
@@ -89,21 +87,21 @@ _GLOB_SUFFIX = ".parquet"
 _VISIBLE = "[!._]*"
 _NO_LEVEL = "\0"
 _IN_PATTERNS = frozenset("*?[]{}\\")
-"""What means more than itself in a pattern, by the rules of some engine."""
+"""Characters with a special meaning in a glob, by the rules of some engine."""
 
 
 def glob_of(root: str, paths: Iterable[str]) -> str | None:
-    """Return the pattern of files that lie alike: as deep as each other, in folders of the same partition columns.
+    """Return the glob of files with the same layout: at the same depth, in folders of the same partition columns.
 
     It matches no file whose own name, or that of a folder, is hidden: writers may have temporary files there while an
     engine expands it.
 
     Args:
-        root: of the table.
-        paths: of its files, relative to the root.
+        root: the table's root.
+        paths: the paths of its files, relative to the root.
 
     Returns:
-        Such as `s3://lake/t/day=*/[!._]*.parquet`; None where no single pattern matches these files.
+        A glob such as `s3://lake/t/day=*/[!._]*.parquet`; None where no single one matches these files.
     """
     places = [path.rpartition("/") for path in paths]
     folders = {folder for folder, _, _ in places}
@@ -117,12 +115,12 @@ def glob_of(root: str, paths: Iterable[str]) -> str | None:
 
 
 def has_glob_name(name: str) -> bool:
-    """Tell whether the last part of patterns matches the name of a file."""
+    """Tell whether the last part of globs matches a file name."""
     return name.endswith(_GLOB_SUFFIX) and not name.startswith((".", "_"))
 
 
 def _level(folder: str) -> str:
-    """The pattern of folders like one; `_NO_LEVEL` where there is none."""
+    """The glob of folders like a given one; `_NO_LEVEL` where there is none."""
     column, separator, _ = folder.partition("=")
     if separator:
         return _NO_LEVEL if _IN_PATTERNS.intersection(column) else f"{column}=*"
@@ -131,7 +129,7 @@ def _level(folder: str) -> str:
 
 def snapshot_id(roots: Iterable[str], keys: bytes, unsettled: bytes, glob: str | None = None) -> str:
     """Hash the layout, all keys in order, which slices are unsettled (they are settled later), a byte for each, and the
-    pattern that matches the files: an empty file that comes is no slice, but matches.
+    glob of the files: a new empty file is not a slice, but matches it.
     """
     digest = xxhash.xxh3_128(b"parquet\0" + "\0".join(roots).encode() + b"\0\0")
     digest.update(keys)
@@ -151,7 +149,7 @@ class Builder:
         unsettled: list[bool],
         glob: str | None = None,
     ) -> None:
-        """`glob` is that of the snapshot."""
+        """`glob` is the snapshot's."""
         self._glob = glob
         self._listers = listers
         self._files = files
@@ -196,7 +194,7 @@ class Builder:
         return [folder for _, folder in ordinals], partition, names
 
     def _kept_always(self) -> list[bool]:
-        """The files that no index may cover: broken ones, and those that are too young."""
+        """The files that no index may cover: those that are broken or too young."""
         return [
             young or isinstance(schema, BrokenFileError)
             for young, schema in zip(self._unsettled, self._schemas, strict=True)
@@ -216,11 +214,11 @@ def slice_rows(
     partition: Sequence[int],
     unsettled: Sequence[bool],
 ) -> pa.Table:
-    """Return slices of one data file each, by `SLICE_COLUMNS`; all arguments have one entry a file.
+    """Return slices of one data file each, as `SLICE_COLUMNS`; all arguments have one entry per file.
 
     Args:
         files: the data files.
-        uris: where they lie.
+        uris: their locations.
         names: their names, without folders.
         partition: the ordinals of their partitions.
         unsettled: whether no index may cover them.
@@ -241,7 +239,7 @@ def slice_rows(
 
 
 def _table_schema(schemas: list[pa.Schema], hive: HivePartitions) -> TableSchema:
-    """Join the files' fields with the partition columns, which stand last unless files hold them as well."""
+    """Join the files' fields with the partition columns, which come last unless files hold them as well."""
     fields = unify(schemas)
     top = {entry.path[0].lower(): position for position, entry in enumerate(fields) if len(entry.path) == 1}
     for name, type_ in hive.types.items():
@@ -258,14 +256,14 @@ def _table_schema(schemas: list[pa.Schema], hive: HivePartitions) -> TableSchema
 
 
 FEW: Final = 4096
-"""Files that may have come and gone; where there are more, the snapshot is made anew."""
+"""Maximum number of added and removed files; with more, the snapshot is made from scratch."""
 
 MOST_PIECES: Final = 1024
-"""Pieces up to which columns are left in pieces, of which a look copies none: nothing but the new rows is written."""
+"""Chunks up to which columns stay chunked: a snapshot then copies none of them and writes only the new rows."""
 
 
 class _Run(NamedTuple):
-    """Rows that lie one after another among the old ones (`new` is False) or the new ones, `stop` excluded."""
+    """Consecutive rows of the old ones (`new` is False) or of the new ones, `stop` excluded."""
 
     new: bool
     start: int
@@ -273,19 +271,19 @@ class _Run(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """One row that comes to a place among the old ones, or goes from it.
+    """One row that is inserted at a position among the old ones, or removed from it.
 
-    Changes are sorted as tuples: what comes to a place stands before what goes from it.
+    Changes are sorted as tuples: an insertion at a position comes before a removal from it.
     """
 
     at: int
     goes: bool
     new: int
-    """The row that comes, as an ordinal among the new ones."""
+    """The inserted row, as an ordinal among the new ones."""
 
 
 def _runs(changes: Sequence[_Change], count: int) -> Iterator[_Run]:
-    """Yield the runs that make the new order of rows, of which `count` were there before."""
+    """Yield the runs that make up the new order of rows; `count` is the number of old rows."""
     start = 0
     for change in changes:
         yield _Run(False, start, change.at)
@@ -305,9 +303,9 @@ def patched(
 
     Args:
         snapshot: of a single root, all of whose files are settled and none of which is broken.
-        lister: that of the root.
+        lister: the root's lister.
         gone: files of the snapshot.
-        come: files that are none of it, in order, with their schemas.
+        come: files that are not in it, in order, with their schemas.
 
     Returns:
         None where more than rows would differ: other folders, schemas or columns, or the order of them.
@@ -349,7 +347,7 @@ def _added(
     lister: Lister,
     come: Sequence[tuple[FileVersion, pa.Schema | BrokenFileError]],
 ) -> tuple[pa.Table, NDArray[np.int32]] | None:
-    """The rows of the new files, and the ordinals of their schemas; None for files unlike those that were there."""
+    """The rows of the new files, and the ordinals of their schemas; None for a new schema or folder."""
     known = {id(schema): ordinal for ordinal, schema in enumerate(schemas.distinct)}
     split = [file.path.rpartition("/") for file, _ in come]
     ordinals = [known.get(id(schema), -1) for _, schema in come]
@@ -368,10 +366,10 @@ def _added(
 def _changes(
     snapshot: Snapshot, lister: Lister, gone: Sequence[FileVersion], come: Sequence[FileVersion]
 ) -> list[_Change] | None:
-    """Find the places of the files among the rows, which lie in the order of paths; None where one is not there."""
+    """Find the positions of the files among the rows, which are sorted by path; None where one is missing."""
     keys, count = snapshot.keys, len(snapshot)
     uris = text_array([lister.uri(file.path) for file in (*gone, *come)])
-    # Texts are in the order of their bytes in UTF-8, which is that of their characters.
+    # Strings sort by their UTF-8 bytes, which is the order of their characters.
     places = compute.search_sorted(snapshot.column("base_file"), uris).to_pylist()
     changes = [_Change(at, goes=False, new=number) for number, at in enumerate(places[len(gone) :])]
     for file, at in zip(gone, places, strict=False):
@@ -386,14 +384,14 @@ def _spliced(old: NDArray[Any], new: NDArray[Any], runs: Sequence[_Run]) -> NDAr
 
 
 def _origin(count: int, new: int, runs: Sequence[_Run]) -> NDArray[np.int32]:
-    """What each row was among the old ones, -1 where it is new."""
+    """The old ordinal of each row, -1 where it is new."""
     return _spliced(np.arange(count, dtype=np.int32), np.full(new, -1, np.int32), runs)
 
 
 def _spliced_columns(
     old: pa.Table, new: pa.Table, runs: Sequence[_Run], partition: NDArray[np.int32]
 ) -> pa.Table:
-    # Every plan needs the partitions in one piece; they are at hand so.
+    # Every plan needs the partitions as one chunk, which is already available.
     schema: Any = SLICE_COLUMNS
     at = schema.names.index("partition")
     of_old, of_new = _Pieces(old.remove_column(at)), _Pieces(new.remove_column(at))
@@ -404,7 +402,7 @@ def _spliced_columns(
 
 
 class _Pieces:
-    """The rows of a table piece by piece; what is asked for must come in ascending order."""
+    """The rows of a table chunk by chunk; requests must ascend."""
 
     def __init__(self, table: pa.Table) -> None:
         self.schema = table.schema
@@ -413,7 +411,7 @@ class _Pieces:
         self._begins = 0
 
     def between(self, start: int, stop: int) -> Iterator[Any]:
-        """Yield the rows from one to another, `stop` excluded. A table's own slices look at all its pieces each."""
+        """Yield the rows from one to another, `stop` excluded. Each `slice` of a table would visit all its chunks."""
         while start < stop:
             piece = self._pieces[self._at]
             ends = self._begins + piece.num_rows
@@ -442,7 +440,7 @@ def _first_seen_in_order(ordinals: NDArray[np.int32], count: int) -> bool:
     if count == 1:
         return not ordinals.any()
     highest, steps = ordinals, np.diff(ordinals)
-    if steps.min(initial=0) < 0:  # mostly, files of one folder lie together
+    if steps.min(initial=0) < 0:  # mostly, files of one folder are adjacent
         highest = np.maximum.accumulate(ordinals)
         steps = np.diff(highest)
     return bool(highest[-1] == count - 1 and steps.max(initial=0) <= 1 and ordinals.min() >= 0)

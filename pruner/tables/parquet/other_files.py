@@ -1,7 +1,7 @@
 """The files below the roots of a Parquet table that do not belong to it, and those that other readers would miss.
 
-Which files belong to a table is the rule of `pruner.tables.listing.files`. Engines that expand a glob have another
-one, so a folder with files of both kinds can surprise its owner.
+`pruner.tables.listing.files` determines which files belong to a table. Engines that expand a glob use another rule, so
+a folder with files of both kinds can surprise its owner.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
 GLOB_SUFFIX = ".parquet"
-"""What DuckDB's `**/*.parquet` takes, whatever the rest of the name."""
+"""The suffix that DuckDB's `**/*.parquet` matches, whatever the rest of the name."""
 
 
 @dataclass(slots=True)
 class OtherFiles:
-    """Places of files by kind, in the order of their paths.
+    """Locations of files by kind, in the order of their paths.
 
     Attributes:
-        hidden: those that are named like Parquet files and are left out because they, or a folder, have a hidden name.
+        hidden: those that are named like Parquet files and are ignored because they, or a folder, have a hidden name.
         foreign: those that are not Parquet inside, as far as a listing of the table read them.
         named_otherwise: the table's files that do not end in `.parquet`.
     """
@@ -39,10 +39,10 @@ class OtherFiles:
 def other_files(
     roots: Sequence[str], storage_options: Mapping[str, str], taken: Container[str]
 ) -> OtherFiles:
-    """Look for files below the roots that a reader could take for the table's, or not.
+    """Find files below the roots that some readers would take for the table's, and others not.
 
     Args:
-        roots: as `normalize_uri` spells them.
+        roots: normalized by `normalize_uri`.
         storage_options: options of the object store.
         taken: the URIs of the table's files.
 
@@ -59,7 +59,7 @@ def other_files(
             elif not size:
                 continue
             elif any(map(is_metadata, parts := path.split("/"))):
-                continue  # an index is nobody's data
+                continue  # an index is not data
             elif not any(map(is_hidden, parts)):
                 others.foreign.append(place)
             elif path.lower().endswith(PARQUET_SUFFIXES):
@@ -80,4 +80,4 @@ def _all_files(root: str, storage_options: Mapping[str, str]) -> Iterator[tuple[
             try:
                 yield path, os.stat(f"{folder}/{name}").st_size  # noqa: PTH116
             except OSError:
-                continue  # gone, or a link to nothing: the listing has told of that
+                continue  # gone, or a dangling link: the listing has reported that

@@ -1,8 +1,8 @@
 """Refuses a folder that holds several tables, which would silently be read as one (rule R8).
 
-Folders that are no partitions (`k=v`) can be how one table is laid out, as in `2024/01/01/x.parquet`, or tables side by
+Folders that are not partitions (`k=v`) can be the layout of one table, as in `2024/01/01/x.parquet`, or tables side by
 side. Their files tell: those of one table have columns in common, however much its schema changed over time. So files
-count as another table only if they have no column in common with the rest, not even through other files, and lie in
+count as another table only if they have no column in common with the rest, not even through other files, and are in
 folders of their own.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _QUARTER: Final = 4
 
 _COMPARED: Final = 100
-"""Sets of columns that are compared with each other."""
+"""Maximum number of column sets that are compared with each other."""
 
 
 def check_one_table(
@@ -34,12 +34,12 @@ def check_one_table(
     files: Sequence[FileVersion],
     schemas: Mapping[bytes, pa.Schema | BrokenFileError],
 ) -> None:
-    """Refuse a root whose folders hold tables of their own. Roots that are given together are one table.
+    """Refuse a root whose folders hold separate tables. Roots that are given together are one table.
 
     Args:
-        listers: those of the roots.
+        listers: one for each root.
         files: the data files, by root.
-        schemas: what their keys stand for.
+        schemas: the schemas of the files, by their keys.
 
     Raises:
         TableError: a root holds two tables; it names both.
@@ -47,7 +47,7 @@ def check_one_table(
     known = distinct(schema for schema in schemas.values() if not isinstance(schema, BrokenFileError))
     names = {id(schema): _names(schema) for schema in known}
     if len(_Linked(names).sets()) < 2:
-        return  # nothing was done for each file up to here
+        return  # no work per file up to here
     for position, lister in enumerate(listers):
         _check_root(lister, [file for file in files if file.root == position], schemas, names)
 
@@ -80,12 +80,12 @@ def _check_root(
 
 
 def least_alike(snapshot: Snapshot) -> tuple[str, str, frozenset[str]] | None:
-    """Find two folders of a tree that are no partitions and whose files have few columns in common.
+    """Find two folders of a tree that are not partitions and whose files have few columns in common.
 
-    One table can be like that, so nobody is refused for it.
+    One table can look like that, so it is not an error.
 
     Returns:
-        Their paths below the root, and the columns of both; None where all folders have enough columns in common: half
+        Their paths below the root, and their common columns; None where all folders have enough columns in common: half
         of those of the smaller one, and, where each has columns of its own, a quarter of those of either.
     """
     schemas = snapshot.file_schemas
@@ -112,29 +112,29 @@ def least_alike(snapshot: Snapshot) -> tuple[str, str, frozenset[str]] | None:
 
 
 def _few_in_common(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether two sets of columns look like two tables; one that only has more than the other may have grown."""
+    """Whether two sets of columns look like two tables; a superset may be the same table after it grew."""
     both = len(one & other)
     apart = both < min(len(one), len(other)) and _QUARTER * both < len(one | other)
     return 2 * both < min(len(one), len(other)) or apart
 
 
 def _names(schema: pa.Schema) -> frozenset[str]:
-    """The columns of a file, without regard to case: engines match them so."""
+    """The columns of a file in lower case: engines ignore case when they match them."""
     return frozenset(name.lower() for name in schema.names)
 
 
 def _folders(file: FileVersion) -> tuple[str, ...]:
-    """The folders above a file that are no partitions."""
+    """The folders above a file that are not partitions."""
     return tuple(part for part in file.path.split("/")[:-1] if "=" not in part)
 
 
 def _apart(one: FileVersion, other: FileVersion) -> tuple[str, str]:
-    """The highest folders of two files that are not the same."""
+    """The topmost differing folders of two files."""
     left, right = one.path.split("/")[:-1], other.path.split("/")[:-1]
     depth = next((at for at, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
     depth = min(len(left), len(right)) if depth is None else depth
     if any("=" in part for part in (*left[depth : depth + 1], *right[depth : depth + 1])):
-        return "/".join(left), "/".join(right)  # it is further down that they are tables
+        return "/".join(left), "/".join(right)  # the tables are further down
     return "/".join(left[: depth + 1]), "/".join(right[: depth + 1])
 
 
@@ -143,7 +143,7 @@ def _place(lister: Lister, folder: str) -> str:
 
 
 class _Linked:
-    """Sets of schemas that belong together: two with a column in common do, and so does whatever they do with."""
+    """Sets of schemas that belong together: those with a column in common do, and transitively so do others."""
 
     def __init__(self, names: Mapping[int, frozenset[str]]) -> None:
         self._above = {schema: schema for schema, columns in names.items() if columns}
@@ -153,7 +153,7 @@ class _Linked:
                 self.join({by_column.setdefault(column, schema), schema})
 
     def set_of(self, schema: int) -> int | None:
-        """The schema that stands for all that belong together with this one; None for one without columns."""
+        """The representative of the set of a schema; None for one without columns."""
         if schema not in self._above:
             return None
         while (above := self._above[schema]) != schema:
@@ -161,11 +161,11 @@ class _Linked:
         return schema
 
     def join(self, schemas: set[int]) -> None:
-        """Take schemas as belonging together."""
+        """Merge the sets of some schemas."""
         sets = [of for schema in schemas if (of := self.set_of(schema)) is not None]
         for of in sets:
             self._above[of] = sets[0]
 
     def sets(self) -> set[int | None]:
-        """The schemas that stand for the others."""
+        """The representatives of all sets."""
         return {self.set_of(schema) for schema in self._above}

@@ -1,8 +1,8 @@
-"""Plain Parquet tables: trees of files below one or several roots, with hive-style partitions or without.
+"""Plain Parquet tables: trees of files below one or more roots, with or without hive-style partitions.
 
-Every file that engines would read is a file group of its own. Hidden files (`_` or `.` in front) and empty
-ones (0 bytes, which hold no row and which Spark and Trino pass over) are none; a file without a `.parquet`
-ending is one when it is Parquet inside, as Spark and Trino read it too.
+Every file that engines would read is a file group of its own. Hidden files (prefix `_` or `.`) and empty ones
+(0 bytes, which hold no row and which Spark and Trino skip) are not; a file without a `.parquet` suffix is one if it is
+Parquet inside, since Spark and Trino read it too.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import FileSchemas, Snapshot
     from pruner.tables.source import ComparedLook, StoredLook
 
-# The schemas of a Parquet table's files as they are stored between processes, so that each footer is read once.
+# The schemas of a Parquet table's files are stored between processes, so that each footer is read once.
 #
-# So are the fingerprints by which files are known again of which only the change time moved.
+# So are the fingerprints that identify files of which only the change time moved.
 #
-# A slice key holds path, size and version of a file (on local disk its times and inode), so a file that was written
-# anew has another one. Files too young to be told from their successor are left out (rule R4), broken ones as well.
+# A slice key covers path, size and version of a file (on local disk its times and inode), so an overwritten file has
+# another one. Files too young to be distinguished from their successor are left out (rule R4), and so are broken ones.
 
 STORED_COLUMNS = pa.schema(
     [
@@ -82,13 +82,13 @@ _PRINT_COLUMNS = [name for name in PRINTS.names if name != "slice_key"]
 
 
 class _About(msgspec.Struct, frozen=True):
-    """What is no column: who wrote it, and the distinct schemas, each as an Arrow IPC message in Base64."""
+    """The metadata beside the columns: the writer, and the distinct schemas, each an Arrow IPC message in Base64."""
 
     written_by: str
     schemas: tuple[str, ...]
 
 
-# Made once: to build what decodes a type in two threads at once can crash the process (msgspec).
+# Built once: building a decoder for a type in two threads at once can crash the process (msgspec).
 _ABOUT = msgspec.json.Decoder(_About)
 
 
@@ -97,10 +97,10 @@ def _writer() -> str:
 
 
 def save(snapshot: Snapshot, touched: TouchedFiles) -> SavedLook | None:
-    """Return the schemas of a snapshot's files in the form that is stored; None where none is known.
+    """Return the schemas of a snapshot's files in their stored form; None where no schema is known.
 
     Args:
-        snapshot: the last look.
+        snapshot: the last snapshot.
         touched: knows the files' fingerprints.
     """
     schemas = snapshot.file_schemas
@@ -113,13 +113,13 @@ def save(snapshot: Snapshot, touched: TouchedFiles) -> SavedLook | None:
 
 
 def changes(snapshot: Snapshot, touched: TouchedFiles, stored: StoredLook, most: int) -> SavedChanges | None:
-    """Return what `save` would, as what it has otherwise than a look that is stored.
+    """Return what `save` would, as the difference from a stored look.
 
     Args:
-        snapshot: the last look.
+        snapshot: the last snapshot.
         touched: knows the files' fingerprints.
-        stored: the earlier one. Its rows stay as they are: a file of the same slice key is the same.
-        most: of how many files that came or went changes are worth storing.
+        stored: the earlier one. Its rows stay unchanged: a file with the same slice key is the same.
+        most: the number of added and removed files up to which changes are worth storing.
 
     Returns:
         None where no schema is known, or the stored form is not ours, or too much has changed.
@@ -133,7 +133,7 @@ def changes(snapshot: Snapshot, touched: TouchedFiles, stored: StoredLook, most:
     stays[rows[rows >= 0]] = True
     if np.count_nonzero(~stays) + np.count_nonzero(rows < 0) > most:
         return None
-    # Rows that stay have the ordinals of the schemas that were known then.
+    # Rows that stay have ordinals among the earlier schemas.
     texts = _texts(schemas)
     known = tuple(dict.fromkeys((*before.schemas, *texts)))
     number = np.array([known.index(text) for text in texts], np.int32)
@@ -143,7 +143,7 @@ def changes(snapshot: Snapshot, touched: TouchedFiles, stored: StoredLook, most:
 
 
 def _kept(snapshot: Snapshot, schemas: FileSchemas) -> NDArray[np.bool_]:
-    """The files of which something is stored."""
+    """The files that are stored."""
     return (schemas.ordinals >= 0) & snapshot.coverable
 
 
@@ -162,7 +162,7 @@ def _stored_rows(
     ordinals: NDArray[np.int32],
     texts: tuple[str, ...],
 ) -> pa.Table:
-    """Some files of a snapshot in the form that is stored; `ordinals` are those of their schemas in `texts`."""
+    """Some files of a snapshot in their stored form; `ordinals` are those of their schemas in `texts`."""
     known = touched.remembered(snapshot, chosen)
     columns: dict[str, Any] = {
         "slice_key": _keys_of(snapshot, chosen),
@@ -174,7 +174,7 @@ def _stored_rows(
 
 
 def _described(data: bytes) -> _About | None:
-    """What is no column of a stored look; None where its form is not ours."""
+    """The metadata of a stored look; None where its form is not ours."""
     try:
         about = _ABOUT.decode(data)
     except msgspec.MsgspecError:
@@ -207,17 +207,17 @@ def load_prints(saved: SavedLook) -> pa.Table:
 
 
 FEW_OF = 64
-"""A file of so many, at most, is asked for by itself after it was read."""
+"""After a read, files are checked one by one if they are at most one in this many."""
 
 PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
-"""Endings by which a file says that it is Parquet; one that is not after all is a broken one."""
+"""Suffixes with which a file claims to be Parquet; one that is not is broken."""
 
 
 @dataclass
 class _Look:
-    """What the last look saw; an equal listing means an equal snapshot only when it was `settled`.
+    """The last listing and its snapshot; an equal listing means an equal snapshot only if it was `settled`.
 
-    `believed` is what touched files were taken for.
+    `believed` has the versions that touched files were taken for.
     """
 
     facts: list[Sequence[Fact]]
@@ -243,13 +243,13 @@ class ParquetSource:
         immutable: bool = False,
         feed: FeedSettings | None = None,
     ) -> None:
-        """Look at nothing yet.
+        """Read nothing yet.
 
         Args:
-            roots: places of the files.
+            roots: locations of the files.
             storage_options: options of the store.
-            immutable: somebody promises that no file changes in place, so that looks need not ask for each.
-            feed: somebody promises that this change feed names whatever comes, goes or changes.
+            immutable: the user promises that no file changes in place, so that listings need not check each.
+            feed: a change feed that the user promises to name every addition, removal and change.
         """
         self.roots = tuple(roots)
         self.root = self.roots[0]
@@ -263,11 +263,11 @@ class ParquetSource:
         self._above = Above(self.roots, self.storage_options)
 
     def open_lister(self, root: str, *, immutable: bool) -> LocalLister | StoreLister:
-        """Return what lists the files of a root; a format that names the files of its tables has one of its own.
+        """Return the lister of a root's files; a format that names the files of its tables has a lister of its own.
 
         Args:
             root: one of the roots.
-            immutable: whether somebody promises that no file changes in place.
+            immutable: whether the user promises that no file changes in place.
         """
         return (
             FolderLister(root)
@@ -283,7 +283,7 @@ class ParquetSource:
         )
 
     def check(self) -> None:
-        """Look whether this is a table at all, as cheaply as can be.
+        """Check as cheaply as possible that this is a table at all.
 
         Raises:
             TableError: a root has no data files, or belongs to a foreign format.
@@ -291,13 +291,13 @@ class ParquetSource:
         """
         facts = ((lister.root, fact) for lister in self._listers for fact in lister.some_facts() if fact[1])
         root, first = next(facts, (self.root, None))
-        # Where files lie below the root tells which formats they can be of: see `check_above`.
+        # The paths of files below the root tell which formats they can be of: see `check_above`.
         self._above.check({root: str(first[0])} if first is not None else {})
         if first is None:
             raise self._empty()
 
     def identity(self) -> str:
-        """Return a constant: a folder does not tell whether its files were written anew."""
+        """Return a constant: a folder does not show whether its table was recreated."""
         return "parquet"
 
     def snapshot_at(self, instant: str) -> Snapshot:
@@ -307,29 +307,29 @@ class ParquetSource:
         )
 
     def saved(self, stored: str | None = None) -> SavedLook | None:
-        """Return the schema and fingerprint of each file of the last look by slice key: see `TableSource`."""
+        """Return the schema and fingerprint of each file of the last snapshot by slice key: see `TableSource`."""
         with self._lock:
             snapshot = self._to_store(stored)
             return None if snapshot is None else save(snapshot, self._touched)
 
     def saved_changes(self, stored_id: str, stored: ComparedLook) -> SavedChanges | None:
-        """Return the files that the last look has and a stored one does not, and those that are gone."""
+        """Return the files that the last snapshot has and a stored look does not, and those that are gone."""
         with self._lock:
             snapshot = self._to_store(stored_id)
         schemas = None if snapshot is None else snapshot.file_schemas
         if snapshot is None or schemas is None:
             return None
-        # So many came or went at least, whichever they are.
+        # A lower bound of the number of added or removed files.
         if abs(int(np.count_nonzero(_kept(snapshot, schemas))) - stored.rows) > stored.most:
             return None
-        look = stored.read()  # without the lock, for which plans would wait
+        look = stored.read()  # without the lock, which would block plans
         if look is None:
             return None
         with self._lock:
             return changes(snapshot, self._touched, look, stored.most)
 
     def _to_store(self, stored: str | None) -> Snapshot | None:
-        """The last look, of whose files the fingerprints were taken; None where it is the stored one."""
+        """The last snapshot, after taking its files' fingerprints; None where it is the stored one."""
         last = self._last
         if last is None or last.snapshot.id == stored:
             return None
@@ -339,7 +339,7 @@ class ParquetSource:
         return last.snapshot
 
     def _files_at(self, look: _Look, chosen: NDArray[np.bool_]) -> list[FileVersion]:
-        """Some files of a look. Identities are worked out for those alone: a text for each file costs less."""
+        """Some files of a `_Look`. Keys are computed for these only: the path of each file costs less."""
         facts: list[list[Fact]] = []
         all_paths = self._paths(look.snapshot, np.flatnonzero(chosen))
         for paths, each in zip(all_paths, look.facts, strict=True):
@@ -348,19 +348,19 @@ class ParquetSource:
         return self._files(facts, look.believed)
 
     def _paths(self, snapshot: Snapshot, chosen: NDArray[np.intp]) -> Iterator[set[str]]:
-        """The paths of some files below each root, as its lister has them."""
+        """The paths of some files below each root, as in its lister."""
         uris = set(snapshot.values("base_file", chosen))
         for start in (lister.uri("") for lister in self._listers):
             yield {uri.removeprefix(start) for uri in uris if uri and uri.startswith(start)}
 
     def resume(self, saved: SavedLook) -> None:
-        """Take up the schemas of files that another process read; the files are listed all the same."""
+        """Resume from the schemas of files that another process read; the files are listed all the same."""
         with self._lock:
             self._known = {key: self._reader.intern(schema) for key, schema in load(saved).items()}
             self._touched.take_up(load_prints(saved))
 
     def confirm(self) -> None:
-        """Let the next look list everything, whatever a feed names: see `TableSource`."""
+        """Let the next snapshot list everything, whatever a feed names: see `TableSource`."""
         self._above.confirm()
         for lister in self._listers:
             if isinstance(lister, FeedLister):
@@ -369,7 +369,7 @@ class ParquetSource:
                 lister.expect_another_look()
 
     def doubts(self) -> tuple[str, ...]:
-        """Say why the last look did not go by the feed: see `TableSource`."""
+        """Say why the last listing did not use the feed: see `TableSource`."""
         followed = (lister for lister in self._listers if isinstance(lister, FeedLister))
         return tuple(f"the table was listed whole: {lister.doubt}" for lister in followed if lister.doubt)
 
@@ -396,7 +396,7 @@ class ParquetSource:
             self._above.look(changed=last is not None and not same)
             if last is not None and last.settled and same:
                 last.facts = facts
-                # Nothing was derived from the listing up to here: this is what a look at a quiet table costs.
+                # Nothing was derived from the listing up to here: this is the cost of a snapshot of an unchanged table.
                 return previous if previous is not None and previous.id == last.snapshot.id else last.snapshot
             look = self._patched(facts) or self._look(facts, None)
             if previous is not None and previous.id == look.snapshot.id:
@@ -414,7 +414,7 @@ class ParquetSource:
     ) -> Snapshot:
         """List all roots, and believe nothing new of touched files: see `TableSource`.
 
-        Few local files that were read are asked for one by one instead.
+        If few local files were read, these are checked one by one instead.
         """
         if read is not None and len(read) * FEW_OF <= len(previous) and self._stand(previous, believed, read):
             return previous
@@ -428,7 +428,7 @@ class ParquetSource:
         return previous if previous.id == snapshot.id else snapshot
 
     def _stand(self, snapshot: Snapshot, believed: Mapping[bytes, str], chosen: NDArray[np.intp]) -> bool:
-        """Tell whether some files of a snapshot are there now as they were; False also where a store would be asked."""
+        """Tell whether some files of a snapshot are still unchanged; False also where that needs a store request."""
         listers = [lister for lister in self._listers if isinstance(lister, LocalLister)]
         if len(listers) < len(self._listers):
             return False
@@ -445,19 +445,19 @@ class ParquetSource:
         return [lister.facts() for lister in self._listers]
 
     def _patched(self, facts: list[Sequence[Fact]]) -> _Look | None:
-        """Make the snapshot from the last one, where it is known that few files came or went; else None."""
+        """Make the snapshot from the last one, if few files are known to have been added or removed; else None."""
         last, lister = self._last, self._listers[0]
         changes = (
             lister.changes if isinstance(lister, FolderLister | FeedLister) and len(facts) == 1 else None
         )
         if last is None or changes is None or changes.since is not last.facts[0]:
             return None
-        # What files are taken for, or what is wrong with them, is for a look at all of them.
+        # Touched and broken files need a snapshot made from all files.
         plain = last.settled and not self._touched.believed and len(last.facts[0]) == len(last.snapshot)
         if not plain or len(changes.come) + len(changes.gone) > FEW:
             return None
         if changes.gone and last.snapshot.glob is None and not lister.root.startswith("/"):
-            return None  # what kept the files from having a pattern may be among those that went
+            return None  # the file that prevented a glob may be among the removed ones
         now = time.time_ns()
         if any(fact[1] == 0 or lister.young(fact, now) for fact in changes.come):
             return None
@@ -479,8 +479,8 @@ class ParquetSource:
         """Make the snapshot of a listing.
 
         Args:
-            facts: of each root.
-            believed: what is believed of touched files; None to look which of them can be.
+            facts: those of each root.
+            believed: what is believed of touched files; None to determine it.
         """
         young: list[set[str]] = []
         for position, lister in enumerate(self._listers):
@@ -489,7 +489,7 @@ class ParquetSource:
         files = self._files(facts, believed or {})
         if believed is None:
             believed = self._recognized(files, young)
-            # Hardly ever is a file taken for another one; the work for each file is what a changed tree costs.
+            # Files are rarely taken for another version; the cost of a changed tree is the work for each file.
             files = self._files(facts, believed) if believed else files
         schemas = self._schemas(files)
         for position, lister in enumerate(self._listers):
@@ -509,7 +509,7 @@ class ParquetSource:
         return _Look(facts, not any(young) and not unreadable, snapshot, schemas, believed)
 
     def _glob(self, facts: list[Sequence[Fact]], files: list[FileVersion]) -> str | None:
-        """The pattern that matches these files and no others of a store; None where there is none."""
+        """The glob that matches these files and no others of a store; None where there is none."""
         root = self._listers[0].root
         if len(self._listers) > 1 or root.startswith("/"):
             return None
@@ -518,7 +518,7 @@ class ParquetSource:
         return glob_of(root, paths) if sum(map(has_glob_name, names)) == len(paths) else None
 
     def _recognized(self, files: list[FileVersion], young: list[set[str]]) -> Mapping[bytes, str]:
-        """Look for files that are not known, and are known again as those that they were before a touch."""
+        """Recognize unknown files as their versions before a touch."""
         self._touched.forget_all_but({file.key for file in files})
         before = self._last.schemas if self._last else {}
         seen = (
@@ -550,7 +550,7 @@ class ParquetSource:
     def _check_readable(
         self, files: list[FileVersion], schemas: dict[bytes, pa.Schema | BrokenFileError]
     ) -> None:
-        """Refuse where the store gives not one file: without a column every predicate would seem misspelt."""
+        """Refuse a table of which no file can be read: without columns every predicate would seem misspelled."""
         first = schemas[files[0].key]
         if all(isinstance(schemas[file.key], UnreadableFileError) for file in files):
             uri = self._listers[files[0].root].uri(files[0].path)
@@ -558,7 +558,7 @@ class ParquetSource:
 
     def _empty(self) -> TableError:
         places = ", ".join(self.roots)
-        # A store has no folders that could be told from objects.
+        # In a store, folders cannot be distinguished from objects.
         file = any(root.endswith((".parquet", ".parq")) for root in self.roots)
         of_a_file = ". If it is a file, give the folder that holds all files of the table" if file else ""
         return TableError(
@@ -567,7 +567,7 @@ class ParquetSource:
         )
 
     def _schemas(self, files: list[FileVersion]) -> dict[bytes, pa.Schema | BrokenFileError]:
-        """Return each file's schema by its key, reading the footers of files that were not there before."""
+        """Return each file's schema by its key, reading the footers of new files."""
         before = self._last.schemas if self._last else {}
         schemas: dict[bytes, pa.Schema | BrokenFileError] = {}
         missing: list[list[FileVersion]] = [[] for _ in self._listers]
@@ -589,7 +589,7 @@ class ParquetSource:
 
 
 class _NotDataError(BrokenFileError):
-    """A file among the data that does not claim to be Parquet and is not."""
+    """A file among the data that neither claims to be Parquet nor is."""
 
 
 def _is_not_data(path: str, schema: pa.Schema | BrokenFileError) -> bool:

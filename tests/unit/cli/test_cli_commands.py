@@ -230,6 +230,11 @@ def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
     shutil.copy2(flights / "part-0.parquet", flights / "part-9.parquet")
     dry = json.loads(run("refresh", flights, "--dry-run", "--output", "json").out)
     assert (dry["dry_run"], dry["files"], dry["already"]) == (True, 1, 4)
+    statement = ("sql", f"REFRESH INDEX stats ON '{flights}'", "--dry-run")
+    assert json.loads(run(*statement, "--output", "json").out)["changed"] is False
+    assert run(*statement).out.startswith(
+        "index stats is not refreshed: 1 file to be indexed, 4 were covered"
+    )
     assert run("plan", flights, "--where", "delay > 33").out.startswith("2 of 5")
     ran = run("refresh", flights, "--index", "STATS", "--output", "json")
     done = json.loads(ran.out)

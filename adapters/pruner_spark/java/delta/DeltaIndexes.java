@@ -8,9 +8,9 @@ import pruner.spark.indexes.Prunings;
 import pruner.spark.scans.Pruning;
 
 /**
- * Relations over Delta's tables. Delta's optimizer rule gives them another index before a query runs, of the version
- * that it scans and of the files that its statistics leave: that is the one to prune, so the relation only says here by
- * what (see DeltaScans).
+ * Relations over Delta's tables. Before a query runs, Delta's optimizer rule gives them another index, of the version
+ * that is scanned and of the files that Delta's statistics leave: that is the one to prune, so here the relation only
+ * names its pruning (see DeltaScans).
  */
 public final class DeltaIndexes extends Indexes {
   public FileIndex pruned(FileIndex base, Pruning pruning) {

@@ -19,17 +19,17 @@ import scala.collection.JavaConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * A rule at the end of a session's optimizer: where a relation says by what it is pruned, the index that Delta has
- * prepared for its scan is put behind one that prunes its listing. Delta's own rules have run by then: statistics,
- * counts from the log, conditions on partitions made of those on other columns. What asks the index for whole tables
- * (`matchingFiles`: whether there are deletion vectors, say) is answered as before.
+ * A rule at the end of a session's optimizer: where a relation names its pruning, the index that Delta has prepared for
+ * its scan is wrapped in one that prunes its listing. Delta's own rules have run by then: statistics, counts from the
+ * log, conditions on partitions derived from those on other columns. Calls that ask the index about whole tables
+ * (`matchingFiles`, such as whether there are deletion vectors) are answered as before.
  */
 public final class DeltaScans extends Rule {
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
 
   private final Prunings prunings = new Prunings();
 
-  /** The rule of a session, which is given one the first time. */
+  /** The rule of a session, which is added to it the first time. */
   public static synchronized DeltaScans of(SparkSession session) {
     scala.collection.Seq rules = session.experimental().extraOptimizations();
     Iterator each = JavaConverters.seqAsJavaList(rules).iterator();
@@ -62,7 +62,7 @@ public final class DeltaScans extends Rule {
     }
   }
 
-  /** Relations that say by what they are pruned and whose scan Delta has prepared. */
+  /** Relations that name their pruning and whose scan Delta has prepared. */
   private final class Prepared extends AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       if (!(node instanceof LogicalRelation)) {
@@ -74,7 +74,7 @@ public final class DeltaScans extends Rule {
           && ((HadoopFsRelation) relation).location().getClass() == PreparedDeltaFileIndex.class;
     }
 
-    /** Without the option the leaf is another one, although the index is equal to the one that it is over. */
+    /** Without the option, the leaf differs from the old one, although its index is equal to the one that it wraps. */
     public Object apply(Object node) {
       HadoopFsRelation relation = (HadoopFsRelation) ((LogicalRelation) node).relation();
       Pruning pruning = prunings.remembered(relation.options().apply(Prunings.OPTION));

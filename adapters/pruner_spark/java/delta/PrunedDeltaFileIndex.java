@@ -17,9 +17,9 @@ import pruner.spark.scans.Pruning;
 import scala.collection.Iterator;
 
 /**
- * The index of a scan that Delta has prepared, pruned. It is one of Delta's own class, by which Delta finds its scans
- * and asks for whole tables whether deletion vectors apply. Where its files are not settled it is equal to the one that
- * it is over, so that Spark reuses exchanges.
+ * The index of a scan that Delta has prepared, pruned. It is of Delta's own class, by which Delta finds its scans and
+ * asks for whole tables whether deletion vectors apply. Unless its files are settled, it is equal to the index that it
+ * wraps, so that Spark reuses exchanges.
  */
 public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implements Settleable {
   private final PreparedDeltaFileIndex base;
@@ -46,8 +46,8 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
   }
 
   /**
-   * Delta asks its log once more for files if it has not prepared the scan for the very filters. Those that came later,
-   * or were not used, leave fewer files: what they say of partitions is seen to here, and the rest is the planner's.
+   * Delta queries its log again if it has not prepared the scan for exactly these filters. Filters that came later, or
+   * were not used, leave fewer files: those on partitions are applied here, and the rest by the planner.
    */
   public $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters) {
     if (settled != null) {
@@ -64,7 +64,7 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
     return Settled.among(folders, later, partitionSchema());
   }
 
-  /** Whether all columns of filters are those of partitions by their very names. */
+  /** Whether all columns of the filters are partition columns, by their exact names. */
   private boolean areOfPartitions(List filters) {
     List names = Arrays.asList(partitionSchema().fieldNames());
     for (int k = 0; k < filters.size(); k++) {
@@ -102,7 +102,7 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
     return this;
   }
 
-  /** The table's id and the version that is scanned: plans are of no other. */
+  /** The table's id and the version that is scanned: plans are for exactly these. */
   public String pinned() {
     Snapshot snapshot = preparedScan().scannedSnapshot();
     return snapshot.metadata().id() + " " + snapshot.version();
@@ -112,7 +112,7 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
     return super.hashCode();
   }
 
-  /** Equal scans are run once. The options of their relations tell those whose files are settled from all others. */
+  /** Equal scans run once. The options of their relations distinguish those whose files are settled from all others. */
   public boolean equals(Object other) {
     Settled others = other instanceof PrunedDeltaFileIndex ? ((PrunedDeltaFileIndex) other).settled : null;
     return super.equals(other) && (settled == null ? others == null : settled.equals(others));

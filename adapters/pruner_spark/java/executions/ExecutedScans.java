@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
 import org.apache.spark.util.AccumulatorV2;
 import scala.collection.Iterator;
 
-/** Finds the scans of an executed plan that some listings were for, by Spark's own metrics. */
+/** Finds the scans of an executed plan that listings were made for, and reads their counts from Spark's own metrics. */
 public final class ExecutedScans {
   private final List listings;
   private final List counts = new ArrayList();
@@ -20,7 +20,7 @@ public final class ExecutedScans {
     this.listings = listings;
   }
 
-  /** For each scan found: number, files that were left to it, files that it read, with tabs between. */
+  /** For each scan found: number, files that were left to it, files that it read, separated by tabs. */
   public List of(SparkPlan plan) {
     walk(plan);
     return counts;
@@ -61,7 +61,7 @@ public final class ExecutedScans {
     }
   }
 
-  /** `staticFilesNum` is there only where a scan has filters that are known when the query runs. */
+  /** `staticFilesNum` exists only where a scan has filters that become known when the query runs. */
   private static long metric(FileSourceScanExec scan, String name, long otherwise) {
     scala.Option found = scan.metrics().get(name);
     if (!found.isDefined()) {

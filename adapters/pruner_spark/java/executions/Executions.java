@@ -15,8 +15,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * How many files the scans of each query read in the end: dynamic partition pruning drops some after the file
- * index has answered, and only the executed plan knows of it.
+ * How many files the scans of each query finally read: dynamic partition pruning drops some after the file index has
+ * answered, which only the executed plan shows.
  */
 public final class Executions extends SparkListener {
   private static final int REMEMBERED = 256;
@@ -77,7 +77,7 @@ public final class Executions extends SparkListener {
     }
   }
 
-  /** What came since the last call, in lines: see ExecutedScans. Waits until Spark has told of past queries. */
+  /** The counts since the last call, one per line: see ExecutedScans. Waits until Spark has reported past queries. */
   public String take(SparkContext context, long patience) {
     try {
       context.listenerBus().waitUntilEmpty(patience);

@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import scala.collection.Iterator;
 
-/** One call for the files of a scan: by which index and filters, to be found again in the executed plan. */
+/** One call for the files of a scan: its index and filters, by which the executed plan is searched for it. */
 public final class Listing {
   public final long number;
   private final FileIndex index;
@@ -24,7 +24,7 @@ public final class Listing {
     this.dataFilters = dataFilters;
   }
 
-  /** Whether a scan asked for this; filters that are known only when the query runs are not asked with. */
+  /** Whether a scan made this call; filters that are known only when the query runs are not part of the call. */
   public boolean isOf(FileSourceScanExec scan) {
     if (scan.relation().location() != index || !dataFilters.equals(scan.dataFilters())) {
       return false;

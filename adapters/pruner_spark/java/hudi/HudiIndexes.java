@@ -8,7 +8,7 @@ import pruner.spark.scans.Pruning;
 import scala.Tuple2;
 import scala.collection.immutable.Map;
 
-/** Makes the file indexes that prune themselves over Hudi's. */
+/** Creates self-pruning file indexes over Hudi's. */
 public final class HudiIndexes extends Indexes {
   private static final String SKIPPING = "hoodie.enable.data.skipping";
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import pruner.spark.indexes.SliceKeys;
 
-/** Keys of Hudi's slices: those with logs travel in the values of the partition directory. */
+/** Keys of Hudi's slices: slices with log files are passed in the values of the partition directory. */
 public final class HudiSliceKeys extends SliceKeys {
   public String of(PartitionDirectory partition, FileStatusWithMetadata file) {
     Path path = file.getPath();

@@ -13,8 +13,8 @@ import pruner.spark.scans.Pruning;
 import scala.collection.immutable.Map;
 
 /**
- * Hudi's index with other options, pruned. It is one of Hudi's own class: by that Hudi's optimizer rule lists the
- * partitions that a query needs and says how large they are, which joins are planned by.
+ * Hudi's index with other options, pruned. It is of Hudi's own class, by which Hudi's optimizer rule recognizes it,
+ * lists the partitions that a query needs and reports their size, which join planning uses.
  */
 public final class PrunedHoodieFileIndex extends HoodieFileIndex implements Settleable {
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
@@ -62,9 +62,9 @@ public final class PrunedHoodieFileIndex extends HoodieFileIndex implements Sett
   }
 
   /**
-   * Hudi says 0 until it has listed its files, by which every table would be broadcast to a join. Its optimizer rule
-   * lists those of a query in time, and notes it: what is 0 then are partitions without files. Of a plan that was not
-   * optimized the whole table is listed, unless that cannot be done.
+   * Hudi reports 0 until it has listed its files, so that every table would be broadcast in a join. Its optimizer rule
+   * lists those of a query in time, and notes it: a size of 0 then means partitions without files. For a plan that was
+   * not optimized, the whole table is listed, unless that fails.
    */
   public long sizeInBytes() {
     long size = super.sizeInBytes();

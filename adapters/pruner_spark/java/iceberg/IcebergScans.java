@@ -22,16 +22,16 @@ import scala.Tuple3;
 import scala.collection.JavaConverters;
 
 /**
- * Looks at each scan before Spark plans it, and plans nothing itself. Where its relation says by what it is pruned, the
- * files that Iceberg has planned for it are made fewer. That is done here and not while a query is optimized: two scans
- * that Iceberg takes for equal may still become one there, under either of their filters (MergeScalarSubqueries).
+ * Examines each scan before Spark plans it, and plans nothing itself. Where its relation names a pruning, it removes
+ * some of the files that Iceberg has planned. That happens here and not while a query is optimized: there, two scans
+ * that Iceberg considers equal may still become one, under either of their filters (MergeScalarSubqueries).
  */
 public final class IcebergScans extends SparkStrategy {
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
 
   private final Prunings prunings = new Prunings();
 
-  /** The strategy of a session, which is given one the first time. */
+  /** The strategy of a session, which is added to it the first time. */
   public static synchronized IcebergScans of(SparkSession session) {
     Object methods = Sources.call(session, "experimental");
     List all = new ArrayList();
@@ -78,13 +78,13 @@ public final class IcebergScans extends SparkStrategy {
     }
   }
 
-  /** What a scan is pruned by; null of a relation that does not say so, and of one that was forgotten. */
+  /** The pruning of a scan; null for a relation that names none, and for one that was forgotten. */
   public Pruning pruning(DataSourceV2ScanRelation relation) {
     String name = relation.relation().options().get(Prunings.OPTION);
     return name == null ? null : prunings.remembered(name);
   }
 
-  /** The filters that say something before the query runs. */
+  /** The filters that are known before the query runs. */
   private static List known(scala.collection.Seq filters) {
     List known = new ArrayList();
     Iterator each = JavaConverters.seqAsJavaList(filters).iterator();

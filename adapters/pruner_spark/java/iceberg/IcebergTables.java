@@ -19,7 +19,7 @@ import pruner.spark.indexes.SliceKeys;
 import pruner.spark.scans.Pruning;
 import pruner.spark.statements.Sources;
 
-/** Relations over Iceberg's tables. Their scans come later, so that a relation only says by what (see IcebergScans). */
+/** Relations over Iceberg's tables. Their scans come later, so a relation only names its pruning (see IcebergScans). */
 public final class IcebergTables extends Indexes {
   private static final String TABLE = "org.apache.iceberg.spark.source.SparkTable";
   private static final String NO_COLUMNS = "{\"type\":\"struct\",\"fields\":[]}";
@@ -27,7 +27,7 @@ public final class IcebergTables extends Indexes {
     "start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp", "stream-from-timestamp"
   };
 
-  /** Whether it is a table of data: those of metadata list files of another kind. */
+  /** Whether it is a data table: metadata tables list files of another kind. */
   public static boolean isOne(Table table) {
     if (!table.getClass().getName().equals(TABLE)) {
       return false;
@@ -41,7 +41,7 @@ public final class IcebergTables extends Indexes {
     return own != null;
   }
 
-  /** What Description says of others. */
+  /** Describes a relation as Description does for other formats. */
   public static void describe(DataSourceV2Relation relation, Map found) {
     Object table = Sources.call(relation.table(), "table");
     List roots = new ArrayList();

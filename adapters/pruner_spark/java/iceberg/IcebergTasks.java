@@ -23,13 +23,14 @@ import pruner.spark.statements.Sources;
 import scala.collection.Iterator;
 
 /**
- * The files that Iceberg has planned for a scan, with their deletes. Iceberg's classes are not public, and need not be
- * there where this is compiled: they are asked by reflection, and where one is not as expected, the scan stays as it is.
+ * The files that Iceberg has planned for a scan, with their deletes. Iceberg's classes are not public, and may be
+ * absent where this is compiled: they are called by reflection, and where one is not as expected, the scan stays
+ * unpruned.
  */
 public final class IcebergTasks implements Listed {
   private static final String SCAN = "org.apache.iceberg.spark.source.SparkBatchQueryScan";
 
-  /** What Iceberg itself answers from its metadata: no files are read. */
+  /** A scan that Iceberg itself answers from its metadata: no files are read. */
   private static final String ANSWERED = "org.apache.iceberg.spark.source.SparkLocalScan";
 
   private static final String DELETED = "_deleted";
@@ -43,7 +44,7 @@ public final class IcebergTasks implements Listed {
     this.tasks = tasks;
   }
 
-  /** Tasks that were planned for a predicate, and all those that there were; or all, for two of them. */
+  /** The tasks kept for a predicate, and all tasks of the scan; or all tasks, where two predicates share the scan. */
   private static final class Planned extends ArrayList {
     private final List all;
     private final Expression predicate;
@@ -70,7 +71,7 @@ public final class IcebergTasks implements Listed {
     }
   }
 
-  /** The files of a scan of a snapshot, none of one that metadata answers; null of others, and where that fails. */
+  /** The files of a scan of a snapshot, none for one that metadata answers; null for others, and where this fails. */
   public static IcebergTasks of(Object scan) {
     try {
       ClassLoader classes = scan.getClass().getClassLoader();
@@ -87,7 +88,7 @@ public final class IcebergTasks implements Listed {
     return tasks.size();
   }
 
-  /** The bytes that are read; -1 where that is not known. */
+  /** The number of bytes that are read; -1 where it is unknown. */
   public long bytes() {
     try {
       Method length = classes.loadClass("org.apache.iceberg.ScanTask").getMethod("sizeBytes", new Class[0]);
@@ -101,7 +102,7 @@ public final class IcebergTasks implements Listed {
     }
   }
 
-  /** What the planner knows of the first rows, as JSON; null where it knows nothing, see Shortcuts. */
+  /** What the planner knows about the first rows, as JSON; null where it knows nothing, see Shortcuts. */
   public String asked(Object scan, List filters, Map question, Pruning pruning) throws Throwable {
     Map told = told(scan);
     return told == null || ((Map) told.get("ids")).containsKey(DELETED)
@@ -109,7 +110,7 @@ public final class IcebergTasks implements Listed {
         : pruning.ask(this, filters, told, question);
   }
 
-  /** Leave out of a scan what cannot hold a row for which the filters are true. */
+  /** Remove from a scan the files that cannot hold a row for which the filters are true. */
   public static void prune(Object scan, List filters, Pruning pruning) throws Throwable {
     if (scan.getClass().getName().equals(ANSWERED)) {
       return;
@@ -129,7 +130,7 @@ public final class IcebergTasks implements Listed {
     List tasks = (List) call(scan, "tasks");
     Expression predicate = Predicates.all(PythonUtils.toSeq(new ArrayList()), PythonUtils.toSeq(filters));
     if (tasks instanceof Planned) {
-      // Spark plans again while a query runs; and where two parts of a query share a scan, neither's filter counts.
+      // Spark plans again while a query runs; where two parts of a query share a scan, neither's filter applies.
       Planned before = (Planned) tasks;
       if (!before.shared && !before.isFor(predicate)) {
         set(scan, new Planned(before.all));
@@ -150,7 +151,7 @@ public final class IcebergTasks implements Listed {
     if (kept.size() < tasks.size()) {
       set(scan, planned);
     } else {
-      // Its groups of tasks stay as they were made.
+      // Iceberg's groups of tasks stay unchanged.
       Field field = scan.getClass().getSuperclass().getDeclaredField("tasks");
       field.setAccessible(true);
       field.set(scan, planned);
@@ -162,7 +163,7 @@ public final class IcebergTasks implements Listed {
     Sources.made(reset, scan, new Object[] {tasks});
   }
 
-  /** Of which snapshot the files are, and the ids of the columns as they are named in it; null of no snapshot. */
+  /** The snapshot of the files, and the ids of the columns by their names in it; null if there is no snapshot. */
   private static Map told(Object scan) throws Throwable {
     Object snapshot = call(call(scan, "scan"), "snapshot");
     if (snapshot == null) {
@@ -185,7 +186,7 @@ public final class IcebergTasks implements Listed {
     }
   }
 
-  /** One folder with each file once, however many tasks read it. */
+  /** One directory with each file once, however many tasks read it. */
   private List directories() throws Throwable {
     Method file = classes.loadClass("org.apache.iceberg.ContentScanTask").getMethod("file", new Class[0]);
     Class content = classes.loadClass("org.apache.iceberg.ContentFile");
@@ -235,7 +236,7 @@ public final class IcebergTasks implements Listed {
     return null;
   }
 
-  /** What a method without arguments returns, whoever may call it. */
+  /** Calls a method without arguments, whatever its access. */
   private static Object call(Object object, String name) throws Throwable {
     return Sources.made(method(object.getClass(), name, 0), object, new Object[0]);
   }

@@ -2,14 +2,14 @@ package pruner.spark.indexes;
 
 import org.apache.spark.sql.execution.datasources.FileIndex;
 
-/** A file index as it is without pruning. */
+/** The unpruned view of a file index. */
 public interface Listed {
   /** The files that Spark or Hudi itself finds for these filters. */
   $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters);
 
-  /** The index that prunes itself; another one where files of it are settled. */
+  /** The self-pruning index; where files are settled, the index that they come from. */
   FileIndex index();
 
-  /** The version of the table that they are of, where a scan is of one; otherwise null. */
+  /** The version of the table that the files belong to, where a scan has a fixed one; otherwise null. */
   String pinned();
 }

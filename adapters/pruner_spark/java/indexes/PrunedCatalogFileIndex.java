@@ -6,8 +6,8 @@ import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import pruner.spark.scans.Pruning;
 
 /**
- * The index of a table whose partitions the catalog knows. It is one of Spark's own class: by that Spark's optimizer
- * (`PruneFileSourcePartitions`) finds the partitions that a query needs and their size, which joins are planned by.
+ * The index of a table whose partitions are in the catalog. It is of Spark's own class, by which Spark's optimizer
+ * (`PruneFileSourcePartitions`) finds the partitions that a query needs and their size, which join planning uses.
  */
 public final class PrunedCatalogFileIndex extends CatalogFileIndex implements Settleable {
   private final CatalogFileIndex base;

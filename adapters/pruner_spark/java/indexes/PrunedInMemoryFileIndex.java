@@ -12,9 +12,9 @@ import scala.collection.immutable.Map;
 import scala.collection.mutable.LinkedHashSet;
 
 /**
- * The index over files that Spark has listed. It is one of Spark's own class, which the optimizer demands for the
- * partitions of a table in the catalog, and equal to the index that it is over: so Spark finds what it has cached,
- * and reuses exchanges. It lists nothing of its own.
+ * The index over files that Spark has listed. It is of Spark's own class, which the optimizer requires for the
+ * partitions of a table in the catalog, and equal to the index that it wraps: so Spark finds what it has cached, and
+ * reuses exchanges. It lists nothing itself.
  */
 public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements Settleable {
   private final InMemoryFileIndex base;
@@ -61,7 +61,7 @@ public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements 
     return null;
   }
 
-  /** The constructor of Spark's class asks as well, before there is a base. */
+  /** The constructor of Spark's class also calls this, before `base` is set. */
   public $SEQ$ rootPaths() {
     return base == null ? super.rootPaths() : base.rootPaths();
   }

@@ -7,7 +7,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import pruner.spark.scans.Pruning;
 
-/** What relations of a session that say so in an option are pruned by: for those whose scans are made by others. */
+/** The prunings of a session's relations that name theirs in an option, as others create their scans. */
 public final class Prunings {
   public static final String OPTION = "pruner.relation";
 
@@ -16,7 +16,7 @@ public final class Prunings {
 
   private final Map prunings = new LinkedHashMap();
 
-  /** The name by which relations have a pruning; those that were named longest ago are forgotten, and run unpruned. */
+  /** Returns the name under which a pruning is remembered; the oldest ones are forgotten, and run unpruned. */
   public synchronized String remember(Pruning pruning) {
     String name = pruning.name();
     prunings.remove(name);

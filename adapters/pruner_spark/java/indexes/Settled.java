@@ -16,7 +16,7 @@ import scala.collection.Iterator;
 import scala.collection.JavaConverters;
 import scala.runtime.AbstractPartialFunction;
 
-/** The files that are left of a scan, which was planned while the query was optimized: no others are read. */
+/** The files that are left of a scan that was planned while the query was optimized: no others are read. */
 public final class Settled {
   private final long number;
   private final $SEQ$ files;
@@ -24,7 +24,7 @@ public final class Settled {
   private final String answer;
   private final List conditions = new ArrayList();
 
-  /** `answer` is what is proved of the rows of all other files, as JSON; null where nothing is. */
+  /** `answer` is what is proved about the rows of all other files, as JSON; null where nothing is. */
   public Settled(long number, $SEQ$ files, $SEQ$ partitionFilters, String answer) {
     this.number = number;
     this.files = files;
@@ -41,7 +41,7 @@ public final class Settled {
     return answer;
   }
 
-  /** Takes note of conditions besides filters, and of those by which files were settled before; null for none. */
+  /** Records conditions besides the filters, and those of `before`, by which files were settled before, or null. */
   public void settledBy(List conditions, Settled before) {
     if (before != null) {
       this.conditions.addAll(before.conditions);
@@ -67,13 +67,13 @@ public final class Settled {
     return files.isEmpty();
   }
 
-  /** Spark trusts that filters on partitions have been seen to: those that came later are seen to here. */
+  /** Spark relies on filters on partitions having been applied: those that came later are applied here. */
   public $SEQ$ among($SEQ$ filters, StructType partitions) {
     List known = JavaConverters.seqAsJavaList(partitionFilters);
     return among(files, Predicates.without(filters.iterator(), known), partitions);
   }
 
-  /** The folders whose values of partitions meet all of the filters. */
+  /** The directories whose partition values meet all filters. */
   public static $SEQ$ among($SEQ$ folders, List filters, StructType partitions) {
     if (filters.isEmpty()) {
       return folders;
@@ -114,7 +114,7 @@ public final class Settled {
     return names;
   }
 
-  /** Columns of partitions by their places in what a listing says of them. */
+  /** Binds partition columns to their positions in the partition values of a listing. */
   private static final class Bound extends AbstractPartialFunction {
     private final StructType schema;
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.StructType;
 import pruner.spark.executions.Listing;
 import pruner.spark.scans.Pruning;
 
-/** Files that were listed, and planned over, while the query was optimized: no others are read, whatever comes. */
+/** Files that were listed and planned while the query was optimized: no others are read, whatever changes. */
 public final class SettledFileIndex implements FileIndex, Settleable {
   private final FileIndex base;
   private final Pruning pruning;
@@ -22,7 +22,7 @@ public final class SettledFileIndex implements FileIndex, Settleable {
     return listed(partitionFilters, dataFilters);
   }
 
-  /** Of these files, too, keys of a join may leave fewer. */
+  /** The keys of a join may leave fewer of these files, too. */
   public $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters) {
     return settled.among(partitionFilters, partitionSchema());
   }
@@ -77,7 +77,7 @@ public final class SettledFileIndex implements FileIndex, Settleable {
     return base.hashCode();
   }
 
-  /** Equal scans are run once: those of the same files. */
+  /** Equal scans run once: those of the same files. */
   public boolean equals(Object other) {
     return other instanceof SettledFileIndex
         && base.equals(((SettledFileIndex) other).base)

@@ -6,11 +6,11 @@ import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 
 /**
- * What tells one slice from every other: the path of its base file, its size, the names of its log files and
- * their size. `pruner_spark.relations.relation` writes the same of the planner's snapshot.
+ * Keys that identify a slice: the path of its base file, its size, the names of its log files and their total size.
+ * `pruner_spark.relations.relation` writes the same keys for the planner's snapshot.
  */
 public class SliceKeys {
-  /** The key of the slice that is read where Spark lists this file; null where it cannot be told. */
+  /** The key of the slice that is read where Spark lists this file; null where it is unknown. */
   public String of(PartitionDirectory partition, FileStatusWithMetadata file) {
     return key(place(file.getPath()), file.getLen(), "", 0L);
   }
@@ -19,7 +19,7 @@ public class SliceKeys {
     return base + "\t" + size + "\t" + logs + "\t" + logSize;
   }
 
-  /** The one spelling of a place: an absolute path for local ones, else scheme://bucket/path. */
+  /** The canonical spelling of a location: an absolute path for local ones, else scheme://bucket/path. */
   public static String place(Path path) {
     URI uri = path.toUri();
     String scheme = uri.getScheme();

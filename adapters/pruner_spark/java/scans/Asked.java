@@ -12,7 +12,7 @@ import org.apache.spark.sql.internal.SessionState;
 import pruner.spark.statements.Json;
 import pruner.spark.statements.Sources;
 
-/** What the planner wants to know of a scan, or of a session, as JSON: one call for all of it. */
+/** What the planner must know about a scan, or about a session, as JSON: one call for all of it. */
 public final class Asked {
   private static final int MOST_CHARACTERS = 64 * 1024 * 1024;
   private static final int MOST_OPTIONS = 1000;
@@ -21,8 +21,8 @@ public final class Asked {
   private Asked() {}
 
   /**
-   * With what is asked besides for which files to read, null for nothing: see Shortcuts. `told` is what a
-   * scan says of itself, such as of which version it is, or null.
+   * `question` is what is asked besides which files to read, or null: see Shortcuts. `told` is what a scan reports
+   * about itself, such as its version, or null.
    */
   public static String of(SparkSession reader, Expression predicate, Map question, Map told) throws IOException {
     Map found = settings(reader);
@@ -42,14 +42,14 @@ public final class Asked {
     return Json.of(found);
   }
 
-  /** Whether its JSON is in proportion: subqueries, CASE and long lists of expressions are looked at one by one. */
+  /** Whether its JSON stays small: subqueries, CASE and long lists of expressions are examined one by one. */
   private static boolean isLight(Expression predicate, int threshold) {
     return !predicate.containsPattern(TreePattern.PLAN_EXPRESSION())
         && !predicate.containsPattern(TreePattern.CASE_WHEN())
         && (threshold <= MOST_OPTIONS || !predicate.containsPattern(TreePattern.IN()));
   }
 
-  /** What `pruner_spark.session` reads. From Spark 4 on a session has its state in a subclass. */
+  /** The settings that `pruner_spark.session` reads. From Spark 4 on, a session has its state in a subclass. */
   public static Map settings(SparkSession session) {
     SQLConf conf = ((SessionState) Sources.call(session, "sessionState")).conf();
     Map found = new LinkedHashMap();

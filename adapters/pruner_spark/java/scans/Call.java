@@ -4,21 +4,21 @@ import java.io.IOException;
 import java.util.concurrent.Callable;
 import java.util.function.BiFunction;
 
-/** One call of the planner, made with the class loader of the thread that wants it. */
+/** One call of the planner, made with the class loader of the requesting thread. */
 public final class Call implements Callable {
   private final BiFunction planner;
   private final Scan scan;
   private final String failure;
   private final ClassLoader classes = Thread.currentThread().getContextClassLoader();
 
-  /** A scan that wants a plan. */
+  /** A scan that needs a plan. */
   public Call(BiFunction planner, Scan scan) {
     this.planner = planner;
     this.scan = scan;
     failure = null;
   }
 
-  /** A scan without a plan: its head (see Scan) and the reason, or nothing where there was no file to plan for. */
+  /** A scan without a plan: its head (see Scan) and the reason, which is empty if there was no file to plan for. */
   public Call(BiFunction planner, String failure) {
     this.planner = planner;
     scan = null;

@@ -2,7 +2,7 @@ package pruner.spark.scans;
 
 import java.util.concurrent.ThreadFactory;
 
-/** Threads that do not keep Spark from ending. */
+/** Creates threads that do not keep Spark from exiting. */
 public final class Daemons implements ThreadFactory {
   public Thread newThread(Runnable work) {
     Thread thread = new Thread(work, "pruner");

@@ -8,11 +8,11 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import scala.collection.Iterator;
 import scala.collection.JavaConverters;
 
-/** What all filters of a scan say together. */
+/** The filters of a scan, combined and compared. */
 public final class Predicates {
   private Predicates() {}
 
-  /** One expression, nested as little as can be so that no stack grows with it; null without filters. */
+  /** One expression, as shallow as possible so that no stack grows with it; null without filters. */
   public static Expression all(scala.collection.Seq partitionFilters, scala.collection.Seq dataFilters) {
     List filters = new ArrayList();
     add(filters, partitionFilters);
@@ -30,7 +30,7 @@ public final class Predicates {
     }
   }
 
-  /** AND of some expressions, of one at least. */
+  /** AND of expressions, at least one. */
   public static Expression conjunction(List filters) {
     int size = filters.size();
     if (size == 1) {
@@ -40,12 +40,12 @@ public final class Predicates {
     return new And(left, conjunction(filters.subList(size / 2, size)));
   }
 
-  /** Whether each of some conditions is among others. */
+  /** Whether all conditions are among the others. */
   public static boolean areAmong(List conditions, List others) {
     return without(JavaConverters.asScalaIterator(conditions.iterator()), others).isEmpty();
   }
 
-  /** The conditions that are not among others. */
+  /** The conditions that are not among the others. */
   public static List without(Iterator conditions, List others) {
     List found = new ArrayList();
     while (conditions.hasNext()) {
@@ -57,7 +57,7 @@ public final class Predicates {
     return found;
   }
 
-  /** Whether one of some conditions says the same. */
+  /** Whether one of the others is semantically equal to the condition. */
   private static boolean isAmong(Expression condition, Iterator others) {
     while (others.hasNext()) {
       if (((Expression) others.next()).semanticEquals(condition)) {
@@ -68,8 +68,8 @@ public final class Predicates {
   }
 
   /**
-   * `_metadata.file_name` and the like: a column of the table can have the same name. Hudi marks its meta columns as
-   * such as well, but they are columns that its files hold.
+   * `_metadata.file_name` and the like: a column of the table can have the same name. Hudi also marks its meta columns
+   * in this way, but its files hold them.
    */
   private static boolean aboutFiles(Expression filter) {
     Iterator each = filter.references().iterator();

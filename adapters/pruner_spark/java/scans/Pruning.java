@@ -29,18 +29,18 @@ import pruner.spark.indexes.Settled;
 import pruner.spark.indexes.SliceKeys;
 
 /**
- * What the file indexes of one relation have in common: they ask the index that Spark or Hudi resolved for everything,
- * and leave the files out of its listing that the planner (in Python) drops. Whatever goes wrong there, the listing
- * stays as it was. The plan is made while the files are listed: which files there are is the listing's to say alone,
- * and a file that the plan does not know stays.
+ * What the file indexes of one relation share: they delegate everything to the index that Spark or Hudi resolved, and
+ * remove from its listing the files that the planner (in Python) drops. If planning fails, the listing stays unchanged.
+ * The plan is made while the files are listed: only the listing decides which files exist, and a file that the plan
+ * does not know stays.
  */
 public final class Pruning {
   private static final int MOST_THREADS = 64;
 
-  /** Scans that may be planned while they list: beyond, a slow listing shall not keep the threads of others. */
+  /** Scans that may be planned while they list: above this, slow listings must not occupy the threads of others. */
   private static final int MOST_AHEAD = 16;
 
-  /** How the planner's names begin of what is read with keys, which leave out files by themselves. */
+  /** Prefix of the planner's names for relations that are read with keys, which leave out files by themselves. */
   private static final String KEYED = "keys-";
 
   private static final ThreadPoolExecutor THREADS =
@@ -59,7 +59,7 @@ public final class Pruning {
   private final Executions executions;
 
   /**
-   * `table` is the planner's name for what is read and how, `reader` the session by whose settings files are read;
+   * `table` is the planner's name for what is read and how, `reader` the session whose settings files are read with;
    * `patience` is in milliseconds.
    */
   public Pruning(
@@ -79,7 +79,7 @@ public final class Pruning {
     this.executions = executions;
   }
 
-  /** What is left of the listing that an index has of its own for these filters. */
+  /** What is left of an index's own listing for these filters. */
   public $SEQ$ prune(FileIndex index, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters) {
     Scan scan = scan(index, partitionFilters, dataFilters, null);
     Listing noted = new Listing(scan.number(), index, partitionFilters, dataFilters);
@@ -87,8 +87,8 @@ public final class Pruning {
   }
 
   /**
-   * What is left of the listing while the query is optimized, and what is proved of the rest. `dataFilters` are all
-   * filters, those on partitions among them.
+   * What is left of the listing while the query is optimized, and what is proved about the rest. `dataFilters` are all
+   * filters, including those on partitions.
    */
   public Settled settle(
       FileIndex index, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters, Asking asking) {
@@ -97,24 +97,24 @@ public final class Pruning {
     return new Settled(scan.number(), files, partitionFilters, scan.answer());
   }
 
-  /** Take note that a scan gets its files. */
+  /** Record that a scan gets its files. */
   public void listed(Listing listing) {
     executions.listed(context, listing);
   }
 
-  /** What is left of files that no index has; `told` says of which version they are, and what else is to be known. */
+  /** What is left of files that no index lists; `told` has their version and what else the planner must know. */
   public $SEQ$ prune(Listed base, List filters, Map told) {
     return planned(scan(filters, told, null), base, NO_FILTERS, PythonUtils.toSeq(filters), null);
   }
 
-  /** What the planner knows beforehand of files that no index has, all of which stay; as JSON, null for nothing. */
+  /** What the planner knows in advance about files that no index lists, all of which stay; as JSON, or null. */
   public String ask(Listed base, List filters, Map told, Map question) {
     Scan scan = scan(filters, told, question);
     planned(scan, base, NO_FILTERS, PythonUtils.toSeq(filters), null);
     return scan.answer();
   }
 
-  /** A scan of files that no index has. */
+  /** A scan of files that no index lists. */
   private Scan scan(List filters, Map told, Map question) {
     Expression predicate = predicate(NO_FILTERS, PythonUtils.toSeq(filters));
     return scan(null, predicate, told, question == null ? null : new Asking(question, predicate));
@@ -131,14 +131,14 @@ public final class Pruning {
     return new Scan(table, SCANS.incrementAndGet(), reader, index, keys, predicate, asking, told, whole);
   }
 
-  /** Whether nothing is demanded of the rows, so that no file can be left out: nobody waits for such a plan. */
+  /** Whether nothing is demanded of the rows, so that no file can be left out: the scan does not wait for its plan. */
   private boolean isWhole(Expression predicate, Asking asking) {
     return predicate == null && asking == null && !table.startsWith(KEYED);
   }
 
   private $SEQ$ planned(
       Scan scan, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters, Listing noted) {
-    // Spark finds the partitions of files that it has listed at once; where none is left there is nothing to plan.
+    // Where Spark has listed the files, it finds their partitions at once; if none is left, there is nothing to plan.
     boolean first = base instanceof InMemoryFileIndex && !partitionFilters.isEmpty();
     Future ahead = first ? null : ahead(scan);
     if (ahead != null && scan.isWhole()) {
@@ -206,14 +206,14 @@ public final class Pruning {
     }
   }
 
-  /** Record a failure with the planner if it answers at all, and in Spark's own log. */
+  /** Record a failure with the planner, if it responds at all, and in Spark's own log. */
   private void fail(Scan scan, String reason) {
     scan.abandon();
     LOGGER.warn("scan of {} is not pruned: {}", scan.index(), reason);
     tell(scan.head() + reason);
   }
 
-  /** Record that a scan stays as it is. */
+  /** Record that a scan stays unpruned. */
   public void leave(String reason) {
     tell(table + "\t" + SCANS.incrementAndGet() + "\t" + reason);
   }
@@ -236,7 +236,7 @@ public final class Pruning {
     TELLING.add(telling);
   }
 
-  /** Wait until the planner knows all that it was told. */
+  /** Wait until the planner has received all that it was told. */
   public static void told(long patience) throws InterruptedException {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patience);
     Future next = (Future) TELLING.poll();

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import pruner.spark.indexes.SliceKeys;
 import scala.collection.Iterator;
 
-/** One listing on its way to a scan: the planner is told the predicate and says what to drop, once. */
+/** One listing on its way to a scan: the planner is given the predicate and says what to drop, once. */
 public final class Scan {
   private final String table;
   private final long number;
@@ -34,7 +34,7 @@ public final class Scan {
   private int unknown;
   private int dropped;
 
-  /** A scan that is `whole` reads all files whatever the planner says, which takes note of it alone. */
+  /** A scan that is `whole` reads all files whatever the planner says, which only records it. */
   public Scan(
       String table,
       long number,
@@ -65,7 +65,7 @@ public final class Scan {
     return number;
   }
 
-  /** The index whose listing it is; null where the files are none of an index. */
+  /** The index whose listing it is; null where no index lists the files. */
   public FileIndex index() {
     return index;
   }
@@ -84,15 +84,15 @@ public final class Scan {
     return predicate;
   }
 
-  /** What is demanded of the rows of the files that are listed, or null: see Asking. */
+  /** What is demanded of the rows of the listed files, or null: see Asking. */
   public Expression beyond() {
     return asking.beyond;
   }
 
   /**
-   * Leave out the files of the slices whose bit is set in `drop` (bit k of byte k / 8 is ordinal k of
-   * `slices`). A file that is not among `slices`, whole, stays. Returns how many files the listing had, how
-   * many of them were unknown and how many went. Waits for the listing.
+   * Leave out the files of the slices whose bit is set in `drop` (bit k % 8 of byte k / 8 is ordinal k of `slices`).
+   * A file whose slice is not among `slices` stays. Returns how many files the listing had, how many of them were
+   * unknown and how many were dropped. Waits for the listing.
    */
   public synchronized String drop(Slices slices, byte[] drop) throws InterruptedException {
     while (listing == null && !closed) {
@@ -120,7 +120,7 @@ public final class Scan {
     return total + " " + unknown + " " + dropped;
   }
 
-  /** The same, with what is proved of all rows of the files that are left out (see Shortcuts): both or neither. */
+  /** The same, with what is proved about all rows of the files that are left out (see Shortcuts): both or neither. */
   public synchronized String drop(Slices slices, byte[] drop, String answer) throws InterruptedException {
     String counted = drop(slices, drop);
     this.answer = closed ? null : answer;
@@ -128,8 +128,8 @@ public final class Scan {
   }
 
   /**
-   * The slices that are listed, a bit for each: those that are listed twice left out, whose rows come twice. Waits for
-   * the listing; null where it came to nothing.
+   * The slices that are listed exactly once, a bit for each: those listed twice have their rows read twice. Waits for
+   * the listing; null where it failed or the scan no longer waits.
    */
   public synchronized byte[] listedOnce(Slices slices) throws InterruptedException {
     while (listing == null && !closed) {
@@ -155,12 +155,12 @@ public final class Scan {
     return once;
   }
 
-  /** What was proved, once the files are given out. */
+  /** What was proved, once the files have been returned. */
   public synchronized String answer() {
     return answer;
   }
 
-  /** Finds the ordinals of the files that are listed, once. */
+  /** Finds the ordinals of the listed files, once. */
   private void place(Slices slices) {
     if (known == slices) {
       return;
@@ -204,14 +204,14 @@ public final class Scan {
     return kept.isEmpty() ? null : new PartitionDirectory(partition.values(), PythonUtils.toSeq(kept));
   }
 
-  /** Now the files are known; null where they could not be listed. */
+  /** Sets the listed files; null where they could not be listed. */
   public synchronized void listed($SEQ$ files) {
     listing = files;
     closed = closed || files == null;
     notifyAll();
   }
 
-  /** What is left of the listing; what the planner says from now on comes too late. */
+  /** What is left of the listing; the planner's answers from now on are too late. */
   public synchronized $SEQ$ close() {
     closed = true;
     return listing;

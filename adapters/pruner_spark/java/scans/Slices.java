@@ -3,12 +3,12 @@ package pruner.spark.scans;
 import java.util.HashMap;
 import java.util.Map;
 
-/** The slices of the planner's snapshot by their keys. */
+/** The slices of the planner's snapshot, by key. */
 public final class Slices {
   private final Map ordinals;
   private final int count;
 
-  /** One line for each slice in the order of the snapshot; an empty line is a slice that cannot be known. */
+  /** One line for each slice in the order of the snapshot; an empty line is a slice that cannot be identified. */
   public Slices(String lines, int count) {
     String[] each = count == 0 ? new String[0] : lines.split("\n", -1);
     if (each.length != count) {

@@ -28,9 +28,9 @@ import scala.collection.JavaConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Conditions on rows, arrays and patterns that are constants, spelled out as conditions on columns, of which the
- * planner knows more: `(a, b) IN ((1, 2), (3, 4))`, equality of structs, `array_contains(array(1, 2), a)`,
- * `a LIKE ANY ('x%', 'y%')`. Each is true, false and NULL where the other is.
+ * Conditions on constant rows, arrays and patterns, spelled out as conditions on columns, about which the planner knows
+ * more: `(a, b) IN ((1, 2), (3, 4))`, equality of structs, `array_contains(array(1, 2), a)`,
+ * `a LIKE ANY ('x%', 'y%')`. Each is true, false and NULL where the original is.
  */
 public final class Spelled extends AbstractPartialFunction {
   private static final int MOST = 256;
@@ -97,7 +97,7 @@ public final class Spelled extends AbstractPartialFunction {
     return joined(parts, all);
   }
 
-  /** Rows of constants: none is NULL, though a field may be. NULL and NULL are the same inside of rows. */
+  /** Rows of constants: none is NULL, though a field may be. Inside rows, NULL equals NULL. */
   private static Expression sameRow(Expression left, Expression right) {
     boolean mirrored = right instanceof CreateNamedStruct;
     Expression row = mirrored ? right : left;

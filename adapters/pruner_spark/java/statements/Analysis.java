@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.CommandExecutionMode$;
 import org.apache.spark.sql.internal.SessionState;
 import scala.runtime.AbstractFunction0;
 
-/** Parses and analyses a statement, which does not run; an error is a result, as functions declare none. */
+/** Parses and analyzes a statement, without running it; errors are returned, as Scala's functions declare none. */
 public final class Analysis extends AbstractFunction0 {
   private final SparkSession session;
   private final String query;
@@ -18,7 +18,7 @@ public final class Analysis extends AbstractFunction0 {
 
   public Object apply() {
     try {
-      // From Spark 4 on a session has its state in a subclass.
+      // From Spark 4 on, a session has its state in a subclass.
       SessionState state = (SessionState) Sources.call(session, "sessionState");
       LogicalPlan parsed = state.sqlParser().parsePlan(query);
       return state.executePlan(parsed, CommandExecutionMode$.MODULE$.SKIP()).analyzed();

@@ -4,13 +4,13 @@ import java.lang.reflect.Method;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
-/** What Spark has cached of a plan. */
+/** The parts of a plan that Spark has cached. */
 public final class Caches {
   private static final String USE = "useCachedData";
 
   private Caches() {}
 
-  /** The plan with what is cached in the place of how it was made; all other nodes stay the same objects. */
+  /** The plan with cached parts replaced by their cached rows; all other nodes stay the same objects. */
   public static LogicalPlan used(SparkSession session, LogicalPlan plan) throws Throwable {
     Object cache = Sources.call(Sources.call(session, "sharedState"), "cacheManager");
     if (Boolean.TRUE.equals(Sources.call(cache, "isEmpty"))) {
@@ -25,7 +25,7 @@ public final class Caches {
     throw new NoSuchMethodException(USE);
   }
 
-  /** Later versions of Spark 4 ask which entries count; their default is all of them. */
+  /** Later versions of Spark 4 have a parameter for the entries to use; its default is all of them. */
   private static LogicalPlan used(Object cache, Method use, LogicalPlan plan) throws Throwable {
     Object[] given = new Object[use.getParameterTypes().length];
     given[0] = plan;

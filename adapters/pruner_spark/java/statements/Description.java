@@ -17,7 +17,7 @@ import pruner.spark.iceberg.IcebergTables;
 import pruner.spark.indexes.SliceKeys;
 import scala.collection.Iterator;
 
-/** What `pruner_spark.formats` reads of a leaf that scans files. */
+/** The description of a leaf that scans files, as `pruner_spark.formats` reads it. */
 public final class Description {
   private static final String[] OPTIONS = {
     "datetimeRebaseMode", "int96RebaseMode", "as.of.instant", "hoodie.enable.data.skipping"
@@ -45,7 +45,7 @@ public final class Description {
     found.put("format_name", relation.fileFormat().toString());
     found.put("data_schema", relation.dataSchema().json());
     found.put("partition_schema", relation.partitionSchema().json());
-    // Spark 4 has it in a subclass of the type that a relation declares.
+    // In Spark 4, it is in a subclass of the type that a relation declares.
     found.put("reader", Sources.call(relation.sparkSession(), "sessionUUID"));
     found.put("options", options(relation.options()));
     return found;
@@ -64,7 +64,7 @@ public final class Description {
     found.put("hudi_indexes", hudiIndexes(index));
   }
 
-  /** The partitions of Hudi's metadata table; none of other indexes. */
+  /** The partitions of Hudi's metadata table; none for other indexes. */
   private static List hudiIndexes(FileIndex index) {
     Object client = Sources.call(index, "metaClient");
     Object config = client == null ? null : Sources.call(client, "getTableConfig");

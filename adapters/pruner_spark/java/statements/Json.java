@@ -3,7 +3,7 @@ package pruner.spark.statements;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 
-/** What goes to the planner as JSON. Jackson learns how to write a class once for each mapper, so there is one. */
+/** Writes JSON for the planner. Each Jackson mapper learns once how to write a class, so there is only one mapper. */
 public final class Json {
   private static final ObjectMapper MAPPER = new ObjectMapper();
 

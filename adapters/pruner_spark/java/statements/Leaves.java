@@ -9,12 +9,12 @@ import org.apache.spark.sql.execution.datasources.v2.FileTable;
 import pruner.spark.iceberg.IcebergTables;
 import scala.runtime.AbstractPartialFunction;
 
-/** Collects the leaves of a plan that scan files, and puts others in the places of some. */
+/** Collects the leaves of a plan that scan files, and replaces some of them. */
 public final class Leaves extends AbstractPartialFunction {
   private final Map replacements;
   private final List found;
 
-  /** `replacements` are by identity: leaves as they stand in the plan. */
+  /** `replacements` are by identity: the very leaves of the plan. */
   public Leaves(Map replacements, List found) {
     this.replacements = replacements;
     this.found = found;

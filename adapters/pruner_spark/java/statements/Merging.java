@@ -14,8 +14,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import scala.collection.JavaConverters;
 
 /**
- * A MERGE INTO, and by which columns its source finds rows of its target: `t.column = (something of the source)` in
- * the condition. Hudi joins the source with a target that has no record key; of one with a key it reads no rows.
+ * A MERGE INTO, and the columns by which its source finds rows of its target: `t.column = (something of the source)` in
+ * the condition. Hudi joins the source with a target that has no record key; of one with a key, it reads no rows.
  */
 public final class Merging {
   private static final String PADDED = "__CHAR_VARCHAR_TYPE_STRING";
@@ -47,17 +47,17 @@ public final class Merging {
     return target;
   }
 
-  /** The columns of the target, in lines. */
+  /** The columns of the target that are compared, one per line. */
   public String columns() {
     return String.join("\n", columns);
   }
 
-  /** The source as rows that are here, so that what is known of them is what will be merged. */
+  /** The source as its fetched rows, so that the known rows are those that will be merged. */
   public LogicalPlan collected(InternalRow[] rows) {
     return Subqueries.local(source, rows);
   }
 
-  /** What the rows of the source are compared by: for each of `columns` one, by its name. */
+  /** The keys by which the rows of the source are compared: one for each of `columns`, under its name. */
   public LogicalPlan keys(LogicalPlan collected) {
     List named = new ArrayList();
     for (int k = 0; k < keys.size(); k++) {
@@ -66,7 +66,7 @@ public final class Merging {
     return new Project(JavaConverters.asScalaBuffer(named).toList(), collected);
   }
 
-  /** What holds of every pair of rows that match: each part that AND joins. */
+  /** Collects what holds for every pair of matching rows: each conjunct. */
   private void compare(Expression condition) {
     if (condition instanceof And) {
       compare(((And) condition).left());
@@ -79,7 +79,7 @@ public final class Merging {
     }
   }
 
-  /** A column of the source, which may be cast: whatever else a key is made of could be another when it is merged. */
+  /** Whether a key is a column of the source, possibly cast: anything else could change until it is merged. */
   private boolean ofSource(Expression key) {
     Expression inner = key;
     while (inner instanceof Cast) {

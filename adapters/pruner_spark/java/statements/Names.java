@@ -16,7 +16,7 @@ public final class Names {
     return alias(expression, name, NamedExpression$.MODULE$.newExprId(), none(), null);
   }
 
-  /** Another expression in the place of an attribute, which others know by its identity. */
+  /** An expression that replaces an attribute, under its identity, by which others refer to it. */
   public static Alias alias(Expression expression, Attribute old) {
     Object qualifier = old.qualifier().toList();
     return alias(expression, old.name(), old.exprId(), (scala.collection.immutable.List) qualifier, old.metadata());

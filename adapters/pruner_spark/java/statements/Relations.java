@@ -15,11 +15,11 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import pruner.spark.iceberg.IcebergTables;
 import scala.Tuple2;
 
-/** The relations over files in an analysed plan, those in subqueries and views included, each once. */
+/** The relations over files in an analyzed plan, including those in subqueries and views, each once. */
 public final class Relations {
   private static final Tuple2 MARK = new Tuple2("pruner", "to be replaced");
 
-  /** Names what relations read that read less than what their predicate says. */
+  /** The option that names what a relation reads if it reads less than what its predicate says. */
   public static final String APART = "pruner.keys";
 
   private final List leaves = new ArrayList();
@@ -28,7 +28,7 @@ public final class Relations {
     plan.transformUpWithSubqueries(new Leaves(new IdentityHashMap(), leaves));
   }
 
-  /** What the planner wants to know of each, as JSON: one call however many there are. */
+  /** What the planner must know about each relation, as JSON: one call however many there are. */
   public String described() throws IOException {
     return Json.of(descriptions());
   }
@@ -46,12 +46,12 @@ public final class Relations {
     return leaves.size();
   }
 
-  /** What lists the files of a relation; null of one whose files no index has. */
+  /** The index that lists the files of a relation; null for one without an index. */
   public FileIndex index(int position) {
     return leaves.get(position) instanceof DataSourceV2Relation ? null : relation(position).location();
   }
 
-  /** The session by whose settings files are read. */
+  /** The session whose settings files are read with. */
   public SparkSession reader(int position) {
     return relation(position).sparkSession();
   }
@@ -61,10 +61,10 @@ public final class Relations {
   }
 
   /**
-   * A plan with other file indexes (by position) and further options (a map, by position) in these relations. Those with
-   * the option `APART` must not be taken for equal to others, whose exchanges or cached rows Spark would use in their
-   * place, or the other way round. Spark keeps a node whose replacement is equal to it, and our indexes are equal to
-   * those that they are over: so each leaf is replaced by one with a mark first.
+   * A plan with other file indexes (by position) and further options (a map, by position) in these relations. Those
+   * with the option `APART` must not be equal to others: Spark would use the exchanges or cached rows of one for the
+   * other. Spark keeps a node whose replacement is equal to it, and our indexes are equal to those that they wrap: so
+   * each leaf is first replaced by one with a mark.
    */
   public LogicalPlan replaced(LogicalPlan plan, Map indexes, Map more) {
     Map marked = new IdentityHashMap();

@@ -7,15 +7,15 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 
 /**
- * The part of a statement that only reads: a query, what INSERT, CREATE TABLE AS and MERGE write from, and the
- * query by which Hudi's UPDATE and DELETE find the rows that they change. Delta's look for theirs by themselves.
+ * The part of a statement that only reads: a query, the source of INSERT, CREATE TABLE AS and MERGE, and the query by
+ * which Hudi's UPDATE and DELETE find the rows that they change. Delta's find theirs by themselves.
  */
 public final class Sources {
   private static final String DELTA = "org.apache.spark.sql.delta.commands.";
 
   private Sources() {}
 
-  /** The part that reads; null for any other command, which is to run as it is. */
+  /** The part that reads; null for any other command, which runs unchanged. */
   public static LogicalPlan of(LogicalPlan plan) {
     if (!(plan instanceof Command)) {
       return plan;
@@ -38,7 +38,7 @@ public final class Sources {
     return kind.equals("UpdateHoodieTableCommand") || kind.equals("DeleteHoodieTableCommand");
   }
 
-  /** Whether it is Delta's UPDATE, DELETE or MERGE, which finds the files that it changes by itself. */
+  /** Whether it is Delta's UPDATE, DELETE or MERGE, which itself finds the files that it changes. */
   public static boolean changesDelta(LogicalPlan plan) {
     String kind = plan.getClass().getName();
     return kind.startsWith(DELTA)
@@ -55,7 +55,7 @@ public final class Sources {
         : null;
   }
 
-  /** The same statement that reads something else, in the place of its source or of what it merges into. */
+  /** The same statement with another source, or another table that it merges into. */
   public static LogicalPlan replace(LogicalPlan plan, LogicalPlan old, LogicalPlan source) {
     if (plan == old) {
       return source;
@@ -66,7 +66,7 @@ public final class Sources {
       boolean merge =
           part instanceof MergeIntoTable
               && (((MergeIntoTable) part).sourceTable() == old || ((MergeIntoTable) part).targetTable() == old);
-      // What writes by Spark's V2 interface has its query twice: Delta reads the one that was kept when it was analysed.
+      // A write by Spark's V2 interface has its query twice: Delta reads the one that was stored at analysis.
       boolean kept = part instanceof scala.Option && ((scala.Option) part).contains(old);
       parts[k] =
           part == old
@@ -76,7 +76,7 @@ public final class Sources {
     return (LogicalPlan) plan.makeCopy(parts);
   }
 
-  /** What a method returns that cannot be named where this is compiled; its errors are its own. */
+  /** Calls a method that cannot be named where this is compiled, and throws the method's own errors. */
   public static Object made(Method method, Object object, Object[] given) throws Throwable {
     try {
       return method.invoke(object, given);
@@ -85,7 +85,7 @@ public final class Sources {
     }
   }
 
-  /** What a method without arguments returns that not all objects have; null where this one does not. */
+  /** Calls a method without arguments that not all objects have; null where this one does not, or where it fails. */
   public static Object call(Object object, String name) {
     try {
       Method method = object.getClass().getMethod(name, new Class[0]);

@@ -11,8 +11,8 @@ import pruner.spark.Shortcuts;
 import scala.Function0;
 
 /**
- * A statement that was analysed once: the planner is told what it reads, and says which of that prunes itself, and the
- * statement runs as it was analysed. Python makes three calls for it, however many relations there are.
+ * A statement that was analyzed once: the planner is given what it reads, and says which relations prune themselves,
+ * and the statement runs as analyzed. Python makes three calls for it, however many relations there are.
  */
 public final class Statement {
   private final Rewriter rewriter;
@@ -30,7 +30,7 @@ public final class Statement {
     direct = Sources.merging(plan) == null && !Sources.changesRows(plan);
   }
 
-  /** Spark's parser goes by the settings of the active session, which may be another one. */
+  /** Spark's parser uses the settings of the active session, which may be another one. */
   public static LogicalPlan analyzed(SparkSession session, String query) throws Throwable {
     Method active = session.getClass().getMethod("withActive", new Class[] {Function0.class});
     Object found = Sources.made(active, session, new Object[] {new Analysis(session, query)});
@@ -41,8 +41,9 @@ public final class Statement {
   }
 
   /**
-   * As JSON, of which session it is, and unless it only does something: whether it is a query, whether no more is to be
-   * done with it than to replace relations, and these. With `uncached` what Spark has cached is left as it is.
+   * As JSON: its session, whether it is a query, whether replacing relations is all that it needs, whether it is a
+   * statement of Delta's that changes rows, and, if it reads anything, its relations. With `uncached`, what Spark has
+   * cached stays unchanged.
    */
   public String described(boolean uncached) throws Throwable {
     Map found = new LinkedHashMap();
@@ -57,22 +58,22 @@ public final class Statement {
     return Json.of(found);
   }
 
-  /** The analysed plan. */
+  /** The analyzed plan. */
   public LogicalPlan plan() {
     return plan;
   }
 
-  /** The table that a statement of Delta's changes; null of others. */
+  /** The table that a statement of Delta's changes; null for others. */
   public LogicalPlan target() {
     return Sources.changesDelta(plan) ? (LogicalPlan) Sources.call(plan, "target") : null;
   }
 
-  /** The part of it that reads. */
+  /** The part of the plan that reads. */
   public LogicalPlan source() {
     return source;
   }
 
-  /** The part that reads, with relations that prune themselves: see Rewriter. */
+  /** The part that reads, with self-pruning relations: see Rewriter. */
   public LogicalPlan pruned(String chosen, long patience) throws Throwable {
     if (chosen.isEmpty()) {
       return source;
@@ -81,18 +82,18 @@ public final class Statement {
     return rewriter.prune(source, relations, chosen, patience, session);
   }
 
-  /** The DataFrame of the statement with relations that prune themselves; a command runs at once. */
+  /** The DataFrame of the statement with self-pruning relations; a command runs at once. */
   public Object rows(String chosen, long patience) throws Throwable {
     LogicalPlan pruned = pruned(chosen, patience);
     LogicalPlan whole = pruned == source ? plan : Sources.replace(plan, source, pruned);
-    // To analyse it again, by the settings of now, could change what it means.
+    // Analyzing it again, under the current settings, could change its meaning.
     whole.setAnalyzed();
     return rows(session, whole);
   }
 
   /** The DataFrame of a plan; a command runs at once. */
   public static Object rows(SparkSession session, LogicalPlan plan) throws Throwable {
-    // From Spark 4 on it is in a package of its own.
+    // From Spark 4 on, it is in a package of its own.
     boolean classic = session.getClass().getName().indexOf(".classic.") >= 0;
     String name = classic ? "org.apache.spark.sql.classic.Dataset" : "org.apache.spark.sql.Dataset";
     Method[] methods = Statement.class.getClassLoader().loadClass(name).getMethods();

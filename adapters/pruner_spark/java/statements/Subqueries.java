@@ -32,9 +32,9 @@ import scala.runtime.AbstractFunction0;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The subqueries in the conditions of a query whose answer is the same for every row, and the query with their answers
- * in their places: `key IN (SELECT ...)` that a condition demands, and `(SELECT ...)` as one value. Spark makes joins
- * of the former, whose keys no scan of files is told.
+ * The subqueries in the conditions of a query whose result is the same for every row, and the query with their results
+ * in place of them: `key IN (SELECT ...)` that a condition demands, and `(SELECT ...)` as one value. Spark turns the
+ * former into joins, whose keys no file scan is given.
  */
 public final class Subqueries extends AbstractPartialFunction {
   private final LogicalPlan asked;
@@ -42,14 +42,14 @@ public final class Subqueries extends AbstractPartialFunction {
   private final List found = new ArrayList();
   private final Map answers = new IdentityHashMap();
 
-  /** With `cached` the plans stay as they are, by which Spark finds what it has cached. */
+  /** With `cached`, the plans stay unchanged, so that Spark finds what it has cached. */
   public Subqueries(LogicalPlan asked, SQLConf conf, boolean cached) {
     this.asked = asked;
     this.query = cached ? asked : atOneMoment(asked, conf);
     look(query);
   }
 
-  /** A statement has one moment in all of its parts, and a subquery is about to run by itself. `conf` has its zone. */
+  /** A statement has one current time in all its parts, but a subquery runs separately. `conf` has its zone. */
   private static LogicalPlan atOneMoment(final LogicalPlan plan, SQLConf conf) {
     return (LogicalPlan) SQLConf$.MODULE$.withExistingConf(
         conf,
@@ -71,13 +71,13 @@ public final class Subqueries extends AbstractPartialFunction {
         : (LogicalPlan) ((ScalarSubquery) each).plan();
   }
 
-  /** Take over the rows of a subquery; of more than `most` keys they are joined with, as before, but not read again. */
+  /** Take over the rows of a subquery; more than `most` keys are joined, as before, but not read again. */
   public void answer(int number, InternalRow[] rows, int most) {
     Expression each = (Expression) found.get(number);
     if (each instanceof InSubquery) {
       answers.put(each, listed((InSubquery) each, rows, most));
     } else if (rows.length < 2) {
-      // Of more rows than one Spark makes an error when the query runs.
+      // For more than one row, Spark raises an error when the query runs.
       Object value = rows.length == 0 ? null : rows[0].copy().get(0, each.dataType());
       answers.put(each, new Literal(value, each.dataType()));
     }
@@ -113,7 +113,7 @@ public final class Subqueries extends AbstractPartialFunction {
     }
   }
 
-  /** What holds of every row that is found: each part that AND joins. */
+  /** Collects from what holds for every row that is found: each conjunct. */
   private void demanded(Expression condition) {
     if (condition instanceof And) {
       demanded(((And) condition).left());
@@ -147,7 +147,7 @@ public final class Subqueries extends AbstractPartialFunction {
     return plan.containsPattern(TreePattern$.MODULE$.CURRENT_LIKE());
   }
 
-  /** Joins take -0.0 and NaN for equal to others of their kind. */
+  /** Whether a join compares values as they are: it treats -0.0 as 0.0, and all NaN as equal. */
   public static boolean isComparedAsItIs(DataType type) {
     return type instanceof AtomicType
         && !(type instanceof DoubleType || type instanceof FloatType || type instanceof BinaryType);
@@ -173,12 +173,12 @@ public final class Subqueries extends AbstractPartialFunction {
         (Expression) in.values().head(), JavaConverters.asScalaBuffer(new ArrayList(keys)).toList());
   }
 
-  /** Rows that are here in the place of the plan that made them. */
+  /** Fetched rows instead of the plan that produced them. */
   public static LogicalPlan local(LogicalPlan plan, InternalRow[] rows) {
     return local(plan.output(), Arrays.asList(rows));
   }
 
-  /** Rows that are here, with some columns. */
+  /** Fetched rows with the given columns. */
   public static LogicalPlan local(scala.collection.Seq output, List rows) {
     LogicalPlan empty = LocalRelation$.MODULE$.apply(($SEQ$) output);
     Object[] parts = new Object[empty.productArity()];

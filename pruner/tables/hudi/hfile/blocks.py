@@ -1,6 +1,6 @@
 """One block of an HFile: its header, its checksums, its content, and the cells in it.
 
-What stands in data blocks and index blocks: cells and index entries.
+Data blocks contain cells, index blocks index entries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HEADER_BYTES = 33
 MAX_BLOCK_BYTES = 1 << 28
-"""Largest content of a block that is read; a block of one record is as large as the record."""
+"""Largest block content that is read; a block of one record is as large as the record."""
 
 DATA = b"DATABLK*"
 ROOT_INDEX = b"IDXROOT2"
@@ -36,7 +36,7 @@ class Codec(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlockHeader:
-    """`stored` are the bytes behind the header, checksums included; `data` those of them that are content."""
+    """`stored` counts the bytes after the header, checksums included; `data` those of the content."""
 
     magic: bytes
     stored: int
@@ -83,7 +83,7 @@ def content_of(block: bytes, codec: Codec, *magics: bytes) -> bytes:
 
 
 def _unzipped(data: bytes, size: int) -> bytes:
-    """Decompress at most what the header promises; gzip's own checksum is checked."""
+    """Decompress at most what the header promises; gzip's own checksum is verified."""
     unzip = zlib.decompressobj(wbits=31)
     try:
         content = unzip.decompress(data, size + 1)
@@ -95,7 +95,7 @@ def _unzipped(data: bytes, size: int) -> bytes:
 
 
 def _check(block: bytes, header: BlockHeader) -> None:
-    """Compare the checksums behind the content, where the writer made any."""
+    """Verify the checksums after the content, where the writer stored any."""
     if header.checksum == 0:
         return
     checksum = _CHECKSUMS.get(header.checksum)
@@ -143,23 +143,23 @@ _ENTRY = struct.Struct(">qi")
 _ROW_LENGTH_BYTES = 2
 _MOST_ROW_BYTES = (1 << 15) - 1
 _LONG_NUMBERS = 128
-"""A first byte below this is a number of one byte in Hadoop's encoding."""
+"""A first byte below this is a one-byte number in Hadoop's encoding."""
 
 _KEY_AROUND_ROW = 12
 """Bytes of a key besides row, family and qualifier: lengths of row and family, time, type."""
 
 _MOST_SEARCHED = 8
-"""Rows of one block that are searched for one by one, and places of one row that are looked at."""
+"""Maximum number of rows of one block that are searched for one by one, and of matches checked per row."""
 
 _MOST_STARTING = 256
-"""Places in a block at which rows may begin with some prefixes, up to which the other cells are passed over."""
+"""Up to this many matches of some row prefixes in a block, all other cells are skipped."""
 
 _BEHIND_ROOT = (0, 16)
-"""Bytes behind the entries of a root index: in one of several levels stands there where the middle key is."""
+"""Bytes after the entries of a root index: an index of several levels has the position of its middle key there."""
 
 
 class BlockIndexEntry(NamedTuple):
-    """Where a block stands, its header included, and a key that none in it is below."""
+    """The position of a block, its header included, and a lower bound of its keys."""
 
     offset: int
     size: int
@@ -185,17 +185,17 @@ def cells_of(
 ) -> dict[bytes, bytes]:
     """Return the value of each of some rows that a data block has, of the last cell where it has several.
 
-    What does not stand there as bytes, behind its length, is no row. A value or another row can hold the same bytes,
-    so where they do stand the cells up to there are gone through.
+    A row that does not occur as bytes, after its length, is not there. A value or another row can contain the same
+    bytes, so where they do occur, the cells up to there are scanned.
 
     Args:
         content: of a block that is known to be as it was written.
-        rows: to look for.
+        rows: to search for.
         versioned: see `cells`.
         once: refuse several cells of one row.
 
     Raises:
-        ValueError: the content is not made of whole cells, or as asked for.
+        ValueError: the content is not made of whole cells, or a row has several cells with `once`.
     """
     places = _searched(content, rows)
     if places is None:
@@ -209,7 +209,7 @@ def gathered(cells: Iterable[tuple[bytes, bytes]], *, once: bool) -> dict[bytes,
     """Return the last value of each row; with `once` several of one row are refused.
 
     Raises:
-        ValueError: as asked for.
+        ValueError: a row has several.
     """
     values: dict[bytes, bytes] = {}
     for row, value in cells:
@@ -236,7 +236,7 @@ def cells_starting(
 
 
 def _searched(content: bytes, rows: AbstractSet[bytes]) -> dict[int, bytes] | None:
-    """Where some rows may stand in a block; None where that would take longer than to go through the cells."""
+    """The possible positions of some rows in a block; None where a scan of the cells is faster."""
     if len(rows) > _MOST_SEARCHED:
         return None
     values: dict[int, bytes] = {}
@@ -251,7 +251,7 @@ def _searched(content: bytes, rows: AbstractSet[bytes]) -> dict[int, bytes] | No
 
 
 def _places(content: bytes, parts: tuple[bytes, ...], most: int) -> set[int] | None:
-    """Where any of some bytes stand; None where more than `most` of them do."""
+    """Where any of some byte strings occur; None for more than `most` positions."""
     places: set[int] = set()
     for part in parts:
         at = content.find(part)
@@ -266,9 +266,9 @@ def _places(content: bytes, parts: tuple[bytes, ...], most: int) -> set[int] | N
 def _bounds(
     content: bytes, versioned: bool, until: int, only: Container[int] | None = None
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield where row and value begin and end, of each cell that begins before a position.
+    """Yield where row and value begin and end, for each cell that begins before a position.
 
-    With `only`, of those whose row begins at one of some places.
+    With `only`, for those whose row begins at one of some positions.
     """
     position, end = 0, len(content)
     unpack, size = _LENGTHS.unpack_from, _LENGTHS.size
@@ -295,7 +295,7 @@ def root_entries(content: bytes, count: int) -> list[BlockIndexEntry]:
     """Read the entries of a root index block.
 
     Raises:
-        ValueError: it has not exactly that many: the count stands in the trailer, which has no checksum.
+        ValueError: it does not have exactly that many: the count is in the trailer, which has no checksum.
     """
     entries: list[BlockIndexEntry] = []
     position = 0
@@ -338,7 +338,7 @@ def inner_entries(content: bytes) -> list[BlockIndexEntry]:
 
 
 def row_of(key: bytes) -> bytes:
-    """The row of a key, which begins with it.
+    """The row at the beginning of a key.
 
     Raises:
         ValueError: the key is cut short.
@@ -350,7 +350,7 @@ def row_of(key: bytes) -> bytes:
 
 
 def hadoop_number(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number in Hadoop's own encoding (`WritableUtils.readVLong`), and the position behind it.
+    """Return a number in Hadoop's own encoding (`WritableUtils.readVLong`), and the position after it.
 
     Raises:
         ValueError: it is cut short.

@@ -1,7 +1,7 @@
-"""Look-ups in an HFile, by ranged reads: of a key, of many, of all that begin alike.
+"""Lookups in an HFile by ranged reads: of one key, of many, or of all with a prefix.
 
 Keys are in the order of their bytes or, as Hudi writes them, in that of Java's text, which is that of UTF-16:
-characters beyond U+FFFF come before U+E000 to U+FFFF. Nothing in a file says which, so both places are looked at.
+characters beyond U+FFFF come before U+E000 to U+FFFF. Nothing in a file says which, so both positions are checked.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ByteSource(Protocol):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         ...
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -75,7 +75,7 @@ class Held:
 
 
 class Stored:
-    """A file of a store."""
+    """A file in a store."""
 
     def __init__(self, store: Store, path: str, size: int) -> None:
         self.name = f"{store.uri}/{path}"
@@ -111,16 +111,16 @@ def _inside(source: ByteSource, ranges: Sequence[tuple[int, int]]) -> Sequence[t
     return ranges
 
 
-# The trailer of an HFile and its file info: where everything else stands.
+# The trailer of an HFile and its file info give the positions of everything else.
 #
-# The little of Protocol Buffers that HFiles need: messages of integers and byte strings (proto2 encoding).
+# The part of Protocol Buffers that HFiles need: messages of integers and byte strings (proto2 encoding).
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MAX_VARINT_BYTES = 10
 
 
 def varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return an unsigned varint and the position behind it.
+    """Return an unsigned varint and the position after it.
 
     Raises:
         ValueError: there is none.
@@ -138,7 +138,7 @@ def varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def delimited(data: bytes) -> bytes:
-    """Return the message behind its length.
+    """Return the message after its length.
 
     Raises:
         ValueError: it is cut short.
@@ -150,10 +150,10 @@ def delimited(data: bytes) -> bytes:
 
 
 def fields(message: bytes) -> list[tuple[int, int | bytes]]:
-    """Return number and value of each field of a message, in its order.
+    """Return number and value of each field of a message, in order.
 
     Raises:
-        ValueError: it is no message.
+        ValueError: it is not a message.
     """
     described: list[tuple[int, int | bytes]] = []
     position = 0
@@ -186,7 +186,7 @@ _MAX_LEVELS = 16
 
 @dataclass(frozen=True, slots=True)
 class Trailer:
-    """What the trailer says; offsets from the beginning of the file."""
+    """The trailer's content; offsets from the beginning of the file."""
 
     file_info: int
     load_on_open: int
@@ -205,7 +205,7 @@ def trailer_of(data: bytes, size: int) -> Trailer:
         size: of the whole file.
 
     Raises:
-        ValueError: this is no HFile of a known version and compression.
+        ValueError: this is not an HFile of a known version and compression.
     """
     if len(data) != TRAILER_BYTES or not data.startswith(_MAGIC):
         raise ValueError("it does not end with a trailer")
@@ -242,7 +242,7 @@ def file_info_of(content: bytes) -> dict[bytes, bytes]:
     """Read the content of the file info block.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not one.
     """
     if not content.startswith(_PROTOBUF_MAGIC):
         raise ValueError("its file info is of an unknown kind")
@@ -259,13 +259,13 @@ def file_info_of(content: bytes) -> dict[bytes, bytes]:
 
 
 _TAIL_BYTES = 1 << 16
-"""What is read first: the trailer, and mostly index and file info with it."""
+"""Bytes read first: the trailer, and usually index and file info with it."""
 
 _BATCH_BYTES = 1 << 22
-"""Bytes of blocks that are asked for at once in a scan."""
+"""Bytes of blocks that a scan requests at once."""
 
 _LAST_KEY = b"hfile.LASTKEY"
-"""The entry of the file info with the last key, where the writer made one."""
+"""The entry of the file info with the last key, where the writer stored one."""
 
 _MAX_TAIL_BYTES = 1 << 28
 _MAX_INDEX_ENTRIES = 1 << 24
@@ -284,7 +284,7 @@ class HFile:
         """Read the tail.
 
         Raises:
-            FormatError: this is no HFile that is read here.
+            FormatError: this is not an HFile that is read here.
             StorageError: it cannot be read.
         """
         self._source = source
@@ -310,7 +310,7 @@ class HFile:
         self.entries = trailer.entries
         if b"hfile.MAX_TAGS_LEN" in self.info:
             raise ValueError("its cells have tags")
-        # Of others it may be that nothing is checked but that their contents are whole cells, by going through them.
+        # Without gzip there may be no checksum, and the only check is a scan: the contents must be whole cells.
         self._checked = trailer.codec is Codec.GZIP
         self._versioned = self.info.get(b"KEY_VALUE_VERSION", b"") == b"\0\0\0\1"
         last = self.info.get(_LAST_KEY)
@@ -326,11 +326,11 @@ class HFile:
         """Return the value of each of some keys that is there, of the last cell where it has several.
 
         Args:
-            keys: to look for.
+            keys: to look up.
             once: refuse a key that has several cells.
 
         Raises:
-            FormatError: a block is damaged, or as asked for.
+            FormatError: a block is damaged, or a key has several cells with `once`.
             StorageError: one cannot be read.
         """
         wanted = sorted(key for key in set(keys) if not self._is_behind(key))
@@ -341,7 +341,7 @@ class HFile:
         for entry, content in self._contents(list(blocks)):
             try:
                 of_block = self._cells_of(content, blocks[entry], once=once)
-                # In the order of the index each key is looked for in two blocks at most.
+                # In index order each key is looked up in two blocks at most.
                 if once and not values.keys().isdisjoint(of_block):
                     raise ValueError("a key occurs in it twice")
                 values.update(of_block)
@@ -350,7 +350,7 @@ class HFile:
         return values
 
     def _is_behind(self, key: bytes) -> bool:
-        """Whether a key stands behind the last one, in either order."""
+        """Whether a key comes after the last one, in either order."""
         last = self._last
         return last is not None and key > last and _in_utf_16(key) > _in_utf_16(last)
 
@@ -361,7 +361,7 @@ class HFile:
         return gathered(matching, once=once)
 
     def scan(self, *prefixes: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield each key that begins with one of some prefixes, or each key, and its value, in the order of the keys.
+        """Yield each key that begins with one of some prefixes, or each key, and its value, in key order.
 
         Raises:
             FormatError: a block is damaged.
@@ -383,7 +383,7 @@ class HFile:
                 yield row, value
 
     def _blocks_of(self, keys: list[bytes]) -> Iterator[tuple[bytes, BlockIndexEntry]]:
-        """The blocks in which each key can be, level by level, each index block once."""
+        """The blocks that can hold each key, level by level, reading each index block once."""
         pairs = _under(self._root, keys)
         for _ in range(1, self._trailer.levels):
             grouped: dict[BlockIndexEntry, list[bytes]] = {}
@@ -394,7 +394,7 @@ class HFile:
         yield from pairs
 
     def _between(self, prefixes: Sequence[bytes]) -> list[BlockIndexEntry]:
-        """The data blocks that can hold keys with one of some prefixes, level by level, each index block once."""
+        """The data blocks that can hold keys with one of some prefixes, level by level, each index block read once."""
         level = _with_prefixes(self._root, prefixes)
         for _ in range(1, self._trailer.levels):
             below = [entry for _, entries in self._index_blocks(level) for entry in entries]
@@ -415,7 +415,7 @@ class HFile:
     def _contents(
         self, entries: Sequence[BlockIndexEntry], *magics: bytes
     ) -> Iterator[tuple[BlockIndexEntry, bytes]]:
-        """The contents of some blocks; neighbours are read together, a few megabytes at a time."""
+        """The contents of some blocks; neighbors are read together, a few megabytes at a time."""
         for batch in _batches(entries):
             ranges = [(entry.offset, entry.size) for entry in batch]
             if any(not HEADER_BYTES <= size <= MAX_BLOCK_BYTES for _, size in ranges):
@@ -440,7 +440,7 @@ class HFile:
 
 
 def _under(entries: list[BlockIndexEntry], keys: list[bytes]) -> list[tuple[bytes, BlockIndexEntry]]:
-    """The entries below which each key can stand: one, or two where the orders differ."""
+    """The entries below which each key can be: one, or two where the orders differ."""
     rows = [entry.row for entry in entries]
     blocks = [(key, bisect_right(rows, key) - 1) for key in keys]
     either = [key for key in keys if _may_be_elsewhere(key)]
@@ -451,7 +451,7 @@ def _under(entries: list[BlockIndexEntry], keys: list[bytes]) -> list[tuple[byte
 
 
 def _with_prefixes(entries: list[BlockIndexEntry], prefixes: Sequence[bytes]) -> list[BlockIndexEntry]:
-    """The entries below which keys with one of some prefixes can stand, in order."""
+    """The entries below which keys with one of some prefixes can be, in order."""
     rows = [entry.row for entry in entries]
     places = _places(rows, prefixes)
     either = [prefix for prefix in prefixes if _may_be_elsewhere(prefix)]
@@ -477,12 +477,12 @@ _IN_UTF_16 = bytes.maketrans(b"\xee\xef", b"\xfe\xff")
 
 
 def _in_utf_16(key: bytes) -> bytes:
-    """Bytes that compare as a text does in UTF-16."""
+    """Bytes that compare as the text does in UTF-16."""
     return key.translate(_IN_UTF_16)
 
 
 def _may_be_elsewhere(key: bytes) -> bool:
-    """Whether a key can compare with another one by its bytes otherwise than in UTF-16."""
+    """Whether a key can compare with another one differently by its bytes than in UTF-16."""
     return not key.isascii() and max(key) >= _FROM_U_E000
 
 

@@ -1,4 +1,4 @@
-"""hudi-rs, which Hudi tables alone need: it is by far the largest of what the others would do without."""
+"""hudi-rs, which only Hudi tables need: by far the largest of the modules that other tables do without."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def hudi_rs() -> ModuleType:
     """The module `hudi`.
 
     Raises:
-        TableError: it is not installed, or cannot be loaded; with what to install.
+        TableError: it is not installed, or cannot be loaded; says what to install.
     """
     try:
         import hudi
@@ -31,9 +31,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class PlainRoot:
-    """The root of a table as hudi-rs takes it, for as long as this object lives.
+    """The root of a table in a form that hudi-rs accepts, for as long as this object lives.
 
-    It refuses control characters in a path, a line break, say. A local root that has some is opened by a link.
+    hudi-rs refuses control characters in a path, such as line breaks. A local root with any is opened by a link.
     """
 
     def __init__(self, root: str) -> None:

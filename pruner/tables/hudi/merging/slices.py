@@ -1,8 +1,8 @@
 """Slices with log files, merged by hudi-rs: which of them it reads as Hudi does, and their rows as a stream.
 
-hudi-rs is given the files of pruner's own listing, never its own (rule R6), and the timeline that it saw
+hudi-rs is given the files of pruner's own listing, never its own (rule R6), and the timeline that the listing saw
 when the snapshot was taken: blocks of instants that complete later are not merged (rule R8). What it is
-known to merge otherwise than Hudi is refused in one sentence, because a wrong row is worse than none
+known to merge differently than Hudi is refused in one sentence, because a wrong row is worse than none
 (docs/merge-on-read.md).
 """
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from pruner.schema import Field
     from pruner.tables.snapshot import FileSlice, SliceSequence, Snapshot
 
-# Slices that hudi-rs merges rightly if it gets copies of their files.
+# Slices that hudi-rs merges correctly if it gets copies of their files.
 #
-# It calls the zone of a timestamp UTC in base files and +00:00 in Avro blocks, and does not reconcile the two inside
-# structs, lists and maps, so the copy of the base file says +00:00 as well. Where it reads without the table, it takes
-# every block for a committed one and the columns of the base file for those of the table, so the copies hold only the
+# It names the zone of a timestamp UTC in base files and +00:00 in Avro blocks, and does not reconcile the two inside
+# structs, lists and maps, so the copy of the base file says +00:00 as well. Where it reads without the table, it
+# takes every block as committed and the columns of the base file as those of the table, so the copies hold only the
 # blocks that count, and all columns.
 
 _BASE = "base.parquet"
 _ZONE = "+00:00"
-"""What hudi-rs calls UTC in an Avro block."""
+"""hudi-rs's name of UTC in an Avro block."""
 
 
 def has_inner_moment(type_: pa.DataType) -> bool:
@@ -49,7 +49,7 @@ def has_inner_moment(type_: pa.DataType) -> bool:
 
 
 def with_zone(type_: pa.DataType, zone: str) -> pa.DataType:
-    """Return a type with all zones of its timestamps called otherwise."""
+    """Return a type with the zones of all its timestamps renamed."""
     kind: Any = type_
     types = pa.types
     if types.is_timestamp(kind):
@@ -71,7 +71,7 @@ class CopyReader(LoneReader):
     """Reads slices of one snapshot from copies of their files, without blocks that do not count."""
 
     def needed_for(self, entry: FileSlice) -> bool:
-        """Tell whether a slice has log blocks that hudi-rs does not merge with the base file as it is.
+        """Tell whether a slice has log blocks that hudi-rs does not merge with the unchanged base file.
 
         Raises:
             OSError, StorageError, ValueError: a log file cannot be read.
@@ -84,7 +84,7 @@ class CopyReader(LoneReader):
         )
 
     def require_readable(self, entry: FileSlice) -> None:
-        """Look whether the reader merges a slice as one of this table: see `LoneReader`."""
+        """Check that the reader merges a slice as one of this table: see `LoneReader`."""
         if entry.base_file is not None:
             self._require_base(entry.base_file)
         self._kept(entry)
@@ -101,7 +101,7 @@ class CopyReader(LoneReader):
             yield from reader.read_file_slice_from_paths_stream(_BASE, list(kept), options)
 
     def _kept(self, entry: FileSlice) -> dict[str, bytes]:
-        """The blocks of each log file that count, by the file's name.
+        """The blocks of each log file that count, by file name.
 
         Raises:
             NotAlone: one of them has other columns than the table, or is of a type that cannot be copied.
@@ -139,7 +139,7 @@ class CopyReader(LoneReader):
         return file
 
     def _held(self, names: list[str]) -> list[Field]:
-        """The fields of the table, but for those that a base file may lack."""
+        """The table's fields, without those that a base file lacks and may lack."""
         return [field for field in self._fields if field.name in names or not field.absent_is_null]
 
     def _copy_base(self, uri: str | None, target: Path, zone: str) -> None:
@@ -162,7 +162,7 @@ class CopyReader(LoneReader):
 
 
 BATCH_ROWS = 8192
-"""Rows of a batch that hudi-rs is asked for; what is in memory at a time is one of them beside the log rows."""
+"""Rows of a batch requested from hudi-rs; one batch is in memory at a time, beside the log rows."""
 
 _DUPLICATES_VERSION = 8
 """The table version from which Hudi merges a log row into every base row of its key, hudi-rs into the first."""
@@ -181,13 +181,13 @@ _META_COLUMNS = frozenset(
 _KEPT_CHECKS = 1 << 16
 
 _PARTIAL_UPDATES = frozenset({"", "NONE", "IGNORE_DEFAULTS"})
-"""Modes of partial updates that hudi-rs has; it takes others for none, and would return Debezium's mark as a value."""
+"""Partial update modes that hudi-rs has; it treats others as none, and would return Debezium's mark as a value."""
 
 _ADVICE = "compact the table, or set its option read_optimized to read base files only"
 
 
 class TableChanged(TableError):  # noqa: N818 - says what happened
-    """The table is no longer what the snapshot was taken of: the statement is to be planned again."""
+    """The table is no longer what the snapshot was taken of: the statement must be planned again."""
 
 
 class SliceMerger:
@@ -196,7 +196,7 @@ class SliceMerger:
     def __init__(
         self, name: str, snapshot: Snapshot, storage_options: Mapping[str, str], as_of: str | None
     ) -> None:
-        """Look at the table's timeline, which then stays as it is for every slice.
+        """Read the table's timeline, which is then fixed for every slice.
 
         Args:
             name: the table's name, for errors.
@@ -206,7 +206,7 @@ class SliceMerger:
 
         Raises:
             TableError: hudi-rs cannot open the table.
-            TableChanged: writes completed since the snapshot was taken that cannot be left out.
+            TableChanged: writes that cannot be left out have completed since the snapshot was taken.
         """
         self._name = name
         self._prefix = snapshot.root.rstrip("/") + "/"
@@ -238,7 +238,7 @@ class SliceMerger:
         """Return the instant up to which blocks count, None where hudi-rs saw what the snapshot saw.
 
         Raises:
-            TableChanged: no instant parts what the snapshot saw from what completed since.
+            TableChanged: no instant separates what the snapshot saw from what completed since.
         """
         if snapshot.log_instants is None:
             return None
@@ -254,12 +254,12 @@ class SliceMerger:
         return max(known) if newer else None
 
     def require_mergeable(self, slices: SliceSequence) -> None:
-        """Open one of the slices, once: hudi-rs tells there whether it can merge the rows of this table at all.
+        """Open one of the slices, once: that shows whether hudi-rs can merge the rows of this table at all.
 
-        Where it reads without the table, each slice by itself must be one that it can merge.
+        Where it reads without the table, each single slice must be one that it can merge.
 
         Raises:
-            TableError: it cannot, with the reason.
+            TableError: it cannot; gives the reason.
         """
         if self._copies is not None:
             for entry in slices:
@@ -278,7 +278,7 @@ class SliceMerger:
         self._opened = True
 
     def batches(self, entry: FileSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the merged rows of one slice, `columns` alone and in that order.
+        """Yield the merged rows of one slice, with only `columns`, in that order.
 
         Raises:
             TableError: the slice cannot be read as Hudi would.
@@ -297,7 +297,7 @@ class SliceMerger:
         return iter(self._reader.read_file_slice_from_paths_stream(base, logs, options))
 
     def _without_table(self, entry: FileSlice) -> LoneReader | None:
-        """What reads a slice without the table, None where hudi-rs merges it with the table.
+        """The reader of a slice without the table, None where hudi-rs merges it with the table.
 
         Raises:
             NotAlone: nothing reads it as Hudi would.
@@ -322,7 +322,7 @@ class SliceMerger:
             try:
                 self._lone.require_readable(entry)
             except NotAlone:
-                pass  # in a copy it may be otherwise
+                pass  # a copy may be readable
             else:
                 return self._lone
         copies.require_readable(entry)
@@ -332,7 +332,7 @@ class SliceMerger:
         return uri.removeprefix(self._prefix)
 
     def _require_unique_keys(self, entry: FileSlice) -> None:
-        """Refuse a base file that has a key twice, where hudi-rs and Hudi do not merge it alike.
+        """Refuse a base file that has a key twice, which hudi-rs and Hudi merge differently.
 
         Raises:
             TableError: it has.
@@ -355,7 +355,7 @@ class SliceMerger:
 
     @contextmanager
     def _told(self, what: str) -> Generator[None]:
-        """Turn whatever hudi-rs raises into a TableError of one sentence; its panics are no `Exception`s."""
+        """Turn whatever hudi-rs raises into a TableError of one sentence; its panics are not `Exception`s."""
         try:
             yield
         except NotAlone as why:

@@ -1,7 +1,7 @@
-"""Tables whose schema hudi-rs does not convert: which of their slices it merges right all the same, and how.
+"""Tables whose schema hudi-rs does not convert: which of their slices it still merges correctly, and how.
 
-Its reader of file groups also runs without the table. It then takes the schema of the base file for that of the table,
-and each log block for a committed one. So both is looked at here. A file group without a base file gets an empty one,
+Its reader of file groups also runs without the table. It then takes the schema of the base file as that of the table,
+and each log block as committed. So both are checked here. A file group without a base file gets an empty one,
 in a folder of its own beside copies of its log files.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import FileSlice, Snapshot
 
 _NAMED_BY_INSTANT = 8
-"""The table version from which a log file holds blocks of the one instant that is in its name, and never grows."""
+"""The table version from which a log file holds only blocks of the instant that is in its name, and never grows."""
 
 _PROPERTIES_BYTES = 1 << 20
 _EMPTY_BASE = "empty.parquet"
@@ -60,15 +60,15 @@ class LoneReader:
 
         Args:
             snapshot: whose slices are to be read.
-            version: of the table, as its properties have it.
+            version: of the table, from its properties.
             storage_options: options of the table's store.
-            until: the instant after which nothing counts, None where all that the snapshot saw does.
+            until: the instant after which nothing counts, None where everything that the snapshot saw counts.
         """
         self._root = snapshot.root
         self._fields = snapshot.schema.columns
         self._options = dict(storage_options)
         self._names_tell = version.isdecimal() and int(version) >= _NAMED_BY_INSTANT
-        # An instant without milliseconds stands for the end of its second.
+        # An instant without milliseconds means the end of its second.
         self._until = until and until.ljust(_INSTANT_DIGITS, "9")
         self._oldest, *committed = (snapshot.log_instants or "").split(" ")
         self._committed = frozenset(committed)
@@ -76,7 +76,7 @@ class LoneReader:
         self.base_files = hudi_rs().HudiFileGroupReader(self._plain.path, self._options)
 
     def require_readable(self, entry: FileSlice) -> None:
-        """Look whether the reader merges a slice as one of this table.
+        """Check that the reader merges a slice as one of this table.
 
         Raises:
             NotAlone: it does not.
@@ -131,7 +131,7 @@ class LoneReader:
 
     @contextmanager
     def _folder(self) -> Generator[Path]:
-        """A folder that stands for the table, with its properties."""
+        """A folder that substitutes for the table, with its properties."""
         with TemporaryDirectory(prefix="pruner-logs-") as folder:
             properties = Path(folder) / HUDI_PROPERTIES
             properties.parent.mkdir()
@@ -141,7 +141,7 @@ class LoneReader:
             yield Path(folder)
 
     def _logs(self, entry: FileSlice) -> list[str]:
-        """The log files of a slice that were begun until then."""
+        """The log files of a slice that were started up to `until`."""
         until = self._until
         if until is None:
             return list(entry.log_files)
@@ -151,7 +151,7 @@ class LoneReader:
         """The content of a log file whose every block counts and has the columns of the table.
 
         Raises:
-            NotAlone: some block has not, or does not.
+            NotAlone: some block does not.
         """
         content = log_bytes(uri, self._options)
         for block in blocks(content):
@@ -203,7 +203,7 @@ def why_not_alike(fields: Iterable[Field], held: pa.Schema, where: str) -> str |
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Tell whether two types are the same but for the names of what stands in lists and maps."""
+    """Tell whether two types are the same except for the names of what lists and maps contain."""
     types = pa.types
     if types.is_list(one) and types.is_list(other):
         return _alike(one.value_type, other.value_type)

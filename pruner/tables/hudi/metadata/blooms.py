@@ -1,9 +1,9 @@
-"""Bloom filters as Hudi keeps them: Hadoop's layout, plain (`SIMPLE`) and in rows (`DYNAMIC_V0`).
+"""Bloom filters as Hudi stores them: Hadoop's layout, plain (`SIMPLE`) and in rows (`DYNAMIC_V0`).
 
-A filter is a header, and bits in the order of Hadoop's `BitSet`; one in rows has a header of its own and some plain
-ones behind it. Positions are chained hashes, each seeded by the one before it.
+A filter is a header, and bits in the order of Hadoop's `BitSet`; one in rows has its own header, followed by plain
+filters. Positions are chained hashes, each seeded by the one before it.
 
-Hudi's bloom filters over record keys: which base files cannot hold a row with a key.
+Hudi's Bloom filters over record keys tell which base files cannot hold a row with a key.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ class _Plain(NamedTuple):
 
 
 class HudiBloomFilter:
-    """A filter; what it does not hold was never put in."""
+    """A filter; a key that it does not hold was never added."""
 
     def __init__(self, rows: Iterable[_Plain]) -> None:
         self._rows = tuple(rows)
 
     def may_hold(self, key: str) -> bool:
-        """Tell whether a key may have been put in."""
+        """Tell whether a key may have been added."""
         data = key.encode()
         # Hadoop refuses an empty key; Hudi writes none.
         return not data or any(row.may_hold(data) for row in self._rows)
 
 
 def bloom_filter(kind: str, stored: bytes) -> HudiBloomFilter:
-    """Read a filter from what stands in a record: Base64 of Hadoop's layout.
+    """Read a filter from the content of a record: Base64 of Hadoop's layout.
 
     Args:
         kind: `SIMPLE` or `DYNAMIC_V0`.
@@ -85,7 +85,7 @@ def bloom_filter(kind: str, stored: bytes) -> HudiBloomFilter:
 
 
 def _header(data: bytes, position: int) -> tuple[int, int, int]:
-    """The number of hashes and bits, and the position behind them."""
+    """The number of hashes and bits, and the position after them."""
     version, hashes, function, size = _HEADER.unpack_from(data, position)
     if version != _VERSION or function != _MURMUR:
         raise ValueError(f"it has version {version} and hash function {function}, which are not read")
@@ -119,7 +119,7 @@ def _dynamic(data: bytes) -> tuple[list[_Plain], int]:
 
 @lru_cache(maxsize=4096)
 def _places(key: bytes, hashes: int, size: int) -> tuple[int, ...]:
-    """The bits of a key; filters of one table mostly have one size."""
+    """The bits of a key; most filters of one table have the same size."""
     places: list[int] = []
     seed = 0
     for _ in range(hashes):
@@ -129,14 +129,14 @@ def _places(key: bytes, hashes: int, size: int) -> tuple[int, ...]:
 
 
 def _remainder(value: int, size: int) -> int:
-    """The remainder as Java has it: with the sign of the value."""
+    """The remainder as Java computes it: with the sign of the value."""
     return value % size if value >= 0 else -(-value % size)
 
 
 def murmur(data: bytes, seed: int) -> int:
     """Hadoop's MurmurHash (32 bits, signed).
 
-    The bytes behind the last whole word come in the order of big-endian numbers, unlike the words, and have a sign.
+    Unlike the words, the bytes after the last whole word are taken in big-endian order, and are signed.
     """
     value = (seed ^ len(data)) & _MASK
     whole = len(data) & ~3
@@ -164,13 +164,13 @@ _AT_ONCE = 64
 
 
 class KeyFilters:
-    """The filters of a table, by their file groups. Threads may share it."""
+    """The filters of a table, by file group. Threads may share it."""
 
     def __init__(self, groups: Sequence[FileGroup]) -> None:
         self._groups = groups
 
     def bytes_of(self, filters: int) -> int:
-        """About how many bytes are read for so many filters."""
+        """About how many bytes are read for a number of filters."""
         hfiles = [hfile for group in self._groups for hfile, _ in group.layers() if hfile is not None]
         entries = sum(hfile.entries for hfile in hfiles)
         return sum(hfile.size for hfile in hfiles) * filters // max(entries, 1)
@@ -178,10 +178,10 @@ class KeyFilters:
     def holding(
         self, files: Mapping[int, tuple[str, str]], keys: Sequence[str]
     ) -> Iterator[tuple[int, bool]]:
-        """Tell of each file that has a filter whether it may hold one of some keys.
+        """Tell for each file that has a filter whether it may hold one of some keys.
 
         Args:
-            files: partition and name of each, by any number.
+            files: partition and name of each, by an arbitrary number.
             keys: the record keys.
 
         Raises:

@@ -1,9 +1,9 @@
 """How many keys an index of the metadata table has: by the trailers of its HFiles and by its log files.
 
-The lowest HFile of a file group is not read for that: writers put a key into one HFile once, unless they are told
-otherwise (`hoodie.hfile.writes.allow.duplicates`), and look-ups refuse a key that stands there twice. It is the base
+The lowest HFile of a file group is not read for that: writers put each key into an HFile once, unless configured
+otherwise (`hoodie.hfile.writes.allow.duplicates`), and lookups refuse a key that occurs in it twice. It is the base
 file or, up to the first compaction of the metadata table, a block of a log file: Hudi writes the index of a table's
-first commit into log files. Of what stands above it is read, and whether it replaces something below.
+first commit into log files. Everything above it is read, and whether it replaces something below.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pruner.tables.hudi.metadata.partition import FileGroup
 
 MOST_LOGGED_KEYS = 200_000
-"""Keys above the lowest HFiles up to which the keys of an index are counted."""
+"""Up to this many keys above the lowest HFiles, the keys of an index are counted."""
 
 MOST_COMPARED = 2_000_000
-"""Cells of lowest HFiles in log files that are gone through for the keys above them: a second of a processor."""
+"""Cells of lowest HFiles in log files that may be scanned for the keys above them: a second of CPU time."""
 
 _CELLS_OF_A_BLOCK = 10_000
-"""As Hudi writes them: a megabyte. Of a key one block is gone through."""
+"""As Hudi writes blocks: a megabyte. One block is scanned per key."""
 
 Layer: TypeAlias = "tuple[HFile | None, frozenset[bytes]]"
 """An HFile, or keys that were deleted: see `FileGroup.layers`."""
@@ -41,7 +41,7 @@ def count_keys(
     Args:
         groups: its file groups.
         marked: whether a record can say that its key is deleted; then records in log files are decoded.
-        most: of keys above the lowest HFiles, each of which is read.
+        most: the limit of keys above the lowest HFiles, each of which is read.
 
     Raises:
         FormatError: the index is damaged.
@@ -62,8 +62,8 @@ def count_keys(
 def _split(group: FileGroup, marked: bool) -> tuple[HFile | None, list[Layer]]:
     """The lowest HFile, each of whose cells is a key, and the layers above it.
 
-    Below the first key there is nothing that a deletion could delete. In a log file a record that is `marked` may say
-    that its key is deleted; compaction leaves such records out of base files.
+    Below the first key there is nothing to delete. In a log file a `marked` record may say that its key is deleted;
+    compaction leaves such records out of base files.
     """
     layers = list(group.layers())
     for place, (hfile, _) in enumerate(layers):
@@ -80,7 +80,7 @@ def _size(layer: Layer) -> int:
 
 
 def _count(lowest: HFile | None, above: Sequence[Layer], marked: bool) -> int:
-    """The keys of one file group: those of its lowest HFile, and what the layers above change."""
+    """The keys of one file group: those of its lowest HFile, as changed by the layers above."""
     alive: dict[bytes, bool] = {}
     for hfile, deleted in above:
         if hfile is not None:
@@ -99,25 +99,25 @@ def _alive(hfile: HFile) -> Iterator[tuple[bytes, bool]]:
 
 # Hudi's secondary indexes: the record keys of the rows in which a column has a value.
 #
-# A key of such an index is the value as text, `$` and the record key. In both parts `\` stands before what would be
-# taken for something else, so that no other value begins as `value$` does.
+# A key of such an index is the value as text, `$` and the record key. In both parts `\` escapes what would be
+# misread, so that no other value begins as `value$` does.
 
 MOST_LOGGED_ENTRIES = 20_000
-"""Entries in log files up to which the entries of an index are counted: each of them is decoded."""
+"""Up to this many entries in log files, the entries of an index are counted: each of them is decoded."""
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SPECIAL = re.compile(r"[\\$\0]")
 
 
 class SecondaryIndex:
-    """One secondary index, by its file groups. Threads may share it."""
+    """One secondary index, by file group. Threads may share it."""
 
     def __init__(self, groups: Sequence[FileGroup]) -> None:
         self._groups = groups
 
     @property
     def groups(self) -> int:
-        """The number of its file groups, each of which is asked for a value."""
+        """The number of its file groups, each of which is searched for a value."""
         return len(self._groups)
 
     def keys_with(self, values: Iterable[str]) -> list[str]:
@@ -138,7 +138,7 @@ class SecondaryIndex:
                 yield unescaped(key[len(prefix) :].decode("utf-8", "replace"))
 
     def count(self) -> int | None:
-        """How many entries are in the index; None where too many of them stand in log files.
+        """How many entries are in the index; None where too many of them are in log files.
 
         Raises:
             FormatError: the index is damaged.
@@ -148,7 +148,7 @@ class SecondaryIndex:
 
 
 def escaped(text: str) -> str:
-    """Write a value or a record key as it stands in a key (Hudi's `SecondaryIndexKeyUtils`)."""
+    """Write a value or a record key as it is in a key (Hudi's `SecondaryIndexKeyUtils`)."""
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 

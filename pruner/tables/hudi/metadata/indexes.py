@@ -1,4 +1,4 @@
-"""The indexes that Hudi keeps of a table, as far as they are read here: which there are, and their records."""
+"""The indexes that Hudi keeps for a table, as far as they are read here: which exist, and their records."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from pruner.tables.hudi.properties import HudiProperties
     from pruner.tables.hudi.timeline import Timeline
 
-# Hudi's definitions of indexes: over which columns an index is, and by which function of them.
+# Hudi's definitions of indexes: which columns an index is over, and which function of them.
 
 SECONDARY, EXPRESSION = "secondary_index_", "expr_index_"
-"""What the partitions of indexes begin with that a statement made."""
+"""Prefixes of the partitions of indexes that a statement created."""
 
 _PATH = "hoodie.table.index.defs.path"
 _USUAL_PATH = ".hoodie/.index_defs/index.json"
@@ -61,7 +61,7 @@ class _All(msgspec.Struct, rename="camel"):
 
 
 def read_definitions(store: Store, properties: HudiProperties) -> dict[str, Definition]:
-    """Return the definitions of a table's indexes, by the names of their partitions.
+    """Return the definitions of a table's indexes, by partition name.
 
     Args:
         store: the root of the table.
@@ -91,11 +91,11 @@ COLUMN_STATS = "column_stats"
 RECORD_INDEX = "record_index"
 _COMPLETE, _RUNNING = "hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"
 _CACHE_BYTES = 1 << 27
-"""Bytes of decoded statistics that are kept of one table at most."""
+"""Maximum bytes of cached decoded statistics of one table."""
 
 
 def partitions_of(timeline: Timeline) -> tuple[str, ...]:
-    """The partitions of the metadata table that are complete, by name; those in flight are none of them."""
+    """The complete partitions of the metadata table, by name; those in flight are not included."""
     return tuple(sorted(_listed(timeline, _COMPLETE) - _listed(timeline, _RUNNING)))
 
 
@@ -118,7 +118,7 @@ class StatCache:
         return self._kept_or((name, column, None), lambda: rows_of(hfile, column))
 
     def rows_in(self, name: str, hfile: HFile, column: bytes, partitions: tuple[bytes, ...]) -> pa.Table:
-        """The same of the files in some partitions (`keys.partition_id`), of which no more than needed is read."""
+        """The same for the files in some partitions (`listing.partition_id`), reading no more than needed."""
         whole = self._kept.get((name, column, None))
         if whole is not None:
             return of_partitions(whole, partitions)
@@ -133,7 +133,7 @@ class StatCache:
 
 
 class HudiIndexes:
-    """Hudi's indexes of a table at the moment of one look at it. Nothing is read before it is asked for.
+    """Hudi's indexes of a table as of one read of its timeline. Everything is read on demand.
 
     Attributes:
         names: those that are complete.
@@ -171,14 +171,14 @@ class HudiIndexes:
 
     @property
     def snapshot_id(self) -> str:
-        """The id of the snapshot that the look gave."""
+        """The id of the snapshot of that read."""
         return self._timeline.id()
 
     @cached_property
     def key_form(self) -> KeyForm | None:
-        """How keys are made of columns; None where a row may have another key than its columns make.
+        """How keys are built from columns; None where a row may have another key than its columns yield.
 
-        After a change by schema-on-read a column of that name may have been another one when the keys were made.
+        After a schema-on-read change, a column of that name may have been another one when the keys were built.
         """
         return None if self._timeline.schemas else key_form(self._timeline.properties)
 
@@ -189,7 +189,7 @@ class HudiIndexes:
 
     @cached_property
     def definitions(self) -> dict[str, Definition]:
-        """The definitions of the indexes that statements made, by the names of their partitions.
+        """The definitions of the indexes that statements created, by partition name.
 
         Raises:
             FormatError: they are damaged, or there are none.
@@ -227,7 +227,7 @@ class HudiIndexes:
         return KeyFilters(self.groups(BLOOM_FILTERS))
 
     def is_current(self) -> bool:
-        """Tell whether the table is still as it was at the look.
+        """Tell whether the table has not changed since that read.
 
         Raises:
             StorageError: the store refuses.
@@ -265,9 +265,9 @@ class HudiIndexes:
         """The statistics of one column, a row for each file that has any: see `stats.STAT_SCHEMA`.
 
         Args:
-            partition: that of the metadata table in which they are.
+            partition: the partition of the metadata table that holds them.
             column: its path with dots.
-            partitions: paths of partitions of the table, whose files are asked about alone; None for all.
+            partitions: paths of the table's partitions to whose files the result is limited; None for all.
 
         Raises:
             FormatError: the metadata table is damaged.
@@ -286,7 +286,7 @@ class HudiIndexes:
     ) -> list[tuple[pa.Table, HFile]]:
         """What each HFile of a file group says of a column, without what was deleted after it.
 
-        Of log files, which are small, the whole column is read and kept for other partitions.
+        For log files, which are small, the whole column is read and cached for other partitions.
         """
         parts: list[tuple[pa.Table, HFile]] = []
         if group.base is not None:

@@ -1,8 +1,9 @@
-"""Which files of the metadata table are to be read, and whose log blocks count.
+"""Which files of the metadata table must be read, and whose log blocks count.
 
-The files are listed by the rules of any Hudi table (`hudi_slices`). A block of a log file counts where its instant has
-completed in the metadata table and is not pending in the table itself: the metadata table is written first, so an
-instant that failed afterwards is complete there alone (Hudi's `HoodieTableMetadataUtil.getValidInstantTimestamps`).
+The files are listed by the rules of any Hudi table (`pruner.tables.hudi.slices`). A block of a log file counts if its
+instant has completed in the metadata table and is not pending in the table itself: the metadata table is written
+first, so an instant that failed afterwards is complete only there (Hudi's
+`HoodieTableMetadataUtil.getValidInstantTimestamps`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pruner.tables.hudi.listing import HudiSlice
 
 METADATA_PATH = ".hoodie/metadata"
-"""Where the metadata table stands, relative to the table."""
+"""The location of the metadata table, relative to the table."""
 
 FILES = "files"
 """The partition that lists the files of the table."""
@@ -37,7 +38,7 @@ _BASE_ENDING = ".hfile"
 
 @dataclass(frozen=True)
 class MetadataTimeline:
-    """One look at both timelines: that of the metadata table and that of the table that it is about."""
+    """One read of both timelines: that of the metadata table and that of the table that it describes."""
 
     own: Timeline
     table: Timeline
@@ -48,11 +49,11 @@ class MetadataTimeline:
 
 
 def read_metadata_timeline(store: Store, table: Timeline) -> MetadataTimeline:
-    """Look at the timeline of the metadata table.
+    """Read the timeline of the metadata table.
 
     Args:
         store: the root of the metadata table.
-        table: the timeline of the table that it is about.
+        table: the timeline of the table that it describes.
 
     Raises:
         FormatError: there is no metadata table, or it is of a kind that is not read.
@@ -74,7 +75,7 @@ def metadata_slices(store: Store, timeline: MetadataTimeline, partition: str) ->
     """The newest slice of each file group of one partition of the metadata table, in the order of their ids.
 
     Raises:
-        FormatError: the files cannot be told for sure.
+        FormatError: the files cannot be determined reliably.
         StorageError: the store refuses.
     """
     try:
@@ -90,26 +91,26 @@ def metadata_slices(store: Store, timeline: MetadataTimeline, partition: str) ->
 
 _SEED = 0xFFFFFFFFDABADABA
 _ROOT = "."
-"""What stands for the partition of a table without partitions."""
+"""The name of the partition in a table without partitions."""
 
 
 def column_id(column: str) -> bytes:
-    """The part of a key that stands for a column, by its path with dots."""
+    """The part of a key that identifies a column, by its path with dots."""
     return _hashed(column)
 
 
 def partition_id(path: str) -> bytes:
-    """The part of a key that stands for a partition."""
+    """The part of a key that identifies a partition."""
     return _hashed(path or _ROOT)
 
 
 def file_id(name: str) -> bytes:
-    """The part of a key that stands for a file, by its name without folders."""
+    """The part of a key that identifies a file, by its name without folders."""
     return base64.b64encode(hashlib.md5(name.encode(), usedforsecurity=False).digest())
 
 
 def hashed_group(key: str, groups: int) -> int:
-    """The number of the file group of some into which Hudi puts a key (`mapRecordKeyToFileGroupIndex`)."""
+    """The number of the file group, among `groups`, into which Hudi puts a key (`mapRecordKeyToFileGroupIndex`)."""
     units = key.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):

@@ -1,7 +1,7 @@
 """Hudi's record index: in which file group the row with a key is.
 
-A key stands in the file group of the index that a hash of it names. The hash only says where to look first: a key
-that is not there is looked for in all others.
+A key is in the file group of the index that its hash names. The hash only says where to look first: a key
+that is not there is searched for in all others.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pruner.tables.hudi.properties import HudiProperties
 
 _GROUP_ID = re.compile(r"record-index-[0-9]{4}-[0-9]+")
-"""Ids of the file groups of an index over the whole table; those of one for each partition name the partition."""
+"""Ids of the file groups of an index over the whole table; those of a per-partition index name the partition."""
 
 _KEPT_KEYS = 4096
-"""Keys whose places are kept at most: a plan asks about its keys more than once, and statements come again."""
+"""Maximum number of keys with cached locations: a plan looks its keys up more than once, and statements repeat."""
 
 _KEPT_LENGTH = 256
-"""Characters of a key up to which its place is kept."""
+"""Maximum characters of a key with a cached location."""
 
 _BY_UUID, _BY_NAME = 0, 1
 _NO_NUMBER = -1
@@ -46,7 +46,7 @@ class Location(NamedTuple):
 
 
 class RecordLocations:
-    """The record index of a table, by its file groups. Threads may share it."""
+    """The record index of a table, by file group. Threads may share it."""
 
     def __init__(self, groups: Sequence[FileGroup]) -> None:
         """Take the file groups in the order of their ids.
@@ -61,7 +61,7 @@ class RecordLocations:
         self._lock = Lock()
 
     def find(self, keys: Iterable[str]) -> dict[str, Location]:
-        """Return the place of each of some keys that is in the index.
+        """Return the locations of those keys that are in the index.
 
         Raises:
             FormatError: the index is damaged.
@@ -91,14 +91,14 @@ class RecordLocations:
         return locations
 
     def _keep(self, read: Mapping[str, Location | None]) -> None:
-        """Keep some places; what was kept first goes first."""
+        """Cache some locations; the oldest are evicted first."""
         with self._lock:
             self._known.update(read)
             while len(self._known) > _KEPT_KEYS:
                 del self._known[next(iter(self._known))]
 
     def count(self) -> int | None:
-        """How many keys are in the index; None where too many of them stand in log files.
+        """How many keys are in the index; None where too many of them are in log files.
 
         Raises:
             FormatError: the index is damaged.
@@ -108,8 +108,8 @@ class RecordLocations:
 
 
 def _looked_up(group: FileGroup, keys: list[str]) -> dict[str, Location]:
-    # Where `hoodie.hfile.writes.allow.duplicates` is on, Hudi builds the index of a table with a key in two files by
-    # writing both places into one HFile: there are as many cells as rows, and the last alone would be found.
+    # With `hoodie.hfile.writes.allow.duplicates`, Hudi builds the index of a table that has a key in two files by
+    # writing both locations into one HFile: there are as many cells as rows, and only the last would be found.
     records = group.look_up([key.encode() for key in keys], once=True)
     return {key.decode(): _location(record) for key, record in records}
 
@@ -135,40 +135,40 @@ def _file_id(location: dict[str, Any]) -> str:
     return str(uuid.UUID(int=bits)) + ("" if number == _NO_NUMBER else f"-{number}")
 
 
-# How Hudi makes the text of a record key (`_hoodie_record_key`) of the columns that the key consists of.
+# How Hudi builds the text of a record key (`_hoodie_record_key`) from the columns of the key.
 
 RECORD_KEY = "_hoodie_record_key"
-"""The column of the text."""
+"""The column with the text."""
 
 _GENERATORS = frozenset({"SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM"})
-"""Generators that differ in how they make partitions; their keys are alike."""
+"""Generators that differ in how they build partitions; their keys are alike."""
 
 _OF_ONE_COLUMN = frozenset({"SIMPLE", "TIMESTAMP"})
-"""Generators whose keys have one column alone, and never its name."""
+"""Generators whose keys consist of one column, never with its name."""
 
 _KEYS_STAY_FROM = 9
-"""The table version whose writers all refuse what has made a key stand with the columns of another row.
+"""The table version whose writers all refuse what used to leave a key with the columns of another row.
 
 Before, UPDATE and MERGE let a statement change a key column and kept the key (HUDI-8823, HUDI-8824, in release 1.0),
 and `bulk_insert` wrote the keys of other rows (hudi#9750, in release 0.12).
 """
 
 _EMPTY = "__empty__"
-"""What stands for an empty text in a key of several columns."""
+"""The form of an empty text in a key of several columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyForm:
-    """The columns of a record key, in their order in its text.
+    """The columns of a record key, in the order of its text.
 
-    With `may_be_named` a key of one column is its value, or has its name before: releases differ (hudi#12234).
+    With `may_be_named` a key of one column is its value, or has its name in front: releases differ (hudi#12234).
     """
 
     columns: tuple[str, ...]
     may_be_named: bool = False
 
     def texts(self, values: Mapping[str, Sequence[int | bytes]]) -> list[str]:
-        """Every text that the key of a row can have whose columns have some of these values each.
+        """Every text that the key of a row can have, given some possible values of each column.
 
         Args:
             values: for each column integers, or texts in UTF-8.
@@ -201,7 +201,7 @@ def key_form(properties: HudiProperties) -> KeyForm | None:
 
 
 def is_born_now(properties: HudiProperties) -> bool:
-    """Tell whether no release before 1.1 has written to a table: version 9 shuts them out."""
+    """Tell whether no release before 1.1 has written to a table: version 9 locks them out."""
     born = properties.values.get("hoodie.table.initial.version", "")
     return born.isdecimal() and int(born) >= _KEYS_STAY_FROM
 
@@ -210,6 +210,6 @@ def text_of(value: int | bytes) -> str:
     """A value as Hudi writes it in a key.
 
     Raises:
-        UnicodeDecodeError: it is no UTF-8.
+        UnicodeDecodeError: it is not UTF-8.
     """
     return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""One partition of the metadata table: its HFiles and log blocks, and what stands in them of a key or a prefix."""
+"""One partition of the metadata table: its HFiles and log blocks, and what they hold for a key or a prefix."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pruner.tables.hudi.listing import HudiSlice
     from pruner.tables.hudi.metadata.payloads import Record
 
-# The log files of the metadata table: HFiles and deletions in the blocks of Hudi's log format, read by ranges.
+# The log files of the metadata table: HFiles and deletions in blocks of Hudi's log format, read by ranges.
 
 _WHOLE_BYTES = 1 << 18
 """Log files up to this size are read whole: most hold the changes of one commit."""
 
 _HEAD_BYTES = 1 << 16
-"""What is read of a block in a larger file; the head holds the Avro schema, about 9 KB."""
+"""Bytes read of a block in a larger file; the head holds the Avro schema, about 9 KB."""
 
 _DELETE_VERSION = 3
 _MAX_DELETE_BYTES = 1 << 28
@@ -40,7 +40,7 @@ _MAX_DELETE_BYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the content of a block stands in its file."""
+    """The position of a block's content in its file."""
 
     type: BlockType
     header: dict[int, bytes]
@@ -53,7 +53,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class MetadataLogBlock:
-    """One block that counts: an HFile, or keys that were deleted. `name` tells it from every other block."""
+    """One block that counts: an HFile, or deleted keys. `name` tells it from every other block."""
 
     name: str
     hfile: HFile | None
@@ -86,7 +86,7 @@ def log_blocks(sources: list[ByteSource], counts: Callable[[str], bool]) -> list
 
 
 def _places(source: ByteSource) -> Iterator[_Place]:
-    """Yield the blocks of a file; their contents are not read."""
+    """Yield the blocks of a file without reading their contents."""
     position = 0
     while position < source.size:
         length = min(_HEAD_BYTES, source.size - position)
@@ -99,7 +99,7 @@ def _places(source: ByteSource) -> Iterator[_Place]:
 
 
 def _place(head: memoryview, position: int, file_size: int) -> tuple[_Place, int]:
-    """The block at a position, of which the first bytes are given, and the position behind it."""
+    """The block at a position, given its first bytes, and the position after it."""
     if bytes(head[: len(MAGIC)]) != MAGIC:
         raise ValueError("no block begins there")
     start = len(MAGIC)
@@ -146,13 +146,13 @@ def _deleted(source: ByteSource, place: _Place) -> frozenset[bytes]:
         deleted: Any = decode_stored(io.BytesIO(content[8:]), _delete_schema(), None)
         records: list[dict[str, Any]] = deleted["deleteRecordList"]
         return frozenset((record["recordKey"] or "").encode() for record in records)
-    except Exception as error:  # whatever a decoder makes of damaged bytes
+    except Exception as error:  # whatever a decoder raises for damaged bytes
         raise FormatError(f"the log file {source.name} has deletions that cannot be read: {error}") from None
 
 
 @lru_cache(maxsize=1)
 def _delete_schema() -> Any:
-    """The Avro schema of deletions (Hudi's `HoodieDeleteRecordList.avsc`); the ordering value is read past."""
+    """The Avro schema of deletions (Hudi's `HoodieDeleteRecordList.avsc`); the ordering value is skipped."""
     wrappers = [
         ("BooleanWrapper", "boolean"),
         ("IntWrapper", "int"),
@@ -205,7 +205,7 @@ class FileGroup:
             yield block.hfile, block.deleted
 
     def records(self, prefix: bytes = b"") -> Iterator[tuple[bytes, Record]]:
-        """Yield each key with a prefix and the record that it has now.
+        """Yield each key with a prefix and its current record.
 
         Raises:
             FormatError: a file is damaged.
@@ -225,7 +225,7 @@ class FileGroup:
         """Yield what `records` does, sorted by key, holding the versions of one key at a time.
 
         Raises:
-            FormatError: a file is damaged, or its keys are in no order.
+            FormatError: a file is damaged, or its keys are not sorted.
             StorageError: one cannot be read.
         """
         layers = [self._layer(number, *layer) for number, layer in enumerate(self.layers())]
@@ -254,7 +254,7 @@ class FileGroup:
             yield from ((key, number, None) for key in sorted(deleted))
 
     def look_up(self, keys: Sequence[bytes], *, once: bool = False) -> Iterator[tuple[bytes, Record]]:
-        """Yield each of some keys that is there, and the record that it has now: see `records`, `HFile.look_up`."""
+        """Yield each of some keys that is there, and its current record: see `records`, `HFile.look_up`."""
         versions: dict[bytes, list[Record]] = {}
         for hfile, deleted in self.layers():
             if hfile is not None:
@@ -267,7 +267,7 @@ class FileGroup:
 
 
 _Version: TypeAlias = "tuple[bytes, int, Callable[[], Record] | None]"
-"""A key, the number of the layer, and what decodes the record, None where it is deleted there."""
+"""A key, the number of the layer, and the record's decoder, None where it is deleted there."""
 
 
 def _key(version: _Version) -> bytes:
@@ -294,7 +294,7 @@ def file_groups(store: Store, timeline: MetadataTimeline, partition: str) -> lis
         partition: its name.
 
     Raises:
-        FormatError: a file is damaged, or the files cannot be told for sure.
+        FormatError: a file is damaged, or the files cannot be determined reliably.
         StorageError: the store refuses.
     """
     return [_opened(store, timeline, entry) for entry in metadata_slices(store, timeline, partition)]

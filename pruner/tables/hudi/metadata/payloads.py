@@ -1,6 +1,6 @@
-"""The values of the metadata table's records, decoded, and the record that several of one key come to.
+"""The decoded values of the metadata table's records, and the record that several of one key merge into.
 
-The rules are those of Hudi's `HoodieMetadataPayload`: for statistics a deletion and a tight bound replace what was
+The rules are those of Hudi's `HoodieMetadataPayload`: for statistics a deletion or a tight bound replaces what was
 there, anything else widens it; a record about files adds to those before it; of others the newest counts.
 """
 
@@ -28,7 +28,7 @@ decode_stored: Final[Callable[..., Any]] = getattr(fastavro, "schemaless_reader"
 
 
 def without_logical_types(schema: Any) -> Any:
-    """Return a schema without logical types, by which the stored numbers are decoded."""
+    """Return a schema without logical types, for decoding the stored numbers."""
     if isinstance(schema, list):
         return [without_logical_types(option) for option in cast("list[Any]", schema)]
     if isinstance(schema, dict):
@@ -42,7 +42,7 @@ def without_logical_types(schema: Any) -> Any:
 
 
 Record: TypeAlias = "dict[str, Any]"
-"""A record as fastavro gives it; a value of a union of records is a pair of the type's name and the value."""
+"""A record as fastavro returns it; a value of a union of records is a pair of the type's name and the value."""
 
 FILES = "filesystemMetadata"
 BLOOM = "BloomFilterMetadata"
@@ -54,7 +54,7 @@ _MAX_SCHEMA_BYTES = 1 << 22
 
 
 def decoder(hfile: HFile) -> Callable[[bytes], Record]:
-    """Return what decodes the values of an HFile, by the schema that stands in it.
+    """Return a decoder of the values of an HFile, by the schema stored in it.
 
     Raises:
         FormatError: it names no schema, or none that is understood.
@@ -65,7 +65,7 @@ def decoder(hfile: HFile) -> Callable[[bytes], Record]:
         stream = io.BytesIO(value)
         try:
             record: Record = decode_stored(stream, schema, None, return_record_name=True)
-        except Exception as error:  # whatever a decoder makes of damaged bytes
+        except Exception as error:  # whatever a decoder raises for damaged bytes
             raise FormatError(f"a record of the metadata table cannot be decoded: {error!r}") from None
         if stream.tell() != len(value):
             raise FormatError("a record of the metadata table is longer than its schema says")
@@ -75,7 +75,7 @@ def decoder(hfile: HFile) -> Callable[[bytes], Record]:
 
 
 def schema_of(hfile: HFile) -> Any:
-    """The schema that stands in an HFile, as fastavro has it: see `decoder`."""
+    """The schema stored in an HFile, in fastavro's form: see `decoder`."""
     return _schema(hfile.info.get(b"schema", b""))
 
 
@@ -85,7 +85,7 @@ def _schema(text: bytes) -> Any:
         raise FormatError("an HFile of the metadata table names a schema that is larger than is read")
     try:
         return fastavro.parse_schema(without_logical_types(json.loads(text)))
-    except Exception as error:  # fastavro raises what it meets
+    except Exception as error:  # fastavro raises whatever it encounters
         raise FormatError(f"an HFile of the metadata table names no schema that is read: {error!r}") from None
 
 
@@ -117,7 +117,7 @@ def statistics(record: Record) -> Record | None:
 
 
 def decoder_of_statistics(hfile: HFile) -> Callable[[Sequence[bytes]], list[Record | None]]:
-    """Return what decodes the statistics of many values of an HFile at once: see `decoder` and `statistics`."""
+    """Return a decoder of the statistics of many values of an HFile at once: see `decoder` and `statistics`."""
     one_by_one = decoder(hfile)
     schema = schema_of(hfile)
 
@@ -132,7 +132,7 @@ def decoder_of_statistics(hfile: HFile) -> Callable[[Sequence[bytes]], list[Reco
 
 
 def merged(versions: Sequence[Record]) -> Record | None:
-    """The record that several of one key come to, oldest first; None where it was deleted."""
+    """The record that several of one key, oldest first, merge into; None where it was deleted."""
     result = reduce(_merge, versions)
     return None if is_deletion(result) else result
 
@@ -155,7 +155,7 @@ def _merge(older: Record, newer: Record) -> Record:
 
 
 def _merged_files(before: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
-    """Files by name: what is gone is left out, what is there again has the greater size."""
+    """Files by name: deleted ones are left out, ones that reappear have the greater size."""
     file_names = dict(before)
     for name, info in files.items():
         known = file_names.get(name)
@@ -167,7 +167,7 @@ def _merged_files(before: dict[str, Any], files: dict[str, Any]) -> dict[str, An
 
 
 def merged_stats(older: Record, newer: Record) -> Record:
-    """Statistics of one column of one file or partition, after statistics of the same (`mergeColumnStatsRecords`)."""
+    """Statistics of one column of one file or partition, merged into earlier ones (`mergeColumnStatsRecords`)."""
     if newer["isDeleted"] or older["isDeleted"] or newer["isTightBound"]:
         return newer
     counts = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")

@@ -1,11 +1,11 @@
 """Hudi's column statistics of one column as Arrow columns, and the bounds in them as values.
 
-What an HFile says of a column is decoded once and kept, because an HFile never changes: the next snapshot decodes the
-log files that are new.
+What an HFile says of a column is decoded once and cached, because an HFile never changes: the next snapshot decodes
+only new log files.
 
-The bounds in Hudi's statistics: of which type they are, and as values of a column's storage domain.
+The bounds in Hudi's statistics have a type, and are values of a column's storage domain.
 
-From index version 2 on a record names the type; before, the wrapper around the value is all that tells it, and a
+From index version 2 on a record names the type; before, only the wrapper around the value tells it, and a
 timestamp of either unit is wrapped as a plain long.
 """
 
@@ -49,7 +49,7 @@ _BY_ORDINAL = {
     18: "timestamp[ms]",
     19: "timestamp[us]",
 }
-"""Arrow's names of types by Hudi's ordinals (`ValueType`); what has no place here is not used."""
+"""Arrow's type names by Hudi's ordinals (`ValueType`); types that are not listed here are not used."""
 
 _DECIMAL_ORDINAL = 10
 _BY_WRAPPER = {
@@ -62,7 +62,7 @@ _BY_WRAPPER = {
     "DateWrapper": "date32[day]",
 }
 _WRAPPED_SCALE = 15
-"""Decimals in a wrapper of their own have this scale, whatever that of the column is (`DecimalWrapper`)."""
+"""Decimals in their own wrapper have this scale, whatever the column's scale is (`DecimalWrapper`)."""
 
 _LARGEST_DECIMAL = 38
 WRAPPED_DECIMAL = f"decimal128({_LARGEST_DECIMAL}, {_WRAPPED_SCALE})"
@@ -70,7 +70,7 @@ WRAPPED_DECIMAL = f"decimal128({_LARGEST_DECIMAL}, {_WRAPPED_SCALE})"
 
 
 class ColumnStatBounds(NamedTuple):
-    """Both bounds in the storage domain of a type, which is named as Arrow does; None where nothing is known."""
+    """Both bounds in the storage domain of a type, which has Arrow's name; None where unknown."""
 
     type: str | None
     low: int | float | bytes | None
@@ -135,15 +135,15 @@ def _encoded(text: str) -> bytes | None:
 
 
 def _ascii_beginning(low: bytes) -> bytes:
-    """What bounds all texts from below in the order of their bytes, where `low` does in Java's.
+    """A lower bound of all texts in the order of their bytes, where `low` is one in Java's order.
 
-    In Java a character beyond U+FFFF comes before U+E000, and bytes that are no UTF-8 are U+FFFD. No text that is
+    In Java a character beyond U+FFFF comes before U+E000, and bytes that are not UTF-8 are U+FFFD. No text that is
     greater there is below the ASCII that `low` begins with.
     """
     return next((low[:place] for place, byte in enumerate(low) if byte > 0x7F), low)
 
 
-# What of Hudi's statistics is not believed, each for a fault that is known (docs/traps.md).
+# Which of Hudi's statistics are not trusted, each for a known fault (docs/traps.md).
 
 NAN: Final = "their range holds 0.0, which Hudi also records where NaN hides the true bounds (hudi#18754)"
 ALL_NULL: Final = (
@@ -158,7 +158,7 @@ OLD: Final = "dates or timestamps from before a change of calendars"
 UNTYPED: Final = "their bounds are missing or of a type that is not used"
 
 _NO_STATISTICS_FROM = 2048
-"""Bytes from which on a text may be too long for Parquet's statistics (`ParquetMetadataConverter`: 4,096 for both)."""
+"""Bytes from which a text may be too long for Parquet's statistics (`ParquetMetadataConverter`: 4,096 for both)."""
 
 _FIRST_GREGORIAN_DAY = -141_427
 _FIRST_COMMON_SECOND = -2_208_988_800
@@ -166,7 +166,7 @@ _UNITS = {"timestamp[ms": 10**3, "timestamp[us": 10**6}
 
 
 def doubt(stats: dict[str, Any], bounds: ColumnStatBounds) -> str | None:
-    """Say why the statistics of one file are not believed; None where they are."""
+    """Say why the statistics of one file are not trusted; None where they are."""
     values, nulls = stats["valueCount"], stats["nullCount"]
     if values is None or nulls is None or not 0 <= nulls <= values:
         return COUNTS
@@ -184,10 +184,10 @@ def doubt(stats: dict[str, Any], bounds: ColumnStatBounds) -> str | None:
 
 
 def _of_floats(bounds: ColumnStatBounds) -> str | None:
-    """Hide no NaN.
+    """Doubt bounds that may hide NaN.
 
-    Parquet's writer takes NaN for the greatest value and its reader then gives 0.0 for both bounds, so with NaN in any
-    row group a bound is NaN or the range holds 0.0.
+    Parquet's writer takes NaN for the greatest value and its reader then returns 0.0 for both bounds, so with NaN in
+    any row group a bound is NaN or the range contains 0.0.
     """
     low, high = bounds.low, bounds.high
     assert isinstance(low, float)
@@ -203,14 +203,14 @@ def _of_text(stats: dict[str, Any], bounds: ColumnStatBounds, nulls: int) -> str
     if _has_late_character(high):
         return UTF16
     size = stats["totalUncompressedSize"]
-    counted = size == 0 and str(stats["fileName"]).startswith(".")  # a log file, whose rows were looked at
+    counted = size == 0 and str(stats["fileName"]).startswith(".")  # a log file, whose rows were read
     if nulls and not counted and not (size is not None and 0 < size < _NO_STATISTICS_FROM):
         return TEXT_AND_NULL
     return None
 
 
 def _has_late_character(text: bytes) -> bool:
-    """Tell whether a text has a character of U+E000 to U+FFFF; those begin with the bytes EE and EF."""
+    """Tell whether a text has a character from U+E000 to U+FFFF; those begin with the bytes EE and EF."""
     return b"\xee" in text or b"\xef" in text
 
 
@@ -225,11 +225,11 @@ def _is_old(bounds: ColumnStatBounds) -> bool:
 
 STAT_SCHEMA = pa.schema(
     [
-        pa.field("file", pa.string()),  # the id of its partition (`keys.partition_id`), then its name
+        pa.field("file", pa.string()),  # the id of its partition (`listing.partition_id`), then its name
         pa.field("deleted", pa.bool_()),
         pa.field("tight", pa.bool_()),
-        pa.field("doubt", pa.dictionary(pa.int32(), pa.string())),  # `stat_trust`
-        pa.field("type", pa.dictionary(pa.int32(), pa.string())),  # `stat_values`
+        pa.field("doubt", pa.dictionary(pa.int32(), pa.string())),  # `doubt`
+        pa.field("type", pa.dictionary(pa.int32(), pa.string())),  # `bounds_of`
         pa.field("rows", pa.int64()),
         pa.field("nulls", pa.int64()),
         *(
@@ -244,24 +244,24 @@ STAT_SCHEMA = pa.schema(
         ),
     ]
 )
-"""Columns of the statistics of one column; bounds stand in the columns of their kind."""
+"""Columns of the statistics of one column; bounds are in the columns of their kind."""
 
 _KEY_PART = 12
 """Length of the id of a column or partition in a key."""
 
 _AT_ONCE = 4096
-"""Records that are decoded together. Their Python objects go before Python's collector has looked at many of them."""
+"""Records that are decoded together. Their Python objects are freed before Python's collector has scanned many."""
 
 _DELETED_BETWEEN: Final = "some that would have to be merged were deleted between them"
 
 
 def rows_of(hfile: HFile, column: bytes, partitions: Sequence[bytes] = (b"",)) -> pa.Table:
-    """What an HFile says of a column (`keys.column_id`) as Arrow columns, in the order of its keys.
+    """What an HFile says of a column (`listing.column_id`) as Arrow columns, in key order.
 
     Args:
         hfile: the file.
         column: the column.
-        partitions: those whose files are asked about (`keys.partition_id`); all, unless given.
+        partitions: limits the result to files in these partitions (`listing.partition_id`); all, unless given.
 
     Raises:
         FormatError: it is damaged, or a field has a value of another type than Hudi gives it.
@@ -279,7 +279,7 @@ def rows_of(hfile: HFile, column: bytes, partitions: Sequence[bytes] = (b"",)) -
 
 
 def of_partitions(rows: pa.Table, partitions: Collection[bytes]) -> pa.Table:
-    """Return the statistics of the files in some partitions (`keys.partition_id`)."""
+    """Return the statistics of the files in some partitions (`listing.partition_id`)."""
     if not rows.num_rows:
         return rows
     ids: Any = compute.utf8_slice_codeunits(rows.column("file"), start=0, stop=_KEY_PART)
@@ -288,7 +288,7 @@ def of_partitions(rows: pa.Table, partitions: Collection[bytes]) -> pa.Table:
 
 
 def stat_rows(records: Iterable[tuple[bytes, Record]]) -> pa.Table:
-    """Return statistics by their keys as Arrow columns, one row for each in their order.
+    """Return statistics with their keys as Arrow columns, one row for each in their order.
 
     Raises:
         FormatError: a field has a value of another type than Hudi gives it.
@@ -333,7 +333,7 @@ def _array(values: Any, type_: pa.DataType) -> Any:
 
 
 def _kind(type_: str) -> int:
-    """Where the bounds of a type stand among those of all kinds."""
+    """The position of a type's bounds among those of all kinds."""
     if type_ == "string":
         return 6
     if type_ in ("float", "double"):
@@ -351,7 +351,7 @@ def without(rows: pa.Table, column: bytes, deleted: frozenset[bytes]) -> pa.Tabl
 
 
 def newest(parts: list[tuple[pa.Table, HFile]], column: bytes, deleted: frozenset[bytes]) -> pa.Table:
-    """The statistics of each file as all HFiles of a file group together give them, without those deleted.
+    """The statistics of each file that all HFiles of a file group yield together, without those deleted.
 
     Args:
         parts: the HFiles, oldest first, each with its `rows_of`, `without` what was deleted after it.

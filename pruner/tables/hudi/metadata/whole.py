@@ -1,7 +1,7 @@
-"""Whether a partition of the metadata table is whole, by what the commits of the metadata table say they wrote.
+"""Whether a partition of the metadata table is complete, by what the metadata table's commits say they wrote.
 
-hudi-rs lists by the partition `files`, the list of files, without asking that. Of the record index a log file may say
-that one key came and another went, so that without it the number of keys is still that of the rows.
+hudi-rs lists by the partition `files`, the list of files, without checking that. In the record index, a log file may
+say that one key was added and another removed, so without it the number of keys still equals that of the rows.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _ALL_PARTITIONS = b"__all_partitions__"
 """The key of the record that lists the partitions."""
 
 _NO_PARTITION = "."
-"""What stands in a key for the table's root (Hudi's `NON_PARTITIONED_NAME`)."""
+"""The key of the table's root (Hudi's `NON_PARTITIONED_NAME`)."""
 
 
 def list_of_files(store: Store, table: Timeline) -> list[FileGroup] | None:
-    """The metadata table's list of files, where it has those of all writes that have completed; else None.
+    """The metadata table's list of files, if it covers all completed writes and is complete; else None.
 
-    It has them where each write has completed in the metadata table, too, which is written first, or had completed when
-    the metadata table was made. A copy of a table that was made while it was written may have an older one. And the
-    list must be whole: hudi-rs passes over its log files that are damaged or gone.
+    It covers them if each write has also completed in the metadata table, which is written first, or had completed when
+    the metadata table was created. A copy of a table that was made during writes may have an older one. And the
+    list must be complete: hudi-rs skips its log files that are damaged or gone.
 
     Args:
         store: the root of the metadata table.
-        table: the timeline of the table that it is about.
+        table: the timeline of the table that it describes.
 
     Raises:
         StorageError: the store refuses.
@@ -52,14 +52,14 @@ def list_of_files(store: Store, table: Timeline) -> list[FileGroup] | None:
         timeline = read_metadata_timeline(store, table)
         if not (_in_step(timeline) and _is_complete(store, timeline)):
             return None
-        # This refuses files whose blocks do not add up.
+        # This refuses files whose blocks are inconsistent.
         return file_groups(store, timeline, FILES) or None
     except (FormatError, UnreadCommitError, NotFoundError, LargerError):
         return None
 
 
 def listed_files(groups: Sequence[FileGroup], partitions: Sequence[str] | None = None) -> Folders:
-    """Yield the files of each partition by the list of files, or of some partitions.
+    """Yield the files of each partition, or of some partitions, by the list of files.
 
     Raises:
         FormatError: the list is damaged.
@@ -74,14 +74,14 @@ def listed_files(groups: Sequence[FileGroup], partitions: Sequence[str] | None =
 
 
 def list_bytes(groups: Sequence[FileGroup]) -> int:
-    """How many bytes the list of files has as it is stored."""
+    """How many bytes the stored list of files has."""
     layers = (hfile for group in groups for hfile, _ in group.layers())
     return sum(hfile.size for hfile in layers if hfile is not None)
 
 
 def partition_bytes(groups: Sequence[FileGroup]) -> dict[str, int]:
-    """How many bytes the list of files has about each partition: about as many as the partition has files. A partition
-    may have none any more.
+    """How many bytes the list of files has about each partition: roughly proportional to its number of files. A
+    partition may no longer have any.
 
     Raises:
         FormatError: the list is damaged.
@@ -119,13 +119,13 @@ def _in_step(timeline: MetadataTimeline) -> bool:
 
 
 def _is_complete(store: Store, timeline: MetadataTimeline) -> bool:
-    """Tell whether the list's files are those that commits of the metadata table name, with their sizes."""
+    """Tell whether the list's files are those that the metadata table's commits name, with their sizes."""
     slices = metadata_slices(store, timeline, FILES)
     # Hudi begins the list with a base file: where none counts, its commit is gone.
     if len(slices) != 1 or not slices[0].base:
         return False
     (newest,) = slices
-    # By completion: what a compaction passed over may have been requested before it.
+    # By completion: what a compaction left out may have been requested before it.
     written = [
         (commit.requested, stat)
         for commit in timeline.own.finished.values()
@@ -135,7 +135,7 @@ def _is_complete(store: Store, timeline: MetadataTimeline) -> bool:
     compacted = max((requested for requested, stat in written if not stat.log_files), default="")
     counted = [stat for requested, stat in written if stat.log_files or requested == compacted]
     named = {(stat.path, stat.file_size_in_bytes) for stat in counted}
-    # Of the base file's own instant there is an empty log file that holds the place, which no commit names.
+    # An empty log file of the base file's own instant is a placeholder, which no commit names.
     logs = [
         (name, size)
         for name, size in zip(newest.logs, newest.log_sizes, strict=True)
@@ -148,7 +148,7 @@ def refuse_lost_logs(store: Store, timeline: MetadataTimeline, partition: str) -
     """Refuse a partition of the metadata table whose newest slices lack log files that commits name.
 
     Raises:
-        FormatError: they do, or no commit can tell.
+        FormatError: they do, or a commit cannot be read.
         StorageError: the store refuses.
     """
     newest = {entry.file_id: entry for entry in metadata_slices(store, timeline, partition)}
@@ -167,7 +167,7 @@ def refuse_lost_logs(store: Store, timeline: MetadataTimeline, partition: str) -
 
 
 def _logs_of_newest(stat: WriteStat, commit: Finished, newest: Mapping[str, HudiSlice]) -> set[str]:
-    """The log files that a commit says its slice has, where that slice is the newest one."""
+    """The log files that a commit lists for its slice, if that slice is the newest one."""
     named = {name.rpartition("/")[2] for name in stat.log_files or ()}
     entry = newest.get(stat.file_id or "")
     if entry is None:
@@ -184,6 +184,6 @@ def _logs_in(newest: Mapping[str, HudiSlice], stat: WriteStat) -> set[str]:
 
 
 def _written(store: Store, timeline: Timeline, commit: Finished, partition: str) -> list[WriteStat]:
-    """What a commit says that it wrote into one partition."""
+    """What a commit says it wrote into one partition."""
     data = store.get(f"{timeline.properties.timeline_path}/{commit.name}", COMMIT_BYTES)
     return (read_commit(data).partition_to_write_stats or {}).get(partition, [])
