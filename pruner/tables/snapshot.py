@@ -273,23 +273,23 @@ class Snapshot:
     """The slices of a table at one moment.
 
     `id` changes whenever the set of slices, their files or the schema may have changed. `columns` follows
-    `SLICE_COLUMNS`; `keys` holds the slice keys (fixed_size_binary(16)), by which index records are joined.
-    `problems` maps a URI to one sentence for each file that could not be read; every plan keeps its slice.
-    `file_schemas` is set where the listing had to read them anyway. `unsettled_because` counts the unsettled slices
-    by reason, where the format knows one. `log_instants` says whose blocks in log files count when they are read
-    (rule R4): the oldest instant of the timeline, then each completed one, separated by spaces; an instant that is
-    neither completed nor older than all of them is unfinished, and so is every instant while it is None. `descent` is
-    set where the snapshot was made from the previous one. `deletes` is set where something other than a log file
-    removes rows of base files: then what is known of a base file covers more rows than the slice has. `noun` is what
-    users call a slice. `version` is the format's own name of the snapshot, where it numbers them: the identity of the
-    table, a space, the number. `hides_nan` tells that writers of the format may leave NaN out of the statistics in a
-    file, so an engine that trusts them must be told (trap S1). `nested` is set where files may name fields of structs
-    differently. `merges` tells that slices are read as the format's own reader merges them, which has rules for base
-    files, too. `may_leave_files` tells that a later snapshot may have other rows than its base files hold, through log
-    files or deletes, even if this one has none. `contradicted`
-    is set where columns of files are found by field ids, which names may contradict. `glob` is a pattern that matches the table's files
-    in its store and no others, None where there is none. `state` is what the format itself knows of the snapshot, for
-    readers that know the format: `IcebergState`, `DeltaState`, or None.
+    `SLICE_COLUMNS`; `keys` holds the slice keys (fixed_size_binary(16)), by which index records are joined. `problems`
+    maps a URI to one sentence for each file that could not be read; every plan keeps its slice. `file_schemas` is set
+    where the listing had to read them anyway. `unsettled_because` counts the unsettled slices by reason, where the
+    format knows one. `log_instants` says whose blocks in log files count when they are read (rule R4): the oldest
+    instant of the timeline, then each completed one, separated by spaces; an instant that is neither completed nor
+    older than all of them is unfinished, and so is every instant while it is None. `descent` is set where the snapshot
+    was made from the previous one. `deletes` is set where something other than a log file removes rows of base files:
+    then what is known of a base file covers more rows than the slice has. `noun` is what users call a slice. `version`
+    is the format's own name of the snapshot, where it numbers them: the identity of the table, a space, the number.
+    `hides_nan` tells that writers of the format may leave NaN out of the statistics in a file, so an engine that
+    trusts them must be told (trap S1). `nested` is set where files may name fields of structs differently. `merges`
+    tells that slices are read as the format's own reader merges them, which has rules for base files, too.
+    `may_leave_files` tells that a later snapshot may have other rows than its base files hold, through log files or
+    deletes, even if this one has none. `contradicted` is set where columns of files are found by field ids, which
+    names may contradict. `glob` is a pattern that matches the table's files in its store and no others, None where
+    there is none. `state` is what the format itself knows of the snapshot, for readers that know the format:
+    `IcebergState`, `DeltaState`, or None.
     """
 
     id: str
