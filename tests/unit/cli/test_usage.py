@@ -14,6 +14,7 @@ from typer.main import get_command
 from pruner.cli.app import EXAMPLES, app
 from pruner.plugins import BrokenPluginError
 from pruner.service import served
+from pruner.showing.words import data_size
 from tests.unit.cli.conftest import Run
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
@@ -80,7 +81,7 @@ def test_a_build_reports_the_bytes_that_it_read(run: Run, flights: Path) -> None
     values = run("sql", f"CREATE INDEX b ON '{flights}' USING bitmap (carrier)", "--output", "json").out
     assert re.search(r'"bytes_read":(\d+)', values)[1] == str(footers + chunks)  # type: ignore[index]
     text = run("sql", f"CREATE INDEX c ON '{flights}' (delay)").out
-    assert f"{footers / 1e6:.2f} MB of {size / 1e6:.2f} MB read" in text
+    assert f"{data_size(footers)} of {data_size(size)} read" in text
 
 
 def test_the_service_does_not_log_engines_that_nobody_installed(
