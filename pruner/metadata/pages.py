@@ -79,6 +79,24 @@ class PartialFile(io.RawIOBase):
         return data
 
 
+def read_in_memory(
+    source: PartialFile, metadata: Any, row_groups: Sequence[int], names: Sequence[str]
+) -> pa.Table:
+    """Read columns of some row groups of a Parquet file, by the calling thread alone.
+
+    With `pre_buffer`, Arrow's threads would copy the bytes first. One that lets go of the file only when Python ends
+    aborts the process (arrow#34314).
+
+    Raises:
+        pyarrow.ArrowException, OSError: the bytes do not fit the metadata, or are not present.
+    """
+    parquet: Any = pq  # its stubs leave types open
+    file = parquet.ParquetFile(
+        pa.PythonFile(cast("Any", source), mode="r"), metadata=metadata, pre_buffer=False
+    )
+    return file.read_row_groups(list(row_groups), columns=list(names), use_threads=False)
+
+
 PAGES = "pages"
 """The partition of the metadata table that holds the directories."""
 
@@ -255,10 +273,9 @@ class PagedSegment:
                     f"page {page} of the segment {where} fails its checksum: "
                     "drop the index and create it again"
                 )
-        source: Any = PartialFile([start for start, _ in ranges], pieces, self.entry.size)
+        source = PartialFile([start for start, _ in ranges], pieces, self.entry.size)
         try:
-            file: Any = parquet.ParquetFile(pa.PythonFile(source, "r"), metadata=self._metadata)
-            return file.read_row_groups(list(pages), columns=list(names), use_threads=False)
+            return read_in_memory(source, self._metadata, list(pages), names)
         except (pa.ArrowException, OSError):
             raise FormatError(
                 f"the segment {where} cannot be read by its directory: create the index anew"

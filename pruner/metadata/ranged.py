@@ -8,7 +8,7 @@ piece.
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ import xxhash
 
 from pruner.errors import FormatError
 from pruner.metadata.log import checksum_of
-from pruner.metadata.pages import PartialFile
+from pruner.metadata.pages import PartialFile, read_in_memory
 from pruner.tables.footers.thrift import ThriftError, read_struct
 
 if TYPE_CHECKING:
@@ -104,10 +104,9 @@ class RangedSegment:
             StorageError: it cannot be read.
         """
         chosen = list(range(len(self.rows)) if groups is None else groups)
-        source = pa.PythonFile(cast("Any", self._parts(names, chosen)), mode="r")
+        source = self._parts(names, chosen)
         try:
-            file: Any = pq.ParquetFile(source, metadata=self._metadata)
-            table: pa.Table = file.read_row_groups(chosen, columns=list(names), use_threads=False)
+            table = read_in_memory(source, self._metadata, chosen, names)
         except (pa.ArrowException, OSError):
             raise FormatError(f"columns of the segment {self._where} cannot be read") from None
         return table.replace_schema_metadata(None)

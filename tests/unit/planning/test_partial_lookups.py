@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import get_ident
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from pruner.metadata.pages import PartialFile
 from tests.support.paging import page_everything
 
 OPTIONS = {"bloom_filter": {"fpp": "0.0001"}, "record_index": {}, "bitmap": {}}
@@ -47,6 +49,26 @@ def check(table: pruner.Table, numbers: range, indexed: set[int]) -> None:
     assert kept(table, "id = 25 AND p IN (0, 1)") == {
         each for each in expected(25, numbers, indexed) if each < "p=2"
     }
+
+
+def test_only_the_thread_that_plans_reads_what_is_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread of Arrow that lets go of a Python file when Python has ended aborts the process (arrow#34314)."""
+    readers: list[int] = []
+    read = PartialFile.read
+
+    def recorded(self: PartialFile, size: int = -1) -> bytes:
+        readers.append(get_ident())
+        return read(self, size)
+
+    page_everything(monkeypatch, records=8)
+    for partition in range(PARTITIONS):
+        write(tmp_path, partition, 0)
+    pruner.open_table(tmp_path).create_index("by_id", "id", using="bitmap")
+    monkeypatch.setattr(PartialFile, "read", recorded)
+    assert kept(pruner.open_table(tmp_path), "id = 5") == {"p=0/0.parquet"}
+    assert set(readers) == {get_ident()}
 
 
 @pytest.mark.sampled(3)
